@@ -1,1 +1,1 @@
-"""Batches of records: formats 0 to 2, compression, the search behind damage, transactions."""
+"""Record batches: formats 0 to 2, compression, recovery after damage, transactions."""

@@ -1,23 +1,23 @@
 """Record batches: message format v2 (0.11 and later, KIP-98).
 
     base offset         int64
-    length              int32     bytes from here on
+    length              int32     number of bytes that follow
     leader epoch        int32     written by the leader, not covered by the checksum
     magic               int8      2
-    crc                 uint32    CRC-32C of everything from attributes on
+    crc                 uint32    CRC-32C of everything from attributes to the end
     attributes          int16     bits 0-2 codec, 3 log-append time, 4 transactional, 5 control,
                                   6 the base timestamp is the delete horizon
     last offset delta   int32     kept by compaction
     base timestamp      int64
-    max timestamp       int64     the append time where bit 3 is set
+    max timestamp       int64     the append time if bit 3 is set
     producer id         int64
     producer epoch      int16
     base sequence       int32
-    record count        int32     0 where compaction left nothing but the batch
-    records             compressed together, without what stands above
+    record count        int32     0 if compaction removed all records
+    records             compressed as a whole, without the fields above
 
     record: length varint | attributes int8 | timestamp delta varlong | offset delta varint |
-            key varint size (-1: null) and bytes | value likewise | header count varint |
+            key varint size (-1: null) and bytes | value (same as key) | header count varint |
             (key varint size and UTF-8 | value varint size (-1: null) and bytes)*
 
 Varints are zig-zag encoded. See `DefaultRecordBatch` and `DefaultRecord`.
@@ -43,12 +43,14 @@ MIN_LENGTH = 49
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _MIN_RECORD_SIZE = 7
 _MOST_HEADERS = 1 << 16
-"""Of a record; coordinators write none. As objects, empty ones are a hundred times as large."""
+"""Maximum headers per record; coordinators write none. As objects, empty ones take 100 times the
+bytes.
+"""
 _INT64_MAX = (1 << 63) - 1
 
 
 def is_plausible_header(header: memoryview) -> bool:
-    """Whether a header's fields fit each other; its checksum is not looked at."""
+    """Return whether the fields of a header are consistent; the checksum is not verified."""
     base_offset, length, epoch, _magic, _crc, attributes, last_delta, *others, count = (
         _HEADER.unpack_from(header)
     )
@@ -65,13 +67,13 @@ def is_plausible_header(header: memoryview) -> bool:
 
 
 def has_right_crc(data: memoryview) -> bool:
-    """Whether a whole batch's checksum is right."""
+    """Return whether the checksum of a complete batch is correct."""
     right: int = google_crc32c.value(bytes(data[21:]))
     return right == int.from_bytes(data[17:21], "big")
 
 
 def decode_batch(data: memoryview, position: int, effort: Effort) -> RecordBatch:
-    """Decode the batch in `data`, which has a whole one's size and right checksum."""
+    """Decode the batch in `data`, which is complete and has a correct checksum."""
     base_offset, _, leader_epoch, magic, _, attributes, last_delta, *others = _HEADER.unpack_from(
         data
     )
@@ -101,14 +103,14 @@ def decode_batch(data: memoryview, position: int, effort: Effort) -> RecordBatch
 
 
 class _BadRecordError(ValueError):
-    """A record whose fields contradict its length; the text says how."""
+    """The fields of a record contradict its length; the message says how."""
 
 
 def _varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
-    """Read the zig-zag number at `position`; give it and the position after it.
+    """Decode the zig-zag number at `position`; return it and the position after it.
 
-    Like Kafka's reader: over-long forms are taken up to the number of bytes that `bits` (32 or
-    64) need, and what does not fit into so many bits is cut off.
+    Kafka's reader does the same: overlong encodings are accepted up to the number of bytes that
+    `bits` (32 or 64) need, and excess bits are dropped.
     """
     value = 0
     for shift in range(0, bits + 6, 7):
@@ -124,7 +126,7 @@ def _varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
 
 
 def read_batch_records(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record | Damage]:
-    """Yield the records of a batch, then what is wrong with the rest of it."""
+    """Yield the records of a batch, then the damage in the rest of it, if any."""
     count = batch.record_count
     assert count is not None
     data = batch.data[HEADER_SIZE:]
@@ -174,13 +176,13 @@ def read_batch_records(batch: RecordBatch, max_uncompressed: int) -> Iterator[Re
 def _decode_record(
     data: bytes, position: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> tuple[Record, int]:
-    """Read the record at `position`; give it and the position after it.
+    """Decode the record at `position`; return it and the position after it.
 
-    Numbers of one byte, nearly all of them, are read in place.
+    Numbers of one byte, which are nearly all of them, are decoded inline.
 
     Raises:
         _BadRecordError: the fields contradict the record's length.
-        IndexError: the data end first.
+        IndexError: the data end before the record does.
     """
     length = data[position]
     if length < 0x80:
@@ -230,7 +232,7 @@ def _decode_record(
 
 
 def _bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Read a size and so many bytes, None below 0; give them and the position after them."""
+    """Decode a size and that many bytes (None if negative); return them and the next position."""
     number = data[position]
     if number < 0x80:
         size = (number >> 1) ^ -(number & 1)

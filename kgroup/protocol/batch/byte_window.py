@@ -11,48 +11,48 @@ from typing import BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """The batches of a file that begin at `start` or behind it, and before `end`.
+    """The batches of a file whose first byte is at or after `start` and before `end`.
 
-    Whoever cuts a file must cut where a batch begins. Bytes behind the end are looked at to judge
-    damage in front of it, so that the parts of a file say the same as the whole.
+    A file must be split at the start of a batch. To judge damage before `end`, bytes after it are
+    read too, so that the parts of a file yield the same as the whole file.
 
     Attributes:
         start: byte position of the first batch.
-        end: byte position of the first batch that is not part of it; None: there is none.
+        end: byte position of the first batch after the range; None for the end of the file.
     """
 
     start: int = 0
     end: int | None = None
 
     def has(self, position: int) -> bool:
-        """Return whether what begins at a position behind the start is part of it."""
+        """Return whether an item at a position after `start` is in the range."""
         return self.end is None or position < self.end
 
     def size_in(self, file_size: int) -> int:
-        """Return how many bytes of a file of this size it has."""
+        """Return the number of bytes of the range in a file of this size."""
         end = file_size if self.end is None else min(self.end, file_size)
         return max(end - self.start, 0)
 
 
 WHOLE = ByteRange()
-"""All of a file."""
+"""The whole file."""
 
 
 _NOT_ZERO = re.compile(rb"[^\0]")
 _FIRST_READ = 1 << 16
-"""Bytes that are read of a file at first: a preallocated one may have no more data."""
+"""Bytes of the first read from a file; a preallocated file may contain no more data."""
 _SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 
 
 class ByteWindow:
-    """The part of a source that is in memory: all of a buffer, or what was read of a file.
+    """The part of a source that is in memory: a whole buffer, or what was read of a file.
 
-    Positions are absolute. `data` is replaced, never changed, so views of it stay right.
+    Positions are absolute. `data` is replaced, never modified, so views of it stay valid.
 
     Attributes:
         data: the bytes in memory.
-        base: position of their first.
-        end: position behind their last.
+        base: position of the first byte.
+        end: position after the last byte.
     """
 
     __slots__ = ("_chunk_size", "_file", "_kept", "_next_size", "base", "data", "end")
@@ -68,7 +68,7 @@ class ByteWindow:
         self._next_size = min(_FIRST_READ, chunk_size)
 
     def has(self, position: int, size: int) -> bool:
-        """Whether the source has `size` bytes at `position`; reads on for them if need be."""
+        """Return whether the source has `size` bytes at `position`; read them if necessary."""
         if position + size <= self.end:
             return True
         if self._file is not None:
@@ -77,7 +77,7 @@ class ByteWindow:
 
     def _read_on(self, missing: int) -> None:
         kept = self.data[self._kept - self.base :]
-        # as much as is kept at least, so that each byte is copied a few times at most
+        # read at least as much as is kept, so that each byte is copied only a few times
         wanted = max(missing, self._next_size, len(kept))
         self._next_size = min(2 * self._next_size, self._chunk_size)
         parts: list[bytes | memoryview] = [kept]
@@ -94,9 +94,10 @@ class ByteWindow:
         self.end = self.base + len(self.data)
 
     def skip_zeros(self, position: int, kept: int) -> int:
-        """Return the position of the next byte that is not zero, or of the end of the source.
+        """Return the position of the next nonzero byte, or of the end of the source.
 
-        Holes of a file are not read. So many bytes before what is returned stay in memory.
+        Holes of a file are not read. The last `kept` bytes before the returned position stay in
+        memory.
         """
         while self.has(position, 1):
             data = self.view(position, self.end - position).tobytes()
@@ -110,7 +111,7 @@ class ByteWindow:
         return position
 
     def _skip_hole(self, kept: int) -> int:
-        """Go on behind the hole of the file that begins at the end of what is in memory, if any."""
+        """Skip the hole of the file that starts at the end of the bytes in memory, if any."""
         file = self._file
         if file is None or _SEEK_DATA is None:
             return self.end
@@ -118,13 +119,13 @@ class ByteWindow:
             if file.tell() != self.end:
                 return self.end
             number = file.fileno()
-        except OSError:  # it is no file of the system's
+        except OSError:  # not a file of the operating system
             return self.end
         try:
             behind = os.lseek(number, self.end, _SEEK_DATA)
         except OSError as error:
-            behind = -1 if error.errno == ENXIO else self.end  # no data follows; no such question
-        size = file.seek(0, os.SEEK_END)  # which empties a buffer, too
+            behind = -1 if error.errno == ENXIO else self.end  # no data follows / not supported
+        size = file.seek(0, os.SEEK_END)  # also discards the read buffer
         behind = size if behind < 0 else behind
         if behind - self.end <= kept:
             file.seek(self.end)
@@ -136,9 +137,9 @@ class ByteWindow:
         return behind
 
     def release(self, position: int) -> None:
-        """Promise that nothing before `position` will be asked for."""
+        """Allow the window to drop the bytes before `position`, which are no longer needed."""
         self._kept = position
 
     def view(self, position: int, size: int) -> memoryview:
-        """Give `size` bytes at `position`, or fewer at the end of what is in memory."""
+        """Return `size` bytes at `position`, or fewer at the end of the bytes in memory."""
         return self.data[position - self.base : position - self.base + size]

@@ -1,4 +1,4 @@
-"""Decompression of record batches, bounded: no input makes it take more memory than its limit.
+"""Decompression of record batches, bounded: no input makes it use more memory than its limit.
 
 Framing of the data by codec (number in the attributes):
 
@@ -8,11 +8,12 @@ Framing of the data by codec (number in the attributes):
     3 lz4     one LZ4 frame of independent blocks:
               04224d18 | FLG | BD | content size u64? | HC | (size u32le | block | XXH32?)* |
               00000000 | XXH32?
-              In message format v0 clients and brokers hashed the magic number too, so that HC is
-              wrong there by the frame format's rules and is not looked at (KIP-57).
-    4 zstd    frames, one after another; the content's size may be missing
+              In message format v0, clients and brokers included the magic number in the hash.
+              HC is therefore wrong by the frame format's rules and is not checked (KIP-57).
+    4 zstd    frames, one after another; the content size may be missing
 
-What is accepted is what Kafka's own reader accepts: its readers of trailing bytes differ by codec.
+Input is accepted if Kafka's own reader accepts it; its treatment of trailing bytes depends on the
+codec.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _ZSTD_BLOCK_SIZE = 1 << 17
 
 
 class CompressionError(ValueError):
-    """Data that are not what their codec writes, or that are larger than the limit."""
+    """Data that are invalid for their codec, or larger than the limit."""
 
     def __init__(self, kind: ProblemKind, reason: str) -> None:
         super().__init__(reason)
@@ -46,22 +47,22 @@ class CompressionError(ValueError):
 
 
 class UndecidedError(Exception):
-    """Whether there is room for what a batch becomes is not known, see `Effort.is_known`."""
+    """Whether a batch may be decompressed this far is unknown; see `Effort.is_known`."""
 
 
 def decompress(
     codec: str, data: memoryview | bytes, *, magic: int = 2, limit: int = MAX_UNCOMPRESSED
 ) -> bytes:
-    """Return the bytes that `data` stand for.
+    """Return the uncompressed `data`.
 
     Args:
         codec: "gzip", "snappy", "lz4" or "zstd".
         data: the compressed part of one batch.
-        magic: message format of the batch: in v0 the header checksum of lz4 is not checked.
-        limit: most bytes to make.
+        magic: message format of the batch: in v0, the header checksum of lz4 is not verified.
+        limit: maximum number of uncompressed bytes.
 
     Raises:
-        CompressionError: the data are damaged, the codec is none of these, or limit is passed.
+        CompressionError: the data are damaged, the codec is unknown, or the limit is exceeded.
     """
     data = memoryview(data)
     if codec == "gzip":
@@ -71,7 +72,7 @@ def decompress(
     if codec == "lz4":
         return _unlz4(data, limit, check_header=magic > 0)
     if codec == "zstd":
-        # zstd-jni's stream, which Kafka reads with, takes no bytes for an empty stream
+        # zstd-jni's stream, which Kafka uses, treats no bytes as an empty stream
         return _into(cramjam.zstd, "zstd", data, _zstd_bound(data, limit), limit) if data else b""
     raise CompressionError(
         ProblemKind.BAD_COMPRESSION, f"Expected a known compression codec, found {codec}."
@@ -79,16 +80,17 @@ def decompress(
 
 
 def decompress_in(batch: RecordBatch, data: memoryview | bytes, limit: int) -> bytes:
-    """Decompress data in a batch as far as its log leaves room for it, see `Effort`.
+    """Return the uncompressed data of a batch, within the limits of its log; see `Effort`.
 
     Args:
-        batch: that they belong to.
-        data: compressed with its codec.
-        limit: most bytes to make whatever room there is.
+        batch: the batch that contains the data.
+        data: data compressed with the batch's codec.
+        limit: maximum number of uncompressed bytes, regardless of `Effort`.
 
     Raises:
         CompressionError: see `decompress`.
-        UndecidedError: the batch becomes large, and what those before have become is not known.
+        UndecidedError: the batch is inflated, and the uncompressed sizes of the preceding batches
+            are unknown.
     """
     limit = min(limit, batch.effort.limit(batch.size))
     try:
@@ -131,7 +133,7 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
             raise _bad("gzip", "its end is missing")
         parts.append(part)
         rest = member.unused_data
-        # like Java's GZIPInputStream: what follows and is no further member is left alone
+        # like Java's GZIPInputStream: trailing bytes that are not a gzip member are ignored
         if not rest.startswith(_GZIP_MEMBER):
             return b"".join(parts)
 
@@ -155,13 +157,13 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
 
 
 def _snappy_blocks(data: memoryview) -> list[memoryview]:
-    """Find the raw blocks of snappy-java's stream, or the data as the only one."""
+    """Return the raw blocks of a snappy-java stream, or the data as the only block."""
     if len(data) < _SNAPPY_HEADER_SIZE or data[:8] != _SNAPPY_MAGIC:
         return [data]
     blocks = []
     position = _SNAPPY_HEADER_SIZE
     while position + 4 <= len(data):
-        if data[position : position + 8] == _SNAPPY_MAGIC:  # a stream after a stream
+        if data[position : position + 8] == _SNAPPY_MAGIC:  # concatenated streams
             position += _SNAPPY_HEADER_SIZE
             continue
         size = int.from_bytes(data[position : position + 4], "big")
@@ -201,8 +203,8 @@ def _unlz4(data: memoryview, limit: int, *, check_header: bool) -> bytes:
         bound += size if word >> 31 else block_size
         position += 4 + size + (4 if has_block_checksums else 0)
 
-    # A header of our own: right by the format's rules, without the sizes and hashes of the content
-    # that Kafka's reader does not look at either.
+    # Build a new header: valid by the format's rules, without the content size and hash, which
+    # Kafka's reader does not check either.
     descriptor = bytes((0x70 if has_block_checksums else 0x60, data[5]))
     checksum = (_xxh32_short(descriptor) >> 8) & 0xFF
     frame = b"".join((_LZ4_MAGIC, descriptor, bytes((checksum,)), data[start:position], _LZ4_END))
@@ -210,7 +212,7 @@ def _unlz4(data: memoryview, limit: int, *, check_header: bool) -> bytes:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of less than 16 bytes: a frame header's."""
+    """Return the XXH32 hash with seed 0 of fewer than 16 bytes, such as a frame header."""
     mask = 0xFFFF_FFFF
     value = 0x165667B1 + len(data)
     whole = len(data) & ~3
@@ -226,14 +228,14 @@ def _xxh32_short(data: bytes) -> int:
 
 
 def _zstd_bound(data: memoryview, limit: int) -> int:
-    """Most bytes that the frames can hold, from their headers and block headers alone.
+    """Return an upper bound of the content size of the frames, from frame and block headers alone.
 
-    Counted only as far as the limit is passed.
+    Counting stops when the limit is exceeded.
 
         frame: magic u32le | descriptor | window? | dictionary id? | content size? | block* | XXH64?
         block: u24le = last:1, type:2 (raw, one byte repeated, compressed), size:21 | data
 
-    A frame that is cut off ends the sum: the library will say what is wrong with it.
+    A truncated frame ends the sum: the library reports what is wrong with it.
     """
     bound = 0
     position = 0
@@ -262,7 +264,7 @@ def _zstd_bound(data: memoryview, limit: int) -> int:
 def _into(
     module: ModuleType, codec: str, data: bytes | memoryview, bound: int, limit: int
 ) -> bytes:
-    """Decompress into a buffer of at most `limit` bytes, which the library never passes."""
+    """Decompress into a buffer of at most `limit` bytes, which the library never exceeds."""
     out = bytearray(min(bound, limit))
     try:
         size = module.decompress_into(data, out)

@@ -1,18 +1,18 @@
 """Message sets: message formats v0 (until 0.9) and v1 (0.10).
 
     offset          int64
-    size            int32     bytes from here on
-    crc             uint32    CRC-32 (zlib's polynomial) of everything from magic on
+    size            int32     number of bytes that follow
+    crc             uint32    CRC-32 (zlib's polynomial) of everything from magic to the end
     magic           int8      0 or 1
     attributes      int8      bits 0-2 codec, bit 3 log-append time (v1)
     timestamp       int64     v1 only
     key             int32 size (-1: null) and bytes
-    value           likewise
+    value           same as key
 
-A compressed message, the wrapper, has a message set as its value. Its own offset is that of the
-last message inside; the offsets inside are absolute in v0, and in v1 relative to the first one
-that the producer wrote (KIP-31), also where compaction left gaps. A wrapper with log-append time
-overrides the timestamps inside (KIP-32). See `AbstractLegacyRecordBatch` and `LegacyRecord`.
+A compressed message (the wrapper) has a message set as its value. Its own offset is the offset of
+the last inner message. Inner offsets are absolute in v0; in v1 they are relative to the first
+message that the producer wrote (KIP-31), also where compaction left gaps. A wrapper with log-append
+time overrides the inner timestamps (KIP-32). See `AbstractLegacyRecordBatch` and `LegacyRecord`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MIN_LENGTHS = (14, 22)
 """Smallest value of the size field of a message v0 and v1: no key, no value."""
 
 HEADER_SIZES = (22, 30)
-"""Bytes of a message v0 and v1 up to and with the key's size."""
+"""Bytes of a message v0 and v1 up to and including the key's size."""
 
 _PREFIX = struct.Struct(">qiIBB")
 _HEADER = struct.Struct(">qi")
@@ -48,9 +48,9 @@ _INT32 = struct.Struct(">i")
 
 
 def value_position(header: memoryview) -> int | None:
-    """Where in a message its value's size stands; None if its fields cannot be a message's.
+    """Return the position of the value's size in a message; None if the fields are not a message's.
 
-    `header` is as long as `HEADER_SIZES` says; its length field must be in range.
+    `header` has the length in `HEADER_SIZES`; its length field must be in range.
     """
     offset, length, _crc, magic, attributes = _PREFIX.unpack_from(header)
     key_size: int = _INT32.unpack_from(header, len(header) - 4)[0]
@@ -65,12 +65,12 @@ def value_position(header: memoryview) -> int | None:
 
 
 def has_right_crc(data: memoryview) -> bool:
-    """Whether a whole message's checksum is right."""
+    """Return whether the checksum of a complete message is correct."""
     return zlib.crc32(data[16:]) == int.from_bytes(data[12:16], "big")
 
 
 def decode_message(data: memoryview, position: int, effort: Effort) -> RecordBatch:
-    """Decode the outer message in `data`, which has a whole one's size and right checksum."""
+    """Decode the outer message in `data`, which is complete and has a correct checksum."""
     offset, _size, _crc, magic, attributes = _PREFIX.unpack_from(data)
     codec = attributes & 0x07
     (timestamp,) = _TIMESTAMP.unpack_from(data, 18) if magic == 1 else (-1,)
@@ -91,13 +91,13 @@ def decode_message(data: memoryview, position: int, effort: Effort) -> RecordBat
 
 
 class _BadMessageError(ValueError):
-    """A message whose fields contradict its size; the text says how."""
+    """The fields of a message contradict its size; the message of the error says how."""
 
     kind = ProblemKind.BAD_RECORD
 
 
 def _decode_record(data: bytes, offset: int) -> Record:
-    """Decode the message in `data` (its bytes from the offset on), not decompressed."""
+    """Decode the uncompressed message in `data`, which starts at the offset field."""
     magic = data[16]
     key_at = HEADER_SIZES[magic] - 4
     if len(data) < key_at + 8:
@@ -128,7 +128,7 @@ def _decode_record(data: bytes, offset: int) -> Record:
 
 
 def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record | Damage]:
-    """Yield the record of a message, or those inside it where it is compressed."""
+    """Yield the record of a message, or the records inside a compressed message."""
     damage = partial(Damage, batch.position, batch.size)
     try:
         record = _decode_record(bytes(batch.data), batch.last_offset)
@@ -170,7 +170,7 @@ def _decompress(batch: RecordBatch, data: bytes | None, max_uncompressed: int) -
 
 
 def _offset_shift(batch: RecordBatch, inside: bytes) -> int:
-    """Give what has to be added to the offsets inside a compressed message."""
+    """Return the number to add to the offsets inside a compressed message."""
     last: int | None = None
     try:
         for stored, _, _ in _messages(inside):
@@ -180,7 +180,7 @@ def _offset_shift(batch: RecordBatch, inside: bytes) -> int:
             raise
     if last is None:
         raise _BadMessageError("Expected messages in a compressed one, found none.")
-    # librdkafka once wrote 0 as the offset of every wrapper: then the offsets inside are absolute
+    # old versions of librdkafka wrote 0 as every wrapper's offset; inner offsets are then absolute
     if batch.magic == 0 or batch.last_offset == 0:
         return 0
     if batch.last_offset < last:
@@ -203,9 +203,9 @@ def _decode_inner(message: bytes, offset: int) -> Record:
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield of whole messages in a message set the offset as it is stored, the start and the end.
+    """Yield stored offset, start and end of each complete message in a message set.
 
-    Raises `_BadMessageError` where the rest is none, CompressionError where there are too many.
+    Raises `_BadMessageError` if the rest is not a message, CompressionError if there are too many.
     """
     start = 0
     for _ in range(MOST_RECORDS):

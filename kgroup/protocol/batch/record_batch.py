@@ -1,25 +1,26 @@
-"""Reading a log: from bytes to batches that can be trusted, to records, and the damage between.
+"""Reading a log: from bytes to trusted batches, to records, and the damage between them.
 
-Every batch, of every message format, begins with the same 17 bytes:
+Every batch, of every message format, starts with the same 17 bytes:
 
     base offset     int64
-    size            int32     bytes from here on
+    size            int32     number of bytes that follow
     (by format)     int32
     magic           int8      message format: 0, 1 (`message_set`) or 2 (`batch_v2`)
 
-A size is a claim until the checksum over as many bytes is right. Where it is not, the bytes are
-damage, and reading goes on at the next position where a whole batch stands whose header is
-plausible and whose checksum is right:
+A size is trusted only if the checksum over that many bytes is correct. Otherwise the bytes are
+damage, and reading resumes at the next position with a complete batch whose header is plausible and
+whose checksum is correct:
 
-- A batch with a wrong checksum that is followed by another plausible header, or by the end, has
-  a right size: what stands inside is passed over, even if it looks like a batch (a commit's
-  metadata may hold one), unless batches inside lead exactly to that end: then the size lied.
-- Otherwise every further position is tried. `BatchSearch` finds those worth a look; their
-  checksums may take a fixed multiple of the bytes read so far, so that no input, however made,
-  takes quadratic time; positions passed over for that are counted in the damage's reason.
+- If a batch with a wrong checksum is followed by another plausible header, or by the end, its size
+  is taken to be right: its contents are skipped, even if they look like a batch (a commit's
+  metadata may hold one). The exception: batches inside lead exactly to that end, so the size was
+  wrong.
+- Otherwise every further position is tried. `BatchSearch` finds the candidates. Computing their
+  checksums is limited to a fixed multiple of the bytes read so far, so that no crafted input takes
+  quadratic time; the damage's reason contains the number of positions skipped for that reason.
 
-Offsets may go backwards between batches: a broker that recovers a log does not look either
-(`LogSegment.recover`), and several segments may come through one stream.
+Offsets may decrease from one batch to the next: a broker that recovers a log does not check them
+either (`LogSegment.recover`), and several segments may come through one stream.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PREFIX_SIZE = 17
-"""Bytes that batches of every format begin with: offset, length, four by format, magic."""
+"""Bytes that batches of every format start with: offset, length, four by format, magic."""
 
 _PIECE = 1 << 18
 _MAX_HEADER_SIZE = max(*message_set.HEADER_SIZES, batch_v2.HEADER_SIZE)
 
 
 class BatchSearch:
-    """Finds positions in damage where the next batch may begin, a piece at a time.
+    """Finds positions in damage where the next batch may start, one piece at a time.
 
-    The fields of a header fit each other in few places. What can be said about fields at fixed
-    places is checked for many thousand positions at a time; the few that are left, also in bytes
-    made for it, are checked one by one by the reader, by checksums.
+    The fields of a header are consistent at few positions. Conditions on fields at fixed places are
+    checked for many thousand positions at a time. The reader verifies the few remaining positions,
+    also in crafted input, one by one by checksum.
     """
 
     def __init__(self, window: ByteWindow, max_batch_size: int) -> None:
@@ -70,9 +71,9 @@ class BatchSearch:
         self._found: list[int] = []
 
     def candidates(self, start: int, stop: int | None) -> Iterator[int]:
-        """Yield the positions from `start` on, before `stop` or the end, that are worth a look.
+        """Yield the candidate positions from `start` to `stop` or the end.
 
-        While it runs it releases what lies before the piece that it has come to.
+        Meanwhile it releases the bytes before the piece that it is searching.
         """
         window = self._window
         position = start
@@ -95,17 +96,17 @@ class BatchSearch:
 
 
 def plausible_headers(data: memoryview, count: int, max_length: int) -> list[int]:
-    """Those of the first `count` positions of `data` where a header may stand."""
+    """Return those of the first `count` positions of `data` where a header may start."""
     import numpy as np  # only damage needs it
 
-    # zeros behind the end make every field plausible that reaches over it
+    # zero padding makes every field that extends past the end plausible
     padded = np.zeros(count + _MAX_HEADER_SIZE, np.uint8)
     padded[: len(data)] = np.frombuffer(data, np.uint8)
 
     def at(offset: int) -> NDArray[uint8]:
         return padded[offset : offset + count]
 
-    # the number that begins at each byte
+    # the int32 that starts at each byte
     int32 = np.ndarray((len(padded) - 3,), ">i4", padded, 0, (1,))
 
     magic = at(16)
@@ -117,7 +118,7 @@ def plausible_headers(data: memoryview, count: int, max_length: int) -> list[int
     min_length = np.array([*message_set.MIN_LENGTHS, batch_v2.MIN_LENGTH])[magic[found]]
     found = found[(min_length <= length) & (length <= max_length)]
 
-    # the key and the value of a message fill it; where their sizes cannot be seen it stays in
+    # key and value fill a message exactly; keep it if their sizes are past the end
     is_legacy = magic[found] < 2
     legacy = found[is_legacy]
     end = legacy + LOG_OVERHEAD + int32[legacy + 8]
@@ -150,15 +151,15 @@ def read_batches(
     max_batch_size: int = MAX_BATCH_SIZE,
     effort: Effort | None = None,
 ) -> Iterator[RecordBatch | Damage]:
-    """Yield the batches in a buffer and the damage between them, in order, every byte once.
+    """Yield the batches in a buffer and the damage between them, in order and without gaps.
 
     Args:
         buffer: whole batches, one after another.
         base_position: position of the buffer's first byte in its file, for reports.
-        final: whether the buffer ends where its source ends. Otherwise, as in a fetch response,
-            a batch that is cut off at the end is left out and no damage.
+        final: whether the buffer ends where its source ends. If not, as in a fetch response, a
+            batch that is truncated at the end is left out and is not damage.
         max_batch_size: a batch that claims to be larger is damage.
-        effort: of reading the log that the buffer is a part of; by default it is one of its own.
+        effort: work spent on the log that the buffer is part of; by default a new one.
     """
     window = ByteWindow(memoryview(buffer).cast("B"), base_position)
     return _Reader(window, final, max_batch_size, effort).read()
@@ -172,16 +173,16 @@ def read_file_batches(
     max_batch_size: int = MAX_BATCH_SIZE,
     effort: Effort | None = None,
 ) -> Iterator[RecordBatch | Damage]:
-    """Like `read_batches`, a part of a file, with bounded memory.
+    """Yield the batches of part of a file as `read_batches` does, with bounded memory.
 
-    At most about twice `max_batch_size` is held, and of a sound file two chunks.
+    It holds at most about twice `max_batch_size` in memory, and two chunks of an undamaged file.
 
     Args:
-        file: stands where the part begins.
-        part: what of the file is wanted.
-        chunk_size: bytes that are read at a time.
+        file: file positioned at the start of the part.
+        part: range of the file to read.
+        chunk_size: bytes to read at a time.
         max_batch_size: see `read_batches`.
-        effort: likewise.
+        effort: see `read_batches`.
 
     Raises:
         OSError: the file cannot be read.
@@ -194,10 +195,10 @@ def read_file_batches(
 def read_records(
     batch: RecordBatch, *, max_uncompressed: int = MAX_UNCOMPRESSED
 ) -> Iterator[Record | Damage]:
-    """Yield the records of a batch in order, and what of it could not be read.
+    """Yield the records of a batch in order, and the damage in it.
 
     Args:
-        batch: from `read_batches`.
+        batch: batch from `read_batches`.
         max_uncompressed: a batch that decompresses to more bytes is damage of kind "too-large".
     """
     if batch.magic == 2:
@@ -209,8 +210,8 @@ def read_records(
 class _Flaw:
     """Why no batch can be trusted at a position.
 
-    `end` is where the batch claims to end, if it is all there; `is_cut` whether more bytes may
-    make it whole.
+    `end` is where the batch claims to end, if it is complete; `is_cut` whether more bytes may
+    complete it.
     """
 
     kind: ProblemKind
@@ -220,7 +221,7 @@ class _Flaw:
 
 
 class _Reader:
-    """Walks a source once; `read` is its only use."""
+    """Reads a source once; only `read` is called from outside."""
 
     def __init__(
         self, window: ByteWindow, final: bool, max_batch_size: int, effort: Effort | None
@@ -258,7 +259,7 @@ class _Reader:
             yield damage
 
     def _batch_at(self, position: int) -> RecordBatch | _Flaw:
-        """Read the batch at `position` if its checksum is right."""
+        """Return the batch at `position` if its checksum is correct."""
         window = self._window
         if not window.has(position, PREFIX_SIZE):
             left = window.end - position
@@ -319,7 +320,7 @@ class _Reader:
         return batch
 
     def _may_sum(self, position: int, size: int) -> bool:
-        """Whether the work on wrong checksums so far leaves room for one more."""
+        """Return whether the limit on work for wrong checksums allows another one."""
         behind = position - self._effort.start
         allowed = 4 * self._max_batch_size + _CRC_WORK_PER_BYTE * behind
         return self._effort.summed + size <= allowed
@@ -332,7 +333,7 @@ class _Reader:
         return is_right
 
     def _skip(self, position: int, flaw: _Flaw) -> Damage:
-        """Find the damage from `position` to where reading can go on; at least one byte."""
+        """Return the damage from `position` to where reading can resume, of at least one byte."""
         if flaw.kind is ProblemKind.ZEROS:
             return self._skip_zeros(position)
         unchecked = self._unchecked
@@ -353,7 +354,7 @@ class _Reader:
 
     def _skip_zeros(self, position: int) -> Damage:
         window = self._window
-        # the next batch's header may begin with zeros itself
+        # the next batch's header may itself start with zeros
         end = window.skip_zeros(position, PREFIX_SIZE)
         zeros = f"Expected a batch, found {end - position} zero bytes"
         if not window.has(end, 1):
@@ -367,11 +368,11 @@ class _Reader:
         return Damage(position, next_batch - position, kind, reason)
 
     def _may_follow(self, position: int) -> bool:
-        """Whether the source ends at `position` or goes on with what looks like a batch."""
+        """Return whether the source ends at `position` or has a plausible batch header there."""
         return not self._window.has(position, 1) or self._plausible_size(position) is not None
 
     def _plausible_size(self, position: int) -> int | None:
-        """Return the size of the batch at `position`, None if its fields do not fit each other."""
+        """Return the size of the batch at `position`, None if its fields are inconsistent."""
         window = self._window
         if not window.has(position, PREFIX_SIZE):
             return None
@@ -395,7 +396,7 @@ class _Reader:
         return size if is_filled else None
 
     def _batches_leading_to(self, start: int, end: int) -> int:
-        """Where a chain of trusted batches begins that ends exactly at `end`, else `end`."""
+        """Return the start of a chain of trusted batches that ends exactly at `end`, or `end`."""
         position = start
         while (first := self._next_trusted(position, end)) < end:
             last = position = first
@@ -404,15 +405,15 @@ class _Reader:
                 position += batch.size
             if position == end:
                 return first
-            # the members of this chain share its fate: go on behind them
+            # no batch of this chain leads to the end either: continue after it
             position = (position if position < end else last) + 1
         return end
 
     def _next_trusted(self, start: int, stop: int | None) -> int:
-        """Find the first position from `start` on, and before `stop`, where a trusted batch stands.
+        """Return the first position from `start`, and before `stop`, with a trusted batch.
 
-        Else `stop`, or the end of the source; where the source goes on later, the first position
-        at which a batch may stand that is cut off.
+        If there is none, return `stop` or the end of the source; if the source continues later, the
+        first position where a truncated batch may start.
         """
         window = self._window
         for position in self._search.candidates(start, stop):

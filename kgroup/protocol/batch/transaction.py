@@ -1,12 +1,12 @@
-"""Which transactional records of one partition were committed, aborted, or are still open.
+"""Whether transactional records of a partition were committed, aborted, or are still open.
 
-A producer has one transaction at a time in a partition. Its end is a marker: a control batch of
-the same producer id, later in the log (KIP-98). So the first marker of a producer behind a record
-decides. Producer epochs play no part: when a producer is fenced, the coordinator aborts for it
-with an epoch above that of the records.
+A producer has one transaction at a time in a partition. It ends with a marker: a control batch of
+the same producer id, later in the log (KIP-98). So the first marker of a producer after a record
+decides. Producer epochs do not matter: when a producer is fenced, the coordinator aborts its
+transaction with an epoch above that of the records.
 
 Compaction keeps a marker as long as a record of its transaction remains
-(`CleanedTransactionMetadata`), so a later marker is never taken for a missing earlier one; a
+(`CleanedTransactionMetadata`), so a later marker is never mistaken for a missing earlier one; a
 marker without records is harmless.
 """
 
@@ -28,41 +28,41 @@ _TYPES = (b"\0\0", _COMMIT)
 
 
 class TransactionIndex:
-    """The markers of one partition.
+    """The transaction markers of one partition.
 
-    Feed it every batch, in any order, then ask.
+    Add every batch, in any order, then query.
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]] | None = None) -> None:
-        """Begin without markers.
+        """Create an index without markers.
 
         Args:
-            aborted: of a log that holds decided records only, producer id and first offset of
-                each transaction that was aborted, as Fetch gives them to readers of committed
-                records. Where no marker is found, they decide.
+            aborted: for a log that holds decided records only, producer id and first offset of each
+                aborted transaction, as Fetch returns them with isolation level read_committed. They
+                decide where there is no marker.
         """
-        # By producer: offset and, in the lowest bit, whether it commits. There may be millions.
+        # By producer id: offset << 1 | is_commit. There may be millions.
         self._markers: dict[int, list[int]] = {}
         self._unsorted: set[int] = set()
         self._aborted = None if aborted is None else frozenset(aborted)
 
     def add(self, batch: RecordBatch) -> None:
-        """Take note of a batch; only markers matter."""
+        """Add the markers of a batch, if it has any."""
         if batch.producer_id is not None:
             for offset, is_commit in markers_in(batch):
                 self.add_marker(batch.producer_id, offset, is_commit)
 
     def add_marker(self, producer_id: int, offset: int, is_commit: bool) -> None:
-        """Take note of a producer's marker."""
+        """Add a marker of a producer."""
         markers = self._markers.setdefault(producer_id, [])
         if markers and offset <= markers[-1] >> 1:
             self._unsorted.add(producer_id)
         markers.append(offset << 1 | is_commit)
 
     def status(self, producer_id: int, offset: int) -> TransactionStatus:
-        """Say what became of the transactional record, or marker, of a producer at an offset."""
+        """Return the status of a producer's transactional record, or marker, at an offset."""
         if producer_id in self._unsorted:
-            # of equal offsets (a segment read twice) the last one
+            # keep the last of equal offsets (a segment that was read twice)
             latest = {marker >> 1: marker for marker in self._markers[producer_id]}
             self._markers[producer_id] = sorted(latest.values())
             self._unsorted.discard(producer_id)
@@ -81,9 +81,9 @@ class TransactionIndex:
 
 
 def once(make: Callable[[], _T]) -> Callable[[], _T]:
-    """Return a function that calls `make` when it is first called, from whichever thread.
+    """Return a function that calls `make` on its first call, in any thread, and caches the result.
 
-    Collecting the markers of a partition means to read it, and most partitions have none.
+    Collecting the markers of a partition requires reading it, and most partitions have none.
     """
     lock = Lock()
     made: list[_T] = []
@@ -98,7 +98,7 @@ def once(make: Callable[[], _T]) -> Callable[[], _T]:
 
 
 def markers_in(batch: RecordBatch) -> Iterator[tuple[int, bool]]:
-    """Yield the offsets of the markers in a batch, and whether they commit.
+    """Yield the offset of each marker in a batch, and whether it commits.
 
     The key of a marker: version int16, type int16 (0 abort, 1 commit).
     """

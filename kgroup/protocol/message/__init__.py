@@ -1,1 +1,1 @@
-"""Kafka's message format: primitives, schemas, and values by a schema."""
+"""Kafka's message format: primitives, schemas, and encoding and decoding by schema."""

@@ -1,17 +1,18 @@
-"""Messages of Kafka's generated protocol: bytes to JSON-like values and back.
+"""Encoding and decoding of Kafka's generated protocol messages to and from JSON-like values.
 
-Wire layout: the fields of `schema.fields` one after the other, big endian, and in a
-flexible version at the end of every struct the tagged ones:
+Wire layout: the fields of `schema.fields` in order, big endian; in a flexible version, every struct
+ends with its tagged fields:
 
     tagged section   count (unsigned varint), then for each: tag, size (unsigned varints), value
 
-Values look as Kafka's own JSON converters print them (generator/.../JsonConverterGenerator.java):
-camelCase names in the schema's order, uuids in Kafka's base64 text, bytes in standard base64, and
-a tagged field only where it is not at its default. What a newer Kafka added as a tagged field is
-kept in its struct as ``"_tagged": [{"tag": 7, "data": base64}]``.
+Values have the form that Kafka's own JSON converters print
+(generator/.../JsonConverterGenerator.java): camelCase names in the schema's order, UUIDs as Kafka's
+base64 string, bytes in standard base64, and a tagged field only if it differs from its default.
+Unknown tagged fields of newer Kafka versions are kept in their struct as ``"_tagged": [{"tag": 7,
+"data": base64}]``.
 
-Each version of a message gets a reader of its own, generated as Python source: adjacent fields of
-fixed length are read in one go, and nothing is looked up while reading.
+Each version of a message has its own reader, generated as Python source: adjacent fixed-length
+fields are unpacked together, and reading needs no lookups.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from kgroup.protocol.message.primitives import (
 from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
 
 Reader = Callable[[bytes, int, int], tuple[dict[str, Any], int]]
-"""``(buffer, position, size) -> (message, end)``; `DecodeError` where the bytes do not fit.
+"""``(buffer, position, size) -> (message, end)``; raises `DecodeError` if the bytes do not fit.
 
-`size` is the buffer's length. What follows `end` is not looked at.
+`size` is the buffer's length. Bytes after `end` are ignored.
 """
 
 _MOST_VALUES = 1 << 22
-"""Values that a message may have, about 60 bytes each as objects; a struct counts for 3 more.
+"""Maximum values of a message, about 60 bytes each as objects; a struct counts for 3 more.
 
-Arrays of next to nothing would otherwise become a hundred times as large as their bytes.
+Without it, arrays of tiny elements would take a hundred times the memory of their bytes.
 """
 
 _VERSION = Struct(">h").unpack_from
@@ -52,14 +53,14 @@ _CODES = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", 
 
 
 def read(name: str, version: int, buffer: bytes, position: int = 0) -> tuple[dict[str, Any], int]:
-    """Read one message; give it and the position of its end. Raises `DecodeError`."""
+    """Decode one message; return it and its end position. Raises `DecodeError`."""
     return reader(name, version)(buffer, position, len(buffer))
 
 
 def read_whole(
     name: str, version: int, buffer: bytes, *, raw_bytes: bool = False
 ) -> dict[str, Any]:
-    """Read a message; what follows it is kept as base64 under "trailing". Raises `DecodeError`."""
+    """Decode a message; keep trailing bytes as base64 under "trailing". Raises `DecodeError`."""
     data, end = reader(name, version, raw_bytes=raw_bytes)(buffer, 0, len(buffer))
     if end != len(buffer):
         data["trailing"] = base64_text(buffer[end:])
@@ -67,9 +68,9 @@ def read_whole(
 
 
 def read_or_raw(read: Callable[[bytes], dict[str, Any]], raw: bytes) -> dict[str, Any]:
-    """Read what a client wrote; never raises.
+    """Decode bytes that a client wrote; never raises.
 
-    `{"raw": ""}` for no bytes at all, `{"raw", "error"}` where `read` raises `DecodeError`.
+    Return `{"raw": ""}` for no bytes at all, `{"raw", "error"}` if `read` raises `DecodeError`.
     """
     if not raw:
         return {"raw": ""}
@@ -80,12 +81,12 @@ def read_or_raw(read: Callable[[bytes], dict[str, Any]], raw: bytes) -> dict[str
 
 
 def versioned_reader(name: str, *, raw_bytes: bool = False) -> Callable[[bytes], dict[str, Any]]:
-    """Make a reader of messages behind their version (int16), as Kafka's clients read them.
+    """Return a reader of messages preceded by their version (int16), as Kafka's clients read them.
 
-    It gives `{"version", …fields}`, and raises `DecodeError`. A version newer than the newest known
-    one is read like that one, and what follows the message is kept as base64 under "trailing".
+    It returns `{"version", …fields}`, and raises `DecodeError`. A version newer than the newest
+    known one is decoded like that one, and trailing bytes are kept as base64 under "trailing".
     """
-    readers: tuple[Reader, ...] = ()  # one for each version from 0 on; made when first needed
+    readers: tuple[Reader, ...] = ()  # one per version from 0; generated on first use
 
     def read(buffer: bytes) -> dict[str, Any]:
         nonlocal readers
@@ -121,13 +122,13 @@ def reader(
     unknown_tags: bool = True,
     is_shown: bool = False,
 ) -> Reader:
-    """Make the reader of one version of a message.
+    """Generate the reader of one version of a message.
 
     Args:
-        name: of the schema.
-        version: one that the schema has, else ValueError.
-        raw_bytes: whether bytes fields stay `bytes` instead of base64 text.
-        unknown_tags: whether tagged fields that the schema does not have are kept, or refused.
+        name: name of the schema.
+        version: a version of the schema; another one raises ValueError.
+        raw_bytes: whether bytes fields stay `bytes` instead of base64 strings.
+        unknown_tags: whether unknown tagged fields are kept; otherwise they are errors.
         is_shown: whether the version is the message's first field, "version".
     """
     source = _Source(raw_bytes, unknown_tags)
@@ -142,10 +143,10 @@ def reader(
 
 
 class _Source:
-    """Collects the source of one reader: straight code, a loop for each array.
+    """Collects the source of one reader: straight-line code, with a loop for each array.
 
-    Every method adds lines that read something at `pos` and leave it in the variable `target`.
-    Fixed fields wait in `run`, to be read together with those that follow them.
+    Every method adds lines that read a value at `pos` into the variable `target`. Fixed-length
+    fields wait in `run`, to be unpacked together with adjacent ones.
     """
 
     def __init__(self, raw_bytes: bool, unknown_tags: bool) -> None:
@@ -153,7 +154,7 @@ class _Source:
         self.unknown_tags = unknown_tags
         self.lines: list[str] = []
         self.indent = ""
-        self.run: list[tuple[str, str, str]] = []  # variable, code of struct, path of the field
+        self.run: list[tuple[str, str, str]] = []  # variable, struct code, field path
         self.names: dict[str, Any] = {
             "Struct": Struct,
             "bad_length": _bad_length,
@@ -171,14 +172,14 @@ class _Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Indent what is added inside, under `head`."""
+        """Add `head`, and indent the lines added inside the context."""
         self.line(head)
         self.indent += "    "
         yield
         self.indent = self.indent[:-4]
 
     def name(self, hint: str, value: Any) -> str:
-        """Give a value a global name."""
+        """Bind a value to a global name and return the name."""
         name = f"{hint}_{len(self.names)}"
         self.names[name] = value
         return name
@@ -191,7 +192,7 @@ class _Source:
         path: str,
         version: int | None = None,
     ) -> None:
-        """Read all fields of a struct, as a dict."""
+        """Read all fields of a struct into a dict."""
         for field in members:
             if field.tag is None:
                 self.field(f"{target}_{field.name}", field, f"{path}{field.name}")
@@ -223,7 +224,7 @@ class _Source:
             self.variable(target, field, path, lambda: self.content(target, field))
 
     def flush(self) -> None:
-        """Read the waiting run."""
+        """Unpack the fields that wait in `run`."""
         if not self.run:
             return
         layout = Struct(">" + "".join(code for _, code, _ in self.run))
@@ -253,7 +254,7 @@ class _Source:
         self.line(f"else: {target}, pos = varint(buf, pos, size, {path!r})")
 
     def variable(self, target: str, field: Field, path: str, content: Callable[[], None]) -> None:
-        """Check the length `n`, then read what it measures, of which a byte is the least."""
+        """Check the length `n`, then read the content; each unit of `n` takes at least one byte."""
         if field.type == "string" and field.compact and not field.array:
             self.line(f"if n > 32767: bad_length({path!r}, n, pos, size)")
         self.line("end = pos + n")
@@ -267,7 +268,7 @@ class _Source:
             content()
 
     def content(self, target: str, field: Field) -> None:
-        """Take the bytes up to `end`."""
+        """Read the bytes up to `end`."""
         if field.type == "string":
             self.line(f"{target} = buf[pos:end].decode('utf-8', {JAVA_UTF8!r})")
         elif self.raw_bytes:
@@ -277,7 +278,7 @@ class _Source:
         self.line("pos = end")
 
     def elements(self, target: str, field: Field, path: str) -> None:
-        """Take `n` elements of an array."""
+        """Read `n` elements of an array."""
         self.count(f"{1 if field.fields is None else len(field.fields) + 3} * n", path)
         if field.type in FIXED and field.type != "uuid":
             self.line(f"end = pos + {FIXED[field.type]} * n")
@@ -300,12 +301,12 @@ class _Source:
             self.line(f"{target}.append({element})")
 
     def count(self, values: str, path: str) -> None:
-        """Refuse a message that has more values than one may have."""
+        """Reject a message with more than the maximum number of values."""
         self.line(f"left -= {values}")
         self.line(f"if left < 0: too_many({path!r}, pos)")
 
     def nullable_struct(self, target: str, field: Field, path: str) -> None:
-        """Read a struct that is no array's element."""
+        """Read a struct that is not an array element."""
         assert field.fields is not None
         if not field.nullable:
             self.flush()
@@ -322,9 +323,9 @@ class _Source:
             self.struct(target, field.fields, field.compact, f"{path}.")
 
     def tagged_section(self, target: str, members: Sequence[Field], path: str) -> None:
-        """Read the tagged fields in any order; of one that comes twice the last counts.
+        """Read the tagged fields in any order; of a duplicate tag, the last value counts.
 
-        The size of a known tag is read and not used, as in Kafka's own generated classes.
+        The size of a known tag is read but not used, as in Kafka's own generated classes.
         """
         tagged = [field for field in members if field.tag is not None]
         path += "tagged fields"
@@ -355,7 +356,7 @@ class _Source:
 
 
 def _cut(run: list[tuple[str, int]], position: int, size: int) -> NoReturn:
-    """Name the field of a run at which the bytes end."""
+    """Raise an error that names the field of a run at which the bytes end."""
     for field, width in run:
         if position + width > size:
             left = size - position
@@ -365,7 +366,7 @@ def _cut(run: list[tuple[str, int]], position: int, size: int) -> NoReturn:
 
 
 def _bad_length(field: str, length: int, position: int, size: int) -> NoReturn:
-    """Say why a length (of a string, of bytes, or an array's count) cannot be."""
+    """Raise an error that says why a length (of a string, bytes or array) is invalid."""
     if length < 0:
         raise DecodeError(position, f"{field}: null (length {length}) where a value must be")
     if length > size - position:
@@ -383,11 +384,11 @@ def _bad_tag(field: str, tag: int, position: int) -> NoReturn:
 
 
 def write(name: str, version: int, data: Mapping[str, Any]) -> bytes:
-    """The bytes of a message; the inverse of `read`.
+    """Return the encoded message; the inverse of `read`.
 
-    Bytes fields may be given as base64 text or as `bytes`. A tagged field that is left out has its
-    default; names that the version does not have are not looked at. Raises ValueError, TypeError,
-    AttributeError or struct.error where `data` is no such message.
+    Bytes fields may be base64 strings or `bytes`. A missing tagged field has its default; names
+    that the version does not have are ignored. Raises ValueError, TypeError, AttributeError or
+    struct.error if `data` does not match the schema.
     """
     out = bytearray()
     _write_struct(out, fields(name, version), flexible(name, version), data)
@@ -460,7 +461,7 @@ def _write_single(out: bytearray, field: Field, value: Any) -> None:
 
 
 def _write_length(out: bytearray, length: int | None, compact: bool, code: str) -> None:
-    """A length, None for null."""
+    """Write a length, None for null."""
     if compact:
         _write_varint(out, 0 if length is None else length + 1)
     else:

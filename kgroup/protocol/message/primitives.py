@@ -1,10 +1,11 @@
-"""The few values that Kafka's messages are made of, read as Kafka's Java reads them.
+"""Primitive types of Kafka's messages, decoded as Kafka's Java code does.
 
 Wire layout (big endian):
+
     unsigned varint    7 bits a byte, lowest first, high bit = another byte follows, at most 5 bytes
     compact length     unsigned varint of length + 1; 0 is null
-    uuid               16 bytes; as text base64 with the URL alphabet and no padding
-    string             UTF-8; what is no UTF-8 becomes U+FFFD; at most 32,767 bytes, always
+    uuid               16 bytes; as a string, base64 with the URL alphabet and no padding
+    string             UTF-8; invalid bytes become U+FFFD; never more than 32,767 bytes
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _LONGEST = 0x7FFF
 
 
 def java_long(value: int) -> int:
-    """Give a sum as Java's long: one that passes its range comes out at the other end."""
+    """Return a sum as a Java long: values out of range wrap around."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-@lru_cache(4096)  # the same names come by the hundred thousand
+@lru_cache(4096)  # the same names are checked hundreds of thousands of times
 def no_string(text: str) -> str | None:
-    """Say why a text cannot be a string of a message; None where it can.
+    """Return why a text cannot be a string of a message; None if it can.
 
-    Versions with compact lengths have no longer ones: brokers end the connection over them
-    (`MessageDataGenerator`).
+    Versions with compact lengths have the same limit: brokers close the connection if it is
+    exceeded (`MessageDataGenerator`).
     """
     if text.isascii():
         size = len(text)
@@ -44,10 +45,10 @@ def no_string(text: str) -> str | None:
 
 
 class DecodeError(ValueError):
-    """Bytes that do not fit their layout; never leaves `kgroup.protocol`.
+    """Bytes that do not match their layout; never leaves `kgroup.protocol`.
 
     Attributes:
-        position: of the first byte that does not fit, counted from the start of the buffer.
+        position: position of the first invalid byte, from the start of the buffer.
         reason: what was expected and found there, without the position.
     """
 
@@ -58,15 +59,15 @@ class DecodeError(ValueError):
 
 
 JAVA_UTF8 = "java-replace"
-"""Error handler of `bytes.decode` that puts U+FFFD where Java's `new String(…, UTF_8)` does."""
+"""Error handler of `bytes.decode` that inserts U+FFFD where Java's `new String(…, UTF_8)` does."""
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
-    """One U+FFFD for each ill-formed sequence, as Java and Python agree, but for surrogates.
+    """Return one U+FFFD per ill-formed sequence; Java and Python differ only for surrogates.
 
-    A surrogate in three bytes (CESU-8) is one ill-formed sequence to Java, three to Python.
+    A surrogate in three bytes (CESU-8) is one ill-formed sequence in Java, three in Python.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error
@@ -78,10 +79,10 @@ codecs.register_error(JAVA_UTF8, _replace_as_java)
 
 
 def unsigned_varint(buffer: bytes, position: int, size: int, field: str) -> tuple[int, int]:
-    """Read an unsigned varint; give its value as a Java int (it may be negative) and its end.
+    """Decode an unsigned varint; return its value as a Java int (may be negative) and its end.
 
-    Like Kafka's `ByteUtils.readUnsignedVarint`: leading zeros are accepted, bits beyond the 32nd
-    are lost, and a fifth byte that says that another one follows is an error.
+    As in Kafka's `ByteUtils.readUnsignedVarint`, leading zeros are accepted, bits beyond the 32nd
+    are dropped, and a fifth byte that announces another one is an error.
     """
     value = 0
     for index in range(5):
@@ -95,20 +96,20 @@ def unsigned_varint(buffer: bytes, position: int, size: int, field: str) -> tupl
 
 
 def compact_length(buffer: bytes, position: int, size: int, field: str) -> tuple[int, int]:
-    """Read a compact length (-1 and less: null); give it and where what it measures begins."""
+    """Decode a compact length (negative: null); return it and the start of the content."""
     value, position = unsigned_varint(buffer, position, size, field)
     return java_int(value - 1), position
 
 
 @lru_cache(maxsize=8192)
 def uuid_text(raw: bytes) -> str:
-    """Kafka's text of a uuid: `AAAAAAAAAAAAAAAAAAAAAA` is 0 (`org.apache.kafka.common.Uuid`)."""
+    """Return Kafka's string for a UUID (`org.apache.kafka.common.Uuid`); zero is 22 times "A"."""
     text = b2a_base64(raw)[:22]
     return text.replace(b"+", b"-").replace(b"/", b"_").decode("ascii")
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of a uuid's text; ValueError where it is no uuid."""
+    """Return the 16 bytes of a UUID string; ValueError if it is not a UUID."""
     raw = a2b_base64(text.replace("-", "+").replace("_", "/") + "==", strict_mode=True)
     if len(raw) != 16:
         raise ValueError(f"{text!r} is no uuid: {len(raw)} bytes instead of 16")
@@ -116,10 +117,10 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def base64_text(raw: bytes) -> str:
-    """Bytes as Kafka's JSON has them: base64, standard alphabet, padded, one line."""
+    """Return bytes as in Kafka's JSON: base64, standard alphabet, padded, one line."""
     return b2a_base64(raw, newline=False).decode("ascii")
 
 
 def base64_bytes(text: str) -> bytes:
-    """The bytes of a base64 text; ValueError where it is none."""
+    """Return the bytes of a base64 string; ValueError if it is invalid."""
     return a2b_base64(text, strict_mode=True)

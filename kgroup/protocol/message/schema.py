@@ -1,7 +1,7 @@
-"""Kafka's message definitions (JSON) as trees of fields, one tree for each version.
+"""Kafka's message definitions (JSON) as trees of fields, one tree per version.
 
-A definition is a file under `kgroup/schema`, in the format that Kafka's own generator reads
-(generator/src/main/java/org/apache/kafka/message/{MessageSpec,FieldSpec}.java). It is named by its
+A definition is a file in `kgroup/schema`, in the format of Kafka's own generator
+(generator/src/main/java/org/apache/kafka/message/{MessageSpec,FieldSpec}.java). Its name is its
 path without `.json`: "coordinator/OffsetCommitValue".
 """
 
@@ -13,28 +13,28 @@ from functools import cache
 from typing import Any
 
 FIXED = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "uuid": 16}
-"""The types of one length, with their width in bytes."""
+"""Fixed-length types, with their width in bytes."""
 
 _COMMENT = re.compile(r'^\s*//.*|//[^"\n]*$|/\*.*?\*/', re.MULTILINE)
-"""In Kafka's JSON, whose strings have nothing that looks like one."""
+"""Comments in Kafka's JSON; no string in it looks like a comment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of one version of a message, in the order of the wire.
+    """A field of one version of a message, in wire order.
 
     Attributes:
-        name: as Kafka's JSON has it (camelCase).
-        type: one of `FIXED`, "string", "bytes" or "struct"; of an array the type of its elements.
+        name: name in Kafka's JSON (camelCase).
+        type: one of `FIXED`, "string", "bytes" or "struct"; for an array, the type of its elements.
         array: True for a list of `type`.
         nullable: null is allowed (for an array: the array, never its elements).
-        compact: lengths are unsigned varints of length + 1; else int16 for a string and int32 for
-            bytes and arrays, where negative is null. A nullable struct has a byte (for a tagged
-            one: a varint) in front, -1 (0) for null.
-        tag: None for a field in its fixed place, else its number in the tagged section that ends
-            every struct of a flexible version (count, then tag, size and value of each).
-        default: what a tagged field is when it is absent; for a struct a dict.
-        fields: of a struct, else None.
+        compact: lengths are unsigned varints of length + 1; otherwise int16 for a string and int32
+            for bytes and arrays, where negative is null. A nullable struct starts with a byte (a
+            tagged one: with a varint) that is -1 (0) for null.
+        tag: None for a field in its fixed place, otherwise its number in the tagged section that
+            ends every struct of a flexible version (count, then tag, size and value of each).
+        default: value of an absent tagged field; a dict for a struct.
+        fields: fields of a struct, otherwise None.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Field:
 
 @cache
 def fields(name: str, version: int) -> tuple[Field, ...]:
-    """The fields of one version of a message; ValueError for a version that it does not have."""
+    """Return the fields of one version of a message; ValueError for an undefined version."""
     definition = _definition(name)
     if version not in versions(name):
         raise ValueError(f"{name} has no version {version}")
@@ -59,13 +59,13 @@ def fields(name: str, version: int) -> tuple[Field, ...]:
 
 @cache
 def versions(name: str) -> range:
-    """The versions that a message has."""
+    """Return the versions of a message."""
     return _range(_definition(name)["validVersions"])
 
 
 @cache
 def flexible(name: str, version: int) -> bool:
-    """Whether a version has compact lengths and tagged fields."""
+    """Return whether a version has compact lengths and tagged fields."""
     return version in _range(_definition(name).get("flexibleVersions", "none"))
 
 
@@ -102,7 +102,7 @@ def _fields(
 def _default(
     default: str | int | None, kind: str, array: bool, nested: tuple[Field, ...] | None
 ) -> Any:
-    """What Kafka's generator makes of "default": the text "null" is null, JSON's null is unset."""
+    """Return the default as Kafka's generator reads it: "null" is null, JSON's null is unset."""
     if default == "null":
         return None
     if array:
@@ -120,7 +120,7 @@ def _default(
 
 @cache
 def _range(text: str) -> range:
-    """Read "3", "0-4", "2+" or "none"."""
+    """Parse "3", "0-4", "2+" or "none"."""
     if text == "none":
         return range(0)
     lowest, dash, highest = text.removesuffix("+").partition("-")

@@ -1,1 +1,1 @@
-"""Records of coordinators, and what members say of themselves inside them."""
+"""Records of coordinators, and the members' subscriptions and assignments inside them."""

@@ -1,16 +1,18 @@
-"""What a consumer tells its group (subscription) and gets from its leader (assignment).
+"""Subscription that a consumer sends to its group, and the assignment that it receives.
 
 Wire layout (`ConsumerProtocolSubscription.json`, `ConsumerProtocolAssignment.json`):
+
     Subscription   version int16, topics [string], user data bytes?,
                    v1+: owned partitions [topic string, partitions [int32]],
                    v2+: generation int32, v3+: rack string?
     Assignment     version int16, [topic string, partitions [int32]], user data bytes?
 
-As Kafka's `ConsumerProtocol` does, a version above 3 is read as 3, bytes after the end are no error
-(they are kept under "trailing"), and a negative version is one.
+As in Kafka's `ConsumerProtocol`, a version above 3 is decoded as 3, trailing bytes are not an error
+(they are kept under "trailing"), and a negative version is an error.
 
 User data of a classic Kafka Streams instance (protocol "stream"; big endian; text is an int16
 length and modified UTF-8, as Java's `writeUTF`; arrays have an int32 count):
+
     SubscriptionInfo   version int32, then `SubscriptionInfoData.json` of that version
     AssignmentInfo     version int32, v3+: commonly supported version int32,
                        active tasks [task], standby tasks [task, [topic text, partition int32]],
@@ -22,7 +24,7 @@ length and modified UTF-8, as Java's `writeUTF`; arrays have an int32 count):
     task               subtopology int32, partition int32,
                        v10+: named topology (int32 length, then int16 characters)
 
-Of a version above 11 only the two versions at the start are read.
+For a version above 11, only the two versions at the start are decoded.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ _SUBSCRIPTION_INFO = "member_metadata/SubscriptionInfoData"
 
 
 def read_subscription_info(raw: bytes) -> dict[str, Any]:
-    """Read the user data of a subscription; raises `DecodeError`.
+    """Decode the user data of a subscription; raises `DecodeError`.
 
-    Gives Kafka's fields; the end point and the client tags, bytes of UTF-8, as text.
+    Return Kafka's fields; the endpoint and the client tags, bytes of UTF-8, are strings.
     """
     version = _Input(raw).int32("version")
     if version < 1:
@@ -59,11 +61,11 @@ def read_subscription_info(raw: bytes) -> dict[str, Any]:
 
 
 def read_assignment_info(raw: bytes) -> dict[str, Any]:
-    """Read the user data of an assignment; raises `DecodeError`.
+    """Decode the user data of an assignment; raises `DecodeError`.
 
-    Keys, as far as the version has them: version, commonlySupportedVersion, activeTasks and
-    standbyTasks (`{topicGroupId, partition}`, from version 10 on with namedTopology, those of
-    standbys with topicPartitions), partitionsByHost and standbyPartitionsByHost (`{host, port,
+    Keys, if the version has them: version, commonlySupportedVersion, activeTasks and standbyTasks
+    (`{topicGroupId, partition}`, from version 10 with namedTopology; standby tasks also with
+    topicPartitions), partitionsByHost and standbyPartitionsByHost (`{host, port,
     topicPartitions}`), errorCode, nextRebalanceMs. topicPartitions are `[{topic, partition}]`.
     """
     data = _Input(raw)
@@ -99,7 +101,7 @@ def _newer_streams(raw: bytes, label: str) -> dict[str, Any]:
 
 
 class _Input:
-    """Bytes that are read from their start to their end."""
+    """Bytes that are read from start to end."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -122,15 +124,15 @@ class _Input:
         count = self.int32(field)
         if count > len(self.raw) - self.position:
             raise DecodeError(self.position - 4, f"{field}: {count} elements in too few bytes")
-        return [element() for _ in range(count)]  # Java's loops take a negative count as 0
+        return [element() for _ in range(count)]  # Java's loops treat a negative count as 0
 
     def text(self, field: str) -> str:
-        """Modified UTF-8: U+0000 in two bytes, and characters beyond U+FFFF as two surrogates."""
+        """Read modified UTF-8: U+0000 as two bytes, characters above U+FFFF as surrogate pairs."""
         size = int.from_bytes(self.take(2, field), "big")
         start = self.position
         raw = self.take(size, field).replace(b"\xc0\x80", b"\0")
         try:
-            if max(raw, default=0) >= 0xF0:  # the only UTF-8 that this is not
+            if max(raw, default=0) >= 0xF0:  # four-byte sequences are UTF-8 but not modified UTF-8
                 raise ValueError
             pairs = raw.decode("utf-8", "surrogatepass").encode("utf-16-be", "surrogatepass")
         except ValueError:
@@ -159,7 +161,7 @@ class _Input:
         }
 
     def partitions(self, topics: Mapping[int, str] | None) -> list[dict[str, Any]]:
-        """Topics and partitions; the topic by name, or by its index in `topics`."""
+        """Read topics and partitions; the topic is a name, or an index into `topics` if given."""
 
         def element() -> dict[str, Any]:
             name = self.text("topic") if topics is None else topics.get(self.int32("topic"))
@@ -186,9 +188,9 @@ _COOPERATIVE = "member_metadata/CooperativeStickyUserData"
 def decode_subscription(raw: bytes, protocol: str | None = None) -> dict[str, Any]:
     """Decode a member's subscription; never raises.
 
-    Gives Kafka's fields and "version". "userData" is decoded where `protocol`, the assignor's
-    name, says what it is, else base64 text. `{"raw": ""}` for no bytes at all, `{"raw", "error"}`
-    for bytes that are no subscription. Equal bytes may share the lists inside: do not change them.
+    Return Kafka's fields and "version". "userData" is decoded if `protocol`, the assignor's name,
+    determines its format, and base64 otherwise. Return `{"raw": ""}` for no bytes at all, `{"raw",
+    "error"}` for invalid bytes. Equal bytes may share the lists inside: do not modify them.
     """
     decode = _decode_small if len(raw) <= _SMALL else _decode
     return {**decode(_read_subscription, raw, protocol)}
@@ -201,15 +203,15 @@ def decode_assignment(raw: bytes, protocol: str | None = None) -> dict[str, Any]
 
 
 def encode_subscription(data: Mapping[str, Any]) -> bytes:
-    """The bytes of a subscription: the inverse of `decode_subscription`.
+    """Return the encoded subscription: the inverse of `decode_subscription`.
 
-    Raises ValueError for fields that are missing and for the user data of Kafka Streams.
+    Raises ValueError for missing fields and for the user data of Kafka Streams.
     """
     return _encode(_SUBSCRIPTION, data)
 
 
 def encode_assignment(data: Mapping[str, Any]) -> bytes:
-    """The bytes of an assignment: the inverse of `decode_assignment`."""
+    """Return the encoded assignment: the inverse of `decode_assignment`."""
     return _encode(_ASSIGNMENT, data)
 
 
@@ -224,14 +226,17 @@ def _decode(read: _Read, raw: bytes, protocol: str | None) -> dict[str, Any]:
     return data
 
 
-# A group's members write the same bytes again in every generation, so the last ones are kept: 2048
-# of at most 512 bytes are some megabytes.
+# The bytes of a group's members repeat in every generation, so recent results are cached: 2048
+# entries of at most 512 bytes take a few megabytes.
 _SMALL = 512
 _decode_small = lru_cache(maxsize=2048)(_decode)
 
 
 def _read_sticky(raw: bytes) -> dict[str, Any]:
-    """The generation came with version 1, which nothing announces: try 1, then 0, like Kafka."""
+    """Decode sticky user data; try version 1 (with generation), then 0, as Kafka does.
+
+    The data contain no version number.
+    """
     try:
         return codec.read_whole(_STICKY, 1, raw)
     except DecodeError:

@@ -1,11 +1,12 @@
-"""Records of `__consumer_offsets`: key and value bytes to objects. The reference decoder.
+"""Records of `__consumer_offsets`: the reference decoder from key and value bytes to objects.
 
-Records are laid out as `record_family` says. Those of a transaction's end have another layout
+Records have the layout described in `record_family`. Transaction markers have another layout
 (`ControlRecordType`, `EndTransactionMarker`, big endian):
+
     key     version int16, type int16: 0 abort, 1 commit
     value   version int16, coordinator epoch int32
 
-No bytes make these functions raise, see `record_family`.
+These functions never raise for any bytes; see `record_family`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ KEY_TYPES: Mapping[int, str] = {
     22: "StreamsGroupCurrentMemberAssignment",
     23: "StreamsGroupTopology",
 }
-"""The record types by the number that their keys begin with (18 was never released)."""
+"""Record types by the number at the start of their keys (18 was never released)."""
 
 _FOLDERS: Mapping[str, tuple[str, ...]] = {
     "ShareGroupPartitionMetadata": ("coordinator_4_0",),
@@ -55,34 +56,38 @@ _FOLDERS: Mapping[str, tuple[str, ...]] = {
     "ConsumerGroupPartitionMetadata": ("coordinator", "coordinator_3_7"),
     "ConsumerGroupTargetAssignmentMember": ("coordinator", "coordinator_3_7"),
 }
-"""Where the value's schemas of a type are that early-access releases wrote in another shape.
+"""Schema folders of types whose values early-access releases wrote with another layout.
 
-Kafka 3.6 and 3.7 (KIP-848) and 4.0 (KIP-932, and 3.9 as far as it has it) gave those shapes the
-same type and version numbers as the final ones. That the first shape counts which takes all bytes
-decides every record that those releases write:
+Kafka 3.6 and 3.7 (KIP-848) and 4.0 (KIP-932, and 3.9 for its part of it) used the same type and
+version numbers for these layouts as for the final ones. The first layout that consumes all bytes is
+taken, which is correct for every record that those releases write:
 
-* ShareGroupMetadata: 5 bytes (epoch, no tags); the final one adds 8 bytes.
-* ShareGroupStatePartitionMetadata: has two arrays where the final one has three. Read as the final
-  one, the byte 0 of "no tags" comes where an array must be, as a null array: in the first topic of
-  the second array, or after it.
-* ConsumerGroupTargetAssignmentMember: begins with an error code that is always 0, to the final one
-  a null array.
-* ConsumerGroupPartitionMetadata: begins with an epoch that is always 0, to the final one the same.
-* ConsumerGroupMemberMetadata: has an array before the tags, always empty (byte 1): to the final
-  one "one tag", whose number and size run past the end. (The other way round, a final one that
-  was cut two bytes short can pass for this.)
-* ConsumerGroupCurrentMemberAssignment: has a target epoch before the arrays; the final one takes
-  its first byte as the state and its second as an array's count, null unless the epoch is above
-  65535, when an array of epoch >> 16 topics had to come out of the rest by chance, to the byte.
+* ShareGroupMetadata: 5 bytes (epoch, no tags); the final layout has 8 more bytes.
+* ShareGroupStatePartitionMetadata: two arrays; the final layout has three. Decoded with the final
+  layout, the byte 0 of "no tags" is at the place of an array and means a null array: in the first
+  topic of the second array, or after it.
+* ConsumerGroupTargetAssignmentMember: starts with an error code that is always 0; in the final
+  layout this is a null array.
+* ConsumerGroupPartitionMetadata: starts with an epoch that is always 0; in the final layout this is
+  a null array too.
+* ConsumerGroupMemberMetadata: has an array before the tags, always empty (byte 1); in the final
+  layout this means "one tag", whose number and size run past the end. (Conversely, a value in the
+  final layout that was truncated by two bytes can be mistaken for this layout.)
+* ConsumerGroupCurrentMemberAssignment: has a target epoch before the arrays. The final layout takes
+  its first byte as the state and its second as an array's count, which is null unless the epoch is
+  above 65535; then the rest would by chance have to be an array of exactly epoch >> 16 topics.
 """
 
 _FAMILY = RecordFamily(
     KEY_TYPES,
     {name: _FOLDERS.get(name, ("coordinator",)) for name in KEY_TYPES.values()},
-    raw_bytes=("GroupMetadata",),  # its members' bytes are decoded further
+    raw_bytes=("GroupMetadata",),  # members' bytes are decoded in a second step
 )
 MOST_MEMBER_BYTES = 8 << 20
-"""As objects they may be 40 times as large, where they were made for that."""
+"""Maximum size of all members' subscriptions and assignments in a group that is decoded.
+
+As objects, crafted bytes may take 40 times as much memory.
+"""
 
 _CONTROL_KEY = Struct(">hh")
 CONTROL_TYPES = {
@@ -94,10 +99,12 @@ CONTROL_TYPES = {
     5: "ControlKRaftVersion",
     6: "ControlKRaftVoters",
 }
-"""Types of control records by number (`ControlRecordType`); KRaft's are in no log of groups."""
+"""Types of control records by number (`ControlRecordType`); KRaft's never occur in logs of
+groups.
+"""
 _MARKERS = ("ControlAbort", "ControlCommit")
 RECORD_TYPES = (*KEY_TYPES.values(), *CONTROL_TYPES.values(), "Unknown")
-"""Names of all types that decoded records have."""
+"""Names of all types of decoded records."""
 _read_version = Struct(">h").unpack_from
 _read_marker = codec.versioned_reader("coordinator/EndTxnMarker")
 
@@ -108,13 +115,13 @@ encode_key = _FAMILY.encode_key
 def decode_record(
     key: bytes | None, value: bytes | None
 ) -> tuple[str, Decoded | None, Decoded | None]:
-    """Decode a record that is no control record: its type, key and value (`DecodedRecord`)."""
+    """Decode a record that is not a control record to its type, key and value (`DecodedRecord`)."""
     name, decoded = decode_key(key)
     return name, decoded, decode_value(name, value)
 
 
 def decode_value(name: str, value: bytes | None) -> Decoded | None:
-    """Decode the value of a record of type `name`, the members of a classic group too."""
+    """Decode the value of a record of type `name`, including the members of a classic group."""
     decoded = _FAMILY.decode_value(name, value)
     if name == "GroupMetadata" and decoded is not None and decoded["data"] is not None:
         decode_members(decoded["data"])
@@ -124,9 +131,9 @@ def decode_value(name: str, value: bytes | None) -> Decoded | None:
 def decode_control(
     key: bytes | None, value: bytes | None
 ) -> tuple[str, Decoded | None, Decoded | None]:
-    """Decode a control record: one of `CONTROL_TYPES` or "Unknown", key and value.
+    """Decode a control record to one of `CONTROL_TYPES` or "Unknown", key and value.
 
-    The values of KRaft's stay undecoded.
+    Values of KRaft's types are not decoded.
     """
     name, decoded = _decode_control_key(key)
     if value is None:
@@ -144,10 +151,10 @@ def decode_control(
 
 
 def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
-    """The bytes of a value of type `name`, from what `decode_value` has under "data".
+    """Encode a value of type `name` from the "data" that `decode_value` returns.
 
-    Raises ValueError where a field is missing, or where a group is neither one of consumers (with
-    the assignors' user data) nor has its members' subscription and assignment as bytes or base64.
+    Raises ValueError if a field is missing, or if members of a group other than a consumer group
+    have a decoded subscription or assignment instead of bytes or base64.
     """
     if name == "GroupMetadata":
         is_consumer = data["protocolType"] == "consumer"
@@ -157,7 +164,7 @@ def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
 
 
 def decode_members(group: Decoded) -> None:
-    """Decode in place what the members of a classic group say and were given."""
+    """Decode in place the subscriptions and assignments of the members of a classic group."""
     kind, protocol = group["protocolType"], group["protocol"]
     size = sum(len(each["subscription"]) + len(each["assignment"]) for each in group["members"])
     for member in group["members"]:
@@ -178,7 +185,7 @@ def decode_members(group: Decoded) -> None:
 
 
 def decode_subscriptions(kind: str, value: Mapping[str, Any] | None) -> None:
-    """Decode in place, in a record's value, what members say that speak the classic protocol."""
+    """Decode in place the classic-protocol subscriptions in a record's value."""
     if kind == "ConsumerGroupMemberMetadata" and value and value["data"]:
         classic = value["data"].get("classicMemberMetadata")
         for protocol in classic["supportedProtocols"] if classic else ():
@@ -187,7 +194,7 @@ def decode_subscriptions(kind: str, value: Mapping[str, Any] | None) -> None:
 
 
 def _encode_member(member: Mapping[str, Any], *, is_consumer: bool) -> Mapping[str, Any]:
-    """A member with its subscription and assignment as bytes again; only a consumer's are known."""
+    """Return a member with encoded subscription and assignment; only consumers' can be encoded."""
     encoded = dict(member)
     for field, encode in (
         ("subscription", consumer_protocol.encode_subscription),
@@ -216,9 +223,9 @@ def _decode_control_key(key: bytes | None) -> tuple[str, Decoded | None]:
 
 
 def is_control_key(key: bytes) -> bool:
-    """Return whether a key whose record nobody knows is that of a control record.
+    """Return whether a key of unknown record kind is that of a control record.
 
-    No other key of version 0 is so short: one of an offset commit has ten bytes at least.
+    No other key of version 0 is so short: that of an offset commit has at least ten bytes.
     """
     return len(key) == _CONTROL_KEY.size and _CONTROL_KEY.unpack(key) in _CONTROL_KEYS
 

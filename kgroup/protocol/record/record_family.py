@@ -1,12 +1,13 @@
-"""The records of one coordinator's topic: key and value bytes to objects.
+"""The records of one coordinator's topic: from key and value bytes to objects.
 
 Wire layout (`CoordinatorRecordSerde`, big endian):
+
     key     type int16, then the key message of that type
     value   version int16, then the value message in that version; no value at all: a tombstone
 
-No bytes make decoding raise: what does not fit comes back as base64 under "raw", with what is
-wrong under "error". Like Kafka it reads a message that ends before its bytes do; what follows it is
-kept as base64 under "trailing".
+Decoding never raises for any bytes: invalid bytes are returned as base64 under "raw", with the
+reason under "error". As in Kafka, a message may end before its bytes do; trailing bytes are kept as
+base64 under "trailing".
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _read_number = _NUMBER.unpack_from
 
 
 class RecordFamily:
-    """The record types of one topic; every coordinator's topic numbers its own.
+    """The record types of one topic; each coordinator's topic has its own numbering.
 
-    Early-access releases of Kafka gave values of another shape the type and version numbers that
-    the final ones have now. Such a type has several shapes, the newest first: the first that takes
-    all bytes counts (an older one only without tagged fields, which it never had).
+    Early-access releases of Kafka wrote values with another layout under the type and version
+    numbers of the final one. Such a type has several layouts, newest first. The first layout that
+    consumes all bytes is taken; older ones reject unknown tagged fields, which they never had.
     """
 
     def __init__(
@@ -38,13 +39,13 @@ class RecordFamily:
         folders: Mapping[str, tuple[str, ...]],
         raw_bytes: Collection[str] = (),
     ) -> None:
-        """Know the types by number.
+        """Create the decoder of these record types.
 
         Args:
-            types: their names by the number that their keys begin with.
-            folders: of `kgroup/schema`, that hold each type's ``<name>Value``, the newest shape
-                first; the first of them holds its ``<name>Key``.
-            raw_bytes: types whose values' bytes fields are left as `bytes`.
+            types: names of the types by the number at the start of their keys.
+            folders: folders of `kgroup/schema` with each type's ``<name>Value``, newest layout
+                first; the first folder also has its ``<name>Key``.
+            raw_bytes: types whose bytes fields in values stay `bytes`.
         """
         self._types = types
         self._numbers = {name: number for number, name in types.items()}
@@ -56,15 +57,15 @@ class RecordFamily:
     def decode_record(
         self, key: bytes | None, value: bytes | None
     ) -> tuple[str, Decoded | None, Decoded | None]:
-        """Decode a record that is no control record: its type, key and value."""
+        """Decode a record that is not a control record to its type, key and value."""
         name, decoded = self.decode_key(key)
         return name, decoded, self.decode_value(name, value)
 
     def decode_key(self, key: bytes | None) -> tuple[str, Decoded | None]:
-        """Decode a key: the record's type, and ``{"type": number, "data": {...}}``.
+        """Decode a key to the record's type and ``{"type": number, "data": {...}}``.
 
-        The type is "Unknown" with ``{"type", "raw"}`` for a number that no schema knows, with
-        ``{"type", "data": None, "raw", "error"}`` for bytes that do not fit, with None for no key.
+        The type is "Unknown" with ``{"type", "raw"}`` for a number without a schema, with
+        ``{"type", "data": None, "raw", "error"}`` for invalid bytes, with None for no key.
         """
         if key is None:
             return "Unknown", None
@@ -87,10 +88,10 @@ class RecordFamily:
         return name, {"type": number, "data": data}
 
     def decode_value(self, name: str, value: bytes | None) -> Decoded | None:
-        """Decode the value of a record of type `name`: ``{"version": int, "data": {...}}``.
+        """Decode the value of a record of type `name` to ``{"version": int, "data": {...}}``.
 
-        ``{"version", "data": None, "raw"}`` for a version that no schema knows, and "error" beside
-        them for bytes that do not fit; None for a tombstone.
+        Return ``{"version", "data": None, "raw"}`` for a version without a schema, with an
+        additional "error" for invalid bytes; None for a tombstone.
         """
         if value is None:
             return None
@@ -117,13 +118,13 @@ class RecordFamily:
         return decoded
 
     def encode_key(self, name: str, data: Mapping[str, Any]) -> bytes:
-        """The bytes of a key of type `name`, from what `decode_key` has under "data"."""
+        """Encode a key of type `name` from the "data" that `decode_key` returns."""
         return _NUMBER.pack(self._numbers[name]) + codec.write(*self._key_schema(name), data)
 
     def encode_value(self, name: str, version: int, data: Mapping[str, Any]) -> bytes:
-        """The bytes of a value of type `name` in its newest shape; see `decode_value`.
+        """Encode a value of type `name` in its newest layout; see `decode_value`.
 
-        Raises ValueError where a field is missing.
+        Raises ValueError if a field is missing.
         """
         message = f"{self._folders[name][0]}/{name}Value"
         return _NUMBER.pack(version) + codec.write(message, version, data)
@@ -137,7 +138,7 @@ class RecordFamily:
         return reader
 
     def _make_value_readers(self, name: str) -> dict[int, tuple[codec.Reader, ...]]:
-        """Make the readers of each version of a type's value, newest shape first."""
+        """Return the readers of each version of a type's value, newest layout first."""
         if name not in self._numbers:
             return {}
         newest, *older = (f"{folder}/{name}Value" for folder in self._folders[name])
@@ -152,5 +153,5 @@ class RecordFamily:
 
 
 def damaged(label: str, number: int | None, raw: bytes, error: str) -> Decoded:
-    """A key ("type") or value ("version") whose bytes do not fit."""
+    """Return a key ("type") or value ("version") whose bytes are invalid."""
     return {label: number, "data": None, "raw": base64_text(raw), "error": error}

@@ -1,1 +1,1 @@
-"""What ZooKeeper's nodes say of Kafka: single nodes, whole trees, groups, topic filters."""
+"""Contents of Kafka's ZooKeeper nodes: single nodes, whole trees, groups, topic filters."""

@@ -1,9 +1,10 @@
-"""Groups of the ZooKeeper consumer, from what its nodes say.
+"""Groups of the ZooKeeper consumer, derived from their nodes.
 
-There is no coordinator: whoever is registered is a member, and whoever an owner node names has the
-partition. So a group is Empty without registrations; Stable where each partition of each subscribed
-topic has an owner that is registered; else Reconciling: its consumers know what each shall have,
-and not each has taken it (a rebalance is going on, or has failed).
+There is no coordinator: a registered consumer is a member, and the consumer in an owner node owns
+the partition. A group is Empty without registrations. It is Stable if each partition of each
+subscribed topic has a registered owner. Otherwise it is Reconciling: its consumers have computed
+the assignment, and not all have claimed their partitions (a rebalance is in progress, or has
+failed).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from kgroup.protocol.zookeeper.topic_filter import filter_regex, subscribed_topi
 
 
 def groups_of(view: ZookeeperView) -> tuple[Mapping[str, Group], tuple[Problem, ...]]:
-    """Return the groups of a view, sorted by id, and what they could not be told of."""
+    """Return the groups of a view, sorted by id, and the problems with them."""
     problems: list[Problem] = []
     groups = {
         group_id: _group(nodes, view.topics, problems) for group_id, nodes in view.groups.items()
@@ -101,7 +102,7 @@ def _state(members: tuple[Member, ...], is_reconciling: bool) -> GroupState | No
     if not members:
         return GroupState.EMPTY
     if any(member.subscription is None or member.subscription.topics is None for member in members):
-        return None  # whether there are partitions without an owner is not known
+        return None  # it is unknown whether there are unowned partitions
     return GroupState.RECONCILING if is_reconciling else GroupState.STABLE
 
 
@@ -150,7 +151,7 @@ def _offset(node: OffsetNode) -> CommittedOffset:
 
 
 def _of_0_7(nodes: GroupNodes) -> Iterator[Problem]:
-    """Tell of partitions that are not those of a topic but of a topic on a broker."""
+    """Yield a problem if owners or offsets are for partitions of Kafka 0.7 (per broker)."""
     brokers = [node.broker for node in nodes.owners] + [node.broker for node in nodes.offsets]
     count = sum(broker is not None for broker in brokers)
     if count:
@@ -163,7 +164,7 @@ def _of_0_7(nodes: GroupNodes) -> Iterator[Problem]:
 
 
 def _no_offsets(nodes: GroupNodes) -> Iterator[Problem]:
-    """Tell of what is stored and no offset; a consumer takes it for none and resets."""
+    """Yield a problem for each stored negative offset; a consumer ignores it and resets."""
     for node in nodes.offsets:
         if node.broker is None and node.offset < 0:
             yield Problem(

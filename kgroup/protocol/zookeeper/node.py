@@ -1,4 +1,4 @@
-"""The bytes of ZooKeeper's nodes that Kafka writes, in every form that shipped.
+"""Decoding of the ZooKeeper nodes that Kafka writes, in every format that was released.
 
 ==============================================  ====================================================
 ``/consumers/<group>/ids/<consumer>``           0.7: ``{ "<topic>": <streams> }``,
@@ -9,7 +9,7 @@
 ``…/offsets/<topic>/<partition>``               decimal
 ``/brokers/ids/<id>``                           0.7: ``<creator>:<host>:<port>``; 0.8: JSON with
                                                 host, port, jmx_port; versions 2 (0.9) to 5 (2.7)
-                                                have endpoints, 3 and later perhaps a rack
+                                                have endpoints, 3 and later an optional rack
 ``/brokers/topics/<topic>``                     JSON: replicas by partition; versions 1 to 3
 ``/brokers/topics/<topic>/<broker>``            0.7: number of partitions on that broker
 ``/brokers/topics/<t>/partitions/<p>/state``    JSON with leader, leader_epoch, isr
@@ -17,9 +17,8 @@
 ==============================================  ====================================================
 
 Partitions of 0.7 are ``<broker>-<number>``. Kafka up to 0.8.1 writes regular expressions into JSON
-without escaping their backslashes; its own reader takes them as they stand, and so does this one.
-
-Every decoder raises ValueError, with a sentence, where the bytes are something else.
+without escaping their backslashes; its own reader accepts them unescaped, and so does this module.
+Every decoder raises ValueError, with a sentence as its message, for other bytes.
 
 Source: kafka.utils.ZkUtils, kafka.consumer.TopicCount, kafka.cluster.Broker of 0.7.2 to 0.8.2.2,
 kafka.zk.ZkData of 2.8.2.
@@ -60,7 +59,7 @@ _MAX_INT = (1 << 31) - 1
 
 
 def decode_registration(node: Node, group_id: str, consumer_id: str) -> RegistrationNode:
-    """Decode who a consumer is and what it reads."""
+    """Decode the id and the subscription of a consumer."""
     text = _text(node.data, "a subscription")
     wildcard = _WILDCARD.fullmatch(text)
     version = timestamp_ms = None
@@ -74,7 +73,7 @@ def decode_registration(node: Node, group_id: str, consumer_id: str) -> Registra
         value = _object(text)
         if "subscription" in value or "pattern" in value:
             word = _field(value, "pattern", str)
-            # Kafka takes every other word for "static".
+            # Kafka treats every other word as "static".
             pattern = (
                 SubscriptionPattern(word)
                 if word in tuple(SubscriptionPattern)
@@ -100,7 +99,7 @@ def decode_registration(node: Node, group_id: str, consumer_id: str) -> Registra
 
 
 def consumer_host(group_id: str, consumer_id: str) -> str | None:
-    """Return the host in a consumer's name, ``<group>_<host>-<ms>-<hex>``; None without."""
+    """Return the host in a consumer id ``<group>_<host>-<ms>-<hex>``; None if it has none."""
     match = _CONSUMER.fullmatch(consumer_id.removeprefix(f"{group_id}_"))
     return match[1] if match and consumer_id.startswith(f"{group_id}_") else None
 
@@ -112,7 +111,7 @@ def decode_owner(
     partition: str,
     consumer_ids: frozenset[str] = frozenset(),
 ) -> OwnerNode:
-    """Decode who owns a partition; `consumer_ids` are the group's consumers, see `split_thread`."""
+    """Decode a partition's owner; `consumer_ids` are the group's consumers, see `split_thread`."""
     thread_id = _text(node.data, "the id of a consumer thread")
     if not thread_id:
         raise ValueError("expected the id of a consumer thread, found nothing")
@@ -124,17 +123,17 @@ def decode_owner(
 
 
 def split_thread(text: str, consumer_ids: frozenset[str]) -> tuple[str, int | None]:
-    """Split ``<consumer>-<thread>``; of a text that is one of the consumers' ids nothing is cut.
+    """Split ``<consumer>-<thread>``; a text that is a consumer id is not split.
 
-    A consumer's id may end in a hyphen and digits itself, and clients in other languages write it
-    alone.
+    A consumer id may itself end in a hyphen and digits, and clients in other languages write it
+    without a thread.
     """
     match = None if text in consumer_ids else _THREAD.fullmatch(text)
     return (match[1], int(match[2])) if match else (text, None)
 
 
 def split_partition(name: str) -> tuple[int | None, int]:
-    """Split ``<broker>-<number>`` of Kafka 0.7; later ones have no broker."""
+    """Split ``<broker>-<number>`` of Kafka 0.7; later partitions have no broker."""
     match = _PARTITION.fullmatch(name)
     if match is None or int(match[2]) > _MAX_INT:
         raise ValueError(f"expected the number of a partition as the node's name, found {name!r}")
@@ -149,7 +148,7 @@ def decode_offset(node: Node, group_id: str, topic: str, partition: str) -> Offs
 
 
 def decode_number(node: Node, what: str) -> int:
-    """Decode a decimal number of 64 bits; `what` it is, for the error."""
+    """Decode a 64-bit decimal number; `what` names it in the error."""
     text = _text(node.data, f"an {what}" if what[0] in "aeiou" else f"a {what}")
     if _NUMBER.fullmatch(text) is None or not -_MAX_LONG - 1 <= int(text) <= _MAX_LONG:
         raise ValueError(f"expected the decimal number of the {what}, found {_short(text)}")
@@ -157,7 +156,7 @@ def decode_number(node: Node, what: str) -> int:
 
 
 def decode_broker(node: Node, name: str) -> BrokerNode:
-    """Decode where a broker listens; `name` is its id."""
+    """Decode the endpoints of a broker; `name` is its id."""
     broker_id = _broker_id(name)
     text = _text(node.data, "a broker's registration")
     if not text.lstrip().startswith("{"):
@@ -211,7 +210,7 @@ def _endpoints(value: Mapping[str, Any]) -> tuple[Endpoint, ...]:
 
 
 def decode_topic(node: Node, topic: str) -> TopicNode:
-    """Decode where the replicas of a topic's partitions are."""
+    """Decode the replica assignment of a topic."""
     value = _object(_text(node.data, "a topic's replicas"))
     partitions = {}
     for number, replicas in _field(value, "partitions", dict).items():
@@ -231,7 +230,7 @@ def decode_topic(node: Node, topic: str) -> TopicNode:
 
 
 def decode_legacy_topic(node: Node, topic: str, broker_id: str) -> LegacyTopicNode:
-    """Decode how many partitions of a topic a broker of Kafka 0.7 has."""
+    """Decode the number of a topic's partitions on a broker of Kafka 0.7."""
     count = decode_number(node, "count of partitions")
     if count < 0:
         raise ValueError(f"expected the count of partitions, found {count}")
@@ -239,7 +238,7 @@ def decode_legacy_topic(node: Node, topic: str, broker_id: str) -> LegacyTopicNo
 
 
 def decode_partition_state(node: Node, topic: str, partition: str) -> PartitionStateNode:
-    """Decode who leads a partition."""
+    """Decode the leader and the in-sync replicas of a partition."""
     broker, number = split_partition(partition)
     if broker is not None:
         raise ValueError(f"expected the number of a partition, found {partition!r}")
@@ -259,7 +258,7 @@ def decode_partition_state(node: Node, topic: str, partition: str) -> PartitionS
 
 
 def decode_controller(node: Node) -> ControllerNode:
-    """Decode which broker is the controller."""
+    """Decode the controller's broker id."""
     text = _text(node.data, "the controller")
     if _NUMBER.fullmatch(text):
         return ControllerNode(node.path, int(text), None, None, node.stat)
@@ -274,20 +273,20 @@ def decode_controller(node: Node) -> ControllerNode:
 
 
 def decode_cluster_id(node: Node) -> str:
-    """Decode the id of the cluster, ``/cluster/id``."""
+    """Decode the cluster id, ``/cluster/id``."""
     found: str = _field(_object(_text(node.data, "the cluster's id")), "id", str)
     return found
 
 
 def decode_config(node: Node, topic: str) -> ConfigNode:
-    """Decode what is set for a topic."""
+    """Decode the configuration of a topic."""
     config = _field(_object(_text(node.data, "a configuration")), "config", dict)
     settings = {str(key): str(value) for key, value in sorted(config.items())}
     return ConfigNode(node.path, topic, settings)
 
 
 def decode_reassignment(node: Node) -> Mapping[tuple[str, int], tuple[int, ...]]:
-    """Decode which replicas partitions shall get: ``/admin/reassign_partitions``."""
+    """Decode the target replicas of partitions: ``/admin/reassign_partitions``."""
     found = {}
     for row in _field(_object(_text(node.data, "a reassignment")), "partitions", list):
         at = _topic_partition(row)
@@ -296,7 +295,7 @@ def decode_reassignment(node: Node) -> Mapping[tuple[str, int], tuple[int, ...]]
 
 
 def decode_election(node: Node) -> tuple[tuple[str, int], ...]:
-    """Decode whose preferred replica shall lead: ``/admin/preferred_replica_election``."""
+    """Decode the requested leader elections: ``/admin/preferred_replica_election``."""
     rows = _field(_object(_text(node.data, "an election")), "partitions", list)
     return tuple(sorted({_topic_partition(row) for row in rows}))
 
@@ -331,7 +330,7 @@ def _object(text: str) -> dict[str, Any]:
         try:
             value = json.loads(text, strict=False)
         except json.JSONDecodeError:
-            # That one takes a backslash that begins no escape for itself.
+            # Kafka's reader keeps a backslash that does not start an escape sequence.
             escaped = _ESCAPE.sub(lambda match: match[0] if match[1] else r"\\", text)
             value = json.loads(escaped, strict=False)
     except (ValueError, RecursionError):
@@ -351,7 +350,7 @@ def _field(value: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
 
 
 def _optional_int(value: Mapping[str, Any], name: str) -> int | None:
-    """Return a number, or one in quotes, as timestamps are."""
+    """Return a number, also if it is quoted, as timestamps are; None if it is missing."""
     found = value.get(name)
     if isinstance(found, str) and _NUMBER.fullmatch(found):
         return int(found)

@@ -1,9 +1,9 @@
 """White and black lists of topics, as the ZooKeeper consumer evaluates them.
 
-Source: kafka.consumer.TopicFilter and WildcardTopicCount of 0.8.2.2. The expressions are Java's.
-RE2 runs them, in time proportional to what it reads; what RE2 does not have (looking ahead, say)
-Python's engine runs, which backtracks as Java's does. What means something else in either of them
-is refused: unknown is better than wrong.
+Source: kafka.consumer.TopicFilter and WildcardTopicCount of 0.8.2.2. The expressions have Java
+syntax. RE2 evaluates them in linear time. Syntax that RE2 lacks (such as lookahead) is left to
+Python's engine, which backtracks as Java's does. Expressions with another meaning in either engine
+are rejected: no result is better than a wrong one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.zookeeper import RegistrationNode, SubscriptionPattern
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
-"""Left out of every list by consumers since 0.8.2, but for ``exclude.internal.topics=false``."""
+"""Topics that consumers since 0.8.2 exclude from lists, unless
+``exclude.internal.topics=false``.
+"""
 
 _QUOTES = "\"'"
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _NESTED = re.compile(r"\[[^\]]*(?:&&|\[)")
-"""Classes in classes, which the other engines take for single characters."""
+"""Nested character classes, which the other engines read as single characters."""
 _JAVA_CLASS = re.compile(
     r"\\p\{(?:Is|In|java|Lower|Upper|ASCII|Alpha|Digit|Alnum|Punct|Graph|Print|Blank|Cntrl|XDigit|"
     r"Space)|\\[hHRXvVZ]"
@@ -30,7 +32,7 @@ _JAVA_CLASS = re.compile(
 
 
 def filter_regex(text: str) -> str:
-    """Return the expression that a list is: commas become ``|``, blanks and outer quotes go."""
+    """Return the expression of a list: commas become ``|``, blanks and outer quotes are removed."""
     return text.strip().replace(",", "|").replace(" ", "").strip(_QUOTES)
 
 
@@ -38,7 +40,7 @@ def parse_filter(text: str) -> Pattern:
     """Compile the expression of a list.
 
     Raises:
-        ValueError: it is none, or one that only Java understands.
+        ValueError: the expression is invalid, or has syntax that only Java supports.
     """
     regex = filter_regex(text)
     if _NESTED.search(_ESCAPE.sub("", regex)) or _JAVA_CLASS.search(regex):
@@ -49,7 +51,7 @@ def parse_filter(text: str) -> Pattern:
         pass
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of "||" in a class: plain, as in Java
+            warnings.simplefilter("ignore", FutureWarning)  # "||" in a class is literal, as in Java
             return re.compile(regex, re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"{regex!r} is no regular expression: {error}") from None
@@ -58,13 +60,13 @@ def parse_filter(text: str) -> Pattern:
 def subscribed_topics(
     registration: RegistrationNode, topics: Iterable[str], owned: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return the topics that a consumer reads, sorted: of a list those that it allows.
+    """Return the topics that a consumer subscribes to, sorted; lists are matched against `topics`.
 
     Args:
-        registration: of the consumer.
-        topics: those that exist.
-        owned: topics of which the group owns partitions. No node tells whether consumers leave
-            internal topics out of their lists: those that own them do not.
+        registration: registration node of the consumer.
+        topics: existing topics.
+        owned: topics of which the group owns partitions. No node says whether consumers exclude
+            internal topics from their lists; consumers that own such a topic do not.
 
     Raises:
         ValueError: the list's expression cannot be evaluated.

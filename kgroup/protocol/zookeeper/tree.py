@@ -1,7 +1,7 @@
-"""A tree of ZooKeeper's nodes to what they say; see `node` for the single node.
+"""Decoding of a tree of ZooKeeper nodes; see `node` for single nodes.
 
-A node that holds something else than it should becomes a problem with its path, and so does one
-under ``/consumers`` that no consumer of Kafka writes; below that one nothing is looked at.
+A node with unexpected content becomes a problem with its path, and so does a node under
+``/consumers`` that no consumer of Kafka writes; the descendants of the latter are ignored.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ T = TypeVar("T")
 
 
 def path_parts(path: str) -> tuple[str, ...]:
-    """Return the names in a path; of the root none."""
+    """Return the names in a path; none for the root."""
     return tuple(path.strip("/").split("/")) if path.strip("/") else ()
 
 
 def tree_of(nodes: Iterable[Node], problems: Iterable[Problem] = ()) -> ZookeeperTree:
-    """Put nodes into the order of a tree."""
+    """Return the tree of the nodes, sorted by path."""
     in_order = sorted(nodes, key=lambda node: path_parts(node.path))
     return ZookeeperTree({node.path: node for node in in_order}, tuple(problems))
 
 
 def decode_tree(tree: ZookeeperTree) -> ZookeeperView:
-    """Decode all nodes of Kafka in a tree; others outside ``/consumers`` are passed over."""
+    """Decode all nodes of Kafka in a tree; unknown nodes outside ``/consumers`` are ignored."""
     return _View(tree).view()
 
 
 class _Group:
-    """What is found of one group, node by node."""
+    """The nodes of one group, collected one by one."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -81,7 +81,7 @@ class _View:
         self._electing: tuple[tuple[str, int], ...] = ()
 
     def view(self) -> ZookeeperView:
-        """Look at every node, then at owners: their text is clear when all consumers are known."""
+        """Decode all nodes, then the owners, which are unambiguous once all consumers are known."""
         foreign = None
         for node in self._tree.nodes.values():
             if foreign is not None and node.path.startswith(foreign):
@@ -116,7 +116,7 @@ class _View:
         )
 
     def _group_node(self, node: Node, parts: tuple[str, ...]) -> bool:
-        """Take a node below ``/consumers``; False where no consumer writes such a one."""
+        """Add a node below ``/consumers``; return False if no consumer writes such a node."""
         if not parts:
             return True
         group_id = parts[0]
@@ -186,7 +186,7 @@ class _View:
                 broker = self._decode(node, decoder.decode_broker, name)
                 if broker is not None:
                     self._brokers[broker.id] = broker
-            case ("brokers", "topics", name) if node.data is not None:  # that of 0.7 has none
+            case ("brokers", "topics", name) if node.data is not None:  # 0.7 has no data
                 topic = self._decode(node, decoder.decode_topic, name)
                 if topic is not None:
                     self._topics[name] = topic
@@ -220,7 +220,7 @@ class _View:
     def _decode(
         self, node: Node, decode: Callable[..., T], *more: object, of_group: str | None = None
     ) -> T | None:
-        """Decode one node; where that fails there is a problem, of a group perhaps."""
+        """Decode one node; on failure, record a problem (of a group, if given) and return None."""
         try:
             return decode(node, *more)
         except ValueError as error:

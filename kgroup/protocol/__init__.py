@@ -1,1 +1,1 @@
-"""Bytes to values and back, without I/O."""
+"""Encoding and decoding of Kafka's binary formats, without I/O."""

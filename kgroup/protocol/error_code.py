@@ -1,4 +1,4 @@
-"""Error codes of brokers: those that something follows from here."""
+"""Error codes of brokers that kgroup handles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Codes by the names of Kafka's `Errors`."""
+    """Error codes, named as in Kafka's `Errors`."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

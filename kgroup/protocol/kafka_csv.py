@@ -1,15 +1,15 @@
-r"""Offsets as `kafka-consumer-groups --reset-offsets --export` writes and `--from-file` reads them.
+r"""Offsets in the format of `kafka-consumer-groups --reset-offsets --export` and `--from-file`.
 
-Also read are the table that it prints without `--export`, and what `rpk group seek --to-file`
-reads: the same with blanks in the place of commas.
+Also read are the table that the tool prints without `--export`, and the input of `rpk group seek
+--to-file`: the same with blanks in place of commas.
 
-    topic,partition,offset            of one group that was named
-    group,topic,partition,offset      of several, or of all, however many that are
+    topic,partition,offset            for one named group
+    group,topic,partition,offset      for several or all groups, whatever their number
 
-A line each. A head is passed over, and so is what the tool says of empty partitions between the
-lines. A text is quoted where it is longer than 24 characters, has a backslash or a character below
-"-", as Jackson does it, which Kafka's tool uses since 2.8; before, nothing was. Only line feeds end
-lines: a carriage return may stand between quotes.
+There is one row per line. A header is skipped, and so are the tool's warnings about empty
+partitions between the rows. As in Jackson, which Kafka's tool has used since 2.8, a string is
+quoted if it is longer than 24 characters, or has a backslash or a character below "-"; before 2.8
+nothing was quoted. Only line feeds end lines: a carriage return may appear between quotes.
 
 Source: `ConsumerGroupCommand` and `CsvUtils` of Kafka 4.3.1; `CsvEncoder` of Jackson 2.
 """
@@ -24,24 +24,24 @@ from kgroup.errors import InputError, UsageError
 from kgroup.model.offset import NO_OFFSET, StoredOffset
 
 _UNQUOTED = 24
-"""Characters of a text that Jackson looks at to see whether it needs quotes."""
+"""Maximum characters of a string that Jackson checks for whether it needs quotes."""
 _LEAST = "-"
 _BOM = "\ufeff"
 _HEAD = re.compile(
     r"((group|group_id)[ ,]+)?topic[ ,]+partition[ ,]+(offset|new-offset|committed_offset)"
 )
-"""Names of the columns, without quotes and in small letters."""
+"""Names of the columns, without quotes and in lower case."""
 _EMPTY = re.compile(r"Warn: Partition \d+ from topic \S+ is empty\. Falling back to .*")
-"""What `--to-datetime` and `--by-duration` write to standard output of a partition."""
+"""Warning about a partition that `--to-datetime` and `--by-duration` write to standard output."""
 _MOST_PARTITION, _MOST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
 
 
 def kafka_csv_lines(rows: Iterable[StoredOffset], *, with_group: bool) -> Iterator[bytes]:
-    """Write offsets; partitions without any are left out, as there is no way to say that.
+    """Yield one line per offset; offsets of None cannot be written and are left out.
 
     Raises:
-        UsageError: a name has a line break, at which Kafka's tool would cut the line, or is no
-            Unicode.
+        UsageError: a name has a line break, at which Kafka's tool would split the line, or is not
+            valid Unicode.
     """
     for row in rows:
         if row.committed_offset is None:
@@ -56,14 +56,15 @@ def kafka_csv_lines(rows: Iterable[StoredOffset], *, with_group: bool) -> Iterat
 def read_kafka_csv(
     lines: Iterable[str], group_id: str | None
 ) -> Iterator[tuple[int, StoredOffset]]:
-    """Read offsets, each with the number of its line.
+    """Yield each offset with its line number.
 
     Args:
-        lines: of the file, without line feeds.
-        group_id: of offsets that name none.
+        lines: lines of the file, without line feeds.
+        group_id: group of the rows without a group.
 
     Raises:
-        InputError: a line is none of the two forms; it has its number, not the file's name.
+        InputError: a line has neither of the two forms; the message has its number, not the file
+            name.
     """
     may_be_head = True
     for number, line in enumerate(lines, 1):
@@ -107,7 +108,7 @@ def read_kafka_csv(
 
 
 def _check(name: str) -> None:
-    """Raise a UsageError where a name cannot be written."""
+    """Raise a UsageError if a name cannot be written."""
     what = "without a line break"
     if "\n" not in name:
         try:
@@ -123,7 +124,7 @@ def _check(name: str) -> None:
 
 def _quoted(text: str) -> str:
     is_short = len(text.encode("utf-16-le")) // 2 <= _UNQUOTED
-    # At the beginning of a file, a byte order mark is one of the name only between quotes.
+    # At the start of a file, a byte order mark belongs to the name only if it is quoted.
     is_plain = all(each >= _LEAST and each != "\\" for each in text)
     if is_short and is_plain and not text.startswith(_BOM):
         return text

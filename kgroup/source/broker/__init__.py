@@ -1,1 +1,1 @@
-"""A live cluster, asked of its brokers; all that changes something is in `write`."""
+"""Source of a live cluster, which sends requests to its brokers."""

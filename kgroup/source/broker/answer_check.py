@@ -1,4 +1,4 @@
-"""Answers that no broker of Kafka gives; its own clients refuse them too."""
+"""Detection of responses that no Kafka broker sends; Kafka's own clients reject them too."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 def only_asked(
     found: Mapping[Key, T], asked: Collection[Key], api: str, broker: int | None = None
 ) -> dict[Key, T]:
-    """Take from an answer what was asked for: groups, or partitions; all of them must be there.
+    """Return the requested groups or partitions of a response; all of them must be present.
 
     Raises:
-        BrokerError: one was left out.
+        BrokerError: one is missing.
     """
     try:
         return {key: found[key] for key in asked}
@@ -31,7 +31,7 @@ def only_asked(
 
 
 def null_field(answer: Any, version: int) -> str | None:
-    """Name a field that is null where the schema of the answer has no null; None without one."""
+    """Return the name of a field that is null against its schema; None if there is none."""
     kind: Any = type(answer)
     for name, is_nullable, has_fields in _looked_at(kind, version):
         value = getattr(answer, name)
@@ -47,7 +47,7 @@ def null_field(answer: Any, version: int) -> str | None:
 
 @cache
 def _looked_at(kind: Any, version: int) -> tuple[tuple[str, bool, bool], ...]:
-    """Return the fields of a message that can be null, or hold others that can."""
+    """Return the fields of a message that may be null, or contain fields that may be."""
     found = []
     for name, field in kind.fields.items():
         if not field.for_version_q(version):

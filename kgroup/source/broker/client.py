@@ -1,12 +1,13 @@
-"""Requests to the brokers of one cluster: connections, versions, retries, and an end to waiting.
+"""Requests to the brokers of one cluster: connections, versions, retries, time limits.
 
-kafka-python's connections, event loop and messages are used, none of its clients: those refresh
-metadata by themselves, with requests that may create topics, and wait for what nobody asked for.
-Everything here runs on its event loop, in the thread that calls `BrokerClient.run`.
+Of kafka-python, the connections, event loop and messages are used, but none of its clients: those
+refresh metadata in the background, with requests that may create topics, and wait for responses
+that are not needed. Everything here runs on its event loop, in the thread that calls
+`BrokerClient.run`.
 
-What goes wrong with a broker is a `BrokerError`. Disconnects are tried again a few times. A broker
-that was silent once, or does not let us in, is not asked again: what needs it fails at once, so
-one bad broker costs its waiting time once.
+A failure of a broker is a `BrokerError`. After a disconnect a request is retried a few times. A
+broker that timed out, or rejected the client, is not contacted again: later requests to it fail
+immediately, so that one bad broker costs its timeout only once.
 """
 
 from __future__ import annotations
@@ -37,21 +38,26 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 IN_FLIGHT = 5
-"""Requests on one connection at a time: the broker works on one, the rest is on its way."""
+"""Maximum requests in flight per connection: the broker processes one while the rest is in
+transit.
+"""
 ATTEMPTS = 3
-"""How often a request is sent when connections break."""
+"""Number of attempts to send a request when connections break."""
 FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 1.0
 SOON_S = 1.0
-"""Within which a broker that knows the question tells what it speaks, else it may be of 0.9."""
+"""Seconds within which a broker of 0.10 or later answers ApiVersions; after that it may be 0.9."""
 LARGEST_ANSWER = 128 << 20
-"""Bytes; kafka-python's own bound, 1 MB, is less than a large cluster's metadata."""
+"""Largest accepted response, in bytes.
+
+kafka-python's own limit, 1 MB, is less than a large cluster's metadata.
+"""
 _NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
 _BEFORE_API_VERSIONS = ((0, 9), (0, 8, 2))
 _LEAST_S = 0.1
-"""For what may be there already."""
+"""Minimum wait, in seconds, for responses that may already have arrived."""
 _LAST_SHARE = 0.8
-"""Of the time that is left, for the last of the brokers that may be asked first of all."""
+"""Share of the remaining time for the last bootstrap server."""
 _CANONICAL = "resolve_canonical_bootstrap_servers_only"
 
 
@@ -59,20 +65,20 @@ class BrokerClient:
     """The brokers of one cluster; a context manager.
 
     Attributes:
-        deadline: bounds all waiting.
-        has_given_up: whether something has been asked for again and again, until the time for that
-            was over; see `Backoff`.
-        brokers: by id, as the last answer to `metadata` had them.
-        cluster_id: likewise; None before Kafka 0.10.1.
+        deadline: limits all waiting.
+        has_given_up: whether a request was retried until its time was up; see `Backoff`.
+        brokers: brokers by id, from the last response to `metadata`.
+        cluster_id: cluster id, likewise; None before Kafka 0.10.1.
     """
 
     def __init__(self, bootstrap: str | Sequence[str], deadline: Deadline, **options: Any) -> None:
-        """Connect to nothing yet.
+        """Create a client that is not connected yet.
 
         Args:
-            bootstrap: "host:port", several of them separated by commas or in a list.
-            deadline: when to give up.
-            options: kafka-python's own: `security_protocol`, `sasl_mechanism`, `ssl_cafile`, ….
+            bootstrap: "host:port", or several of them, separated by commas or in a list.
+            deadline: time limit.
+            options: options of kafka-python: `security_protocol`, `sasl_mechanism`, `ssl_cafile`,
+                ….
         """
         servers = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
         self.bootstrap = [server.strip() for server in servers if server.strip()]
@@ -101,11 +107,11 @@ class BrokerClient:
     def run(
         self, main: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run an asynchronous function, and what it starts, until it is done.
+        """Run an asynchronous function, and the tasks that it starts, to completion.
 
-        Its coroutine is made here, so that no signal comes between that and its start.
+        The coroutine is created here, so that no signal arrives between its creation and its start.
         """
-        self.deadline.heard()  # nobody has been waited for meanwhile
+        self.deadline.heard()  # time outside the event loop was not spent waiting for brokers
         with kept_signals(self._net.wakeup) as kept:
             future = self._net.call_soon_with_future(partial(main, *args, **kwargs))
             while not (future.is_done or kept):
@@ -118,7 +124,7 @@ class BrokerClient:
         return result
 
     def forgive(self) -> None:
-        """Ask brokers again that were given up, and for topics that are known."""
+        """Contact failed brokers again, and refresh known topics when they are next needed."""
         self.has_given_up = False
         self._topics.clear()
         for link in (*self._links.values(), self._bootstrap_link):
@@ -126,7 +132,7 @@ class BrokerClient:
                 link.trouble = None
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Any:
-        """Let a coroutine run beside others; give the future of its result."""
+        """Start a coroutine in the background; return the future of its result."""
         return self._net.call_soon_with_future(coroutine)
 
     async def first(self, futures: Iterable[Any]) -> None:
@@ -137,7 +143,7 @@ class BrokerClient:
         await done
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T | BrokerError]:
-        """Run coroutines side by side; a broker's failure stands in the place of the result."""
+        """Run coroutines concurrently; return the result of each, or its BrokerError."""
         futures = [self.start(coroutine) for coroutine in coroutines]
         results: list[T | BrokerError] = []
         for future in futures:
@@ -148,7 +154,7 @@ class BrokerClient:
         return results
 
     async def gather_all(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run coroutines side by side; when all are done, the first failure of a broker counts."""
+        """Run coroutines concurrently; when all are done, raise the first BrokerError, if any."""
         results = []
         for result in await self.gather(coroutines):
             if isinstance(result, BrokerError):
@@ -157,18 +163,18 @@ class BrokerClient:
         return results
 
     def broker(self, node: int | None) -> Broker | None:
-        """Return the broker of this id, where one is known."""
+        """Return the broker with this id; None if unknown."""
         return None if node is None else self.brokers.get(node)
 
     async def sleep(self, seconds: float) -> None:
-        """Let others work for a while."""
+        """Suspend the coroutine for a time."""
         await self._net.sleep(seconds)
 
     async def connect(self) -> None:
-        """Find a broker that answers among the bootstrap servers.
+        """Connect to the first bootstrap server that answers.
 
         Raises:
-            BrokerError: there is none; the text has the reason for each of them.
+            BrokerError: no server answers; the message has the reason for each.
         """
         if self.options.get("client_dns_lookup") == _CANONICAL:
             await self._take_canonical_names()
@@ -179,7 +185,7 @@ class BrokerClient:
         for index, node in enumerate(nodes):
             left = self.deadline.left_s / (len(nodes) - index)
             patience = min(self.deadline.patience_s, left)
-            if index == len(nodes) - 1:  # there is nobody else for whom to save time
+            if index == len(nodes) - 1:  # no other server to save time for
                 patience = max(patience, _LAST_SHARE * left)
             try:
                 self._bootstrap_link = await self._greet(node, patience)
@@ -199,16 +205,16 @@ class BrokerClient:
         self._manager = self._new_manager()
 
     async def _greet(self, node: Any, patience: float) -> _Link:
-        """Connect, and find out what the broker speaks.
+        """Connect, and detect the API versions of the broker.
 
-        Brokers before 0.10 do not know the question. 0.8 closes the connection; 0.9 says nothing
-        more, so that after a while it is asked something that it knows, over a second connection.
-        A broker that is silent is waited for no longer than `patience` over the first one.
+        Brokers before 0.10 do not know ApiVersions. 0.8 closes the connection. 0.9 stops
+        responding, so after a while an older request is sent over a second connection. The first
+        connection waits at most `patience` seconds for a broker that does not respond.
         """
         end = monotonic() + patience
         address = server_text(node.host, node.port)
         link = _Link(self, self._manager, node.node_id, address)
-        if self._manager.broker_version_data is not None:  # the user says what it speaks
+        if self._manager.broker_version_data is not None:  # the user has configured api_version
             await link.open(patience)
             return link
         for first_s in (SOON_S, None):
@@ -218,7 +224,7 @@ class BrokerClient:
             except BrokerError as error:
                 trouble = error
             if trouble.kind is not ProblemKind.SILENT or link.was_reached:
-                break  # else it is the way that takes long
+                break  # otherwise the network is slow
         if (
             trouble.kind not in (ProblemKind.SILENT, ProblemKind.DISCONNECTED)
             or not link.was_reached
@@ -235,10 +241,10 @@ class BrokerClient:
                     await old.send(MetadataRequest, 0, {"topics": []})
             except BrokerError as error:
                 manager.close()
-                if error.kind is ProblemKind.SILENT:  # it is not the question
+                if error.kind is ProblemKind.SILENT:  # the unknown request is not the cause
                     break
                 continue
-            if trouble.kind is ProblemKind.SILENT:  # or had it only been slow?
+            if trouble.kind is ProblemKind.SILENT:  # the first connection may just have been slow
                 await self.sleep(FIRST_BACKOFF_S)
                 if link.is_open:
                     return link
@@ -257,7 +263,7 @@ class BrokerClient:
         return link
 
     def _new_manager(self, **options: Any) -> Any:
-        """Make kafka-python's manager of connections."""
+        """Create kafka-python's connection manager."""
         return ConnectionManager(
             self._net,
             **{
@@ -266,13 +272,13 @@ class BrokerClient:
                 **options,
                 "bootstrap_servers": self.bootstrap,
                 "receive_message_max_bytes": LARGEST_ANSWER,
-                "reconnect_backoff_ms": 0,  # the waiting is done here
+                "reconnect_backoff_ms": 0,  # `Backoff` waits instead
                 "max_in_flight_requests_per_connection": 1 << 30,  # `Window` bounds them
             },
         )
 
     async def version(self, node: int, kind: Any, highest: int | None = None) -> int | None:
-        """Tell the version of a request that is used with a broker; None where it has no such API.
+        """Return the version of a request to use with a broker; None if it lacks the API.
 
         Raises:
             BrokerError: the broker cannot be reached.
@@ -282,29 +288,29 @@ class BrokerClient:
         return link.version(kind, highest)
 
     async def ask(self, node: int, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
-        """Send a request, of version `highest` at most, over a new connection if need be.
+        """Send a request, of version `highest` at most; connect first if necessary.
 
         Raises:
-            BrokerError: there is no answer.
+            BrokerError: the broker does not answer.
         """
         return await self._ask(self._link(node), kind, highest, fields)
 
     async def ask_once(
         self, node: int, kind: Any, *, highest: int | None = None, **fields: Any
     ) -> Any:
-        """Send a request likewise, but never again: one that changes something.
+        """Send a request that changes something; never retry it.
 
-        All the time that is left is waited for the answer, since without it nobody knows the end;
-        coordinators wait 5 s for replicas themselves (`offsets.commit.timeout.ms`).
+        It waits all the remaining time for the response, without which the outcome is unknown:
+        coordinators themselves wait 5 s for replicas (`offsets.commit.timeout.ms`).
 
         Raises:
-            BrokerError: there is no answer; the broker may have done what was asked all the same,
-                where `was_sent` says so.
+            BrokerError: the broker does not answer; if `was_sent`, it may still have processed the
+                request.
         """
         return await self._ask(self._link(node), kind, highest, fields, once=True)
 
     async def ask_any(self, kind: Any, *, highest: int | None = None, **fields: Any) -> Any:
-        """Ask any broker that can be reached, those first to which there are connections."""
+        """Send a request to any reachable broker, connected ones first."""
         links = sorted(
             (self._link(node) for node in self.brokers),
             key=lambda link: (link.trouble is not None, link.connection is None),
@@ -320,7 +326,7 @@ class BrokerClient:
         return await self._ask(links[-1], kind, highest, fields)
 
     async def any_version(self, kind: Any) -> int | None:
-        """Tell the version of a request that the bootstrap server takes."""
+        """Return the version of a request to use with the bootstrap server."""
         assert self._bootstrap_link is not None
         return self._bootstrap_link.version(kind, None)
 
@@ -350,15 +356,15 @@ class BrokerClient:
         raise AssertionError
 
     async def metadata(self, topics: Iterable[str] | None) -> ClusterView:
-        """Ask for the brokers, and for these topics or (None) all; no topic is created by it.
+        """Request the brokers, and these topics or (None) all topics. No topic is created.
 
         Raises:
             BrokerError: no broker answers.
         """
-        # Before version 4 a request that names a topic may create it: all are asked for instead.
+        # Before version 4, a request that names a topic may create it: request all topics instead.
         version = await self.any_version(MetadataRequest)
         wanted = None
-        if topics is not None:  # by a name that no request can hold there is none
+        if topics is not None:  # a name that cannot be encoded cannot exist
             wanted = sorted(name for name in {*topics} if no_string(name) is None)
         if version is None or version < 4:
             named: Any = None if version or wanted is None or wanted else []
@@ -366,7 +372,7 @@ class BrokerClient:
             topic = MetadataRequest.MetadataRequestTopic
             named = None if wanted is None else [topic(name=name) for name in wanted]
         if version == 0:
-            named = []  # which is all, there
+            named = []  # in version 0, this means all topics
         fields = {} if (version or 0) < 4 else {"allow_auto_topic_creation": False}
         answer = await self.ask_any(MetadataRequest, topics=named, **fields)
         self._manager.cluster.update_metadata(answer)
@@ -378,10 +384,10 @@ class BrokerClient:
         return view
 
     async def topics(self, names: Iterable[str]) -> Mapping[str, Topic]:
-        """Give topics as they were when they were asked for last, if all was well with them then.
+        """Return cached topics, after refreshing those that need it.
 
-        Those that were never asked for, or had an error or a partition without leader, are asked
-        for: leaders may have been chosen since.
+        Topics are refreshed if they are not cached, had an error, or had a partition without a
+        leader, as a leader may have been elected since.
 
         Raises:
             BrokerError: no broker answers.
@@ -391,7 +397,7 @@ class BrokerClient:
         return self._topics
 
     def _adopt_bootstrap(self) -> None:
-        """Use the bootstrap connection for the broker of that address, instead of a second one."""
+        """Use the bootstrap connection also for the broker with the same address."""
         link = self._bootstrap_link
         for broker in self.brokers.values():
             if link is not None and broker.address == link.address and broker.id not in self._links:
@@ -408,7 +414,7 @@ class BrokerClient:
 
 
 def _same_node(manager: Any, node: Any) -> Any:
-    """Return the id of a bootstrap server with a manager: each shuffles them before it counts."""
+    """Return a bootstrap server's id in a manager; each manager shuffles before it numbers them."""
     return next(
         broker.node_id
         for broker in manager.cluster.bootstrap_brokers()
@@ -417,10 +423,11 @@ def _same_node(manager: Any, node: Any) -> Any:
 
 
 class Backoff:
-    """Growing pauses between attempts, for as long as the deadline's timeout at most.
+    """Growing pauses between attempts, for at most the deadline's timeout in total.
 
-    A command asks in several steps. With `in_step` the next steps do not wait again, once one of
-    them has waited in vain, until `BrokerClient.forgive`: else each would take the whole timeout.
+    A command sends requests in several steps. With `in_step`, once a step has waited in vain, later
+    steps do not wait again until `BrokerClient.forgive`; otherwise each would use the whole
+    timeout.
     """
 
     def __init__(self, client: BrokerClient, *, in_step: bool = False) -> None:
@@ -431,11 +438,11 @@ class Backoff:
         self._pause_s = FIRST_BACKOFF_S
 
     async def wait(self, what: str, *, leaves_time: bool = False) -> bool:
-        """Wait, and tell that there is time for another attempt; False at once where not.
+        """Pause and return True if there is time for another attempt, otherwise return False.
 
         Args:
-            what: is waited for.
-            leaves_time: as much as for one answer: for what else is to be asked.
+            what: what the pause waits for.
+            leaves_time: reserve the time of one response for other requests.
         """
         pause_s, deadline = self._pause_s, self._client.deadline
         left_s = deadline.left_s - (deadline.patience_s if leaves_time else 0)
@@ -449,7 +456,7 @@ class Backoff:
 
 
 class _Link:
-    """The way to one broker: at most one connection, and what was learnt when it was tried."""
+    """The link to one broker: at most one connection, and the outcome of earlier attempts."""
 
     def __init__(self, client: BrokerClient, manager: Any, node: int | str, address: str) -> None:
         self.address = address
@@ -474,14 +481,14 @@ class _Link:
 
     @property
     def was_reached(self) -> bool:
-        """Whether there was ever a connection, if only to be closed again."""
+        """Whether a connection was ever established, even if it was then closed."""
         return self.connection is not None and self.connection.parser is not None
 
     async def open(self, patience: float, *, first_s: float | None = None) -> None:
-        """Make sure that there is a connection; a broker that takes too long is given up.
+        """Connect if necessary; a broker that takes too long is not tried again.
 
-        With `first_s` the call ends sooner, and the connection is still being made for `patience`:
-        another call waits for it.
+        With `first_s` the call returns earlier, while connecting continues for up to `patience`
+        seconds; another call can wait for it.
         """
         if self.trouble is not None:
             raise BrokerError(self.trouble.kind, str(self.trouble), self.broker_id)
@@ -497,7 +504,7 @@ class _Link:
                 )
             await self._manager.wait_for(self.connection.init_future, 1000 * wait_s)
         except kafka_errors.KafkaTimeoutError as error:
-            if not self.connection.init_future.is_done:  # it is the waiting that is over
+            if not self.connection.init_future.is_done:  # the wait timed out, not the connection
                 silent = self._silence(wait_s)
                 if is_last:
                     self.connection.close(kafka_errors.KafkaConnectionError("given up"))
@@ -507,14 +514,14 @@ class _Link:
         except kafka_errors.UnknownBrokerIdError:
             text = "is not part of the cluster any more"
             raise self.error(ProblemKind.UNREACHABLE, text) from None
-        except (TypeError, ValueError) as error:  # of kafka-python, over ApiVersions
+        except (TypeError, ValueError) as error:  # raised by kafka-python for ApiVersions
             text = f"does not tell what it speaks: {error}"
             raise self.error(ProblemKind.UNUSABLE, text) from None
         except (kafka_errors.KafkaError, KgroupError, RuntimeError) as error:
             raise self._failure(error, is_last=is_last) from None
 
     def version(self, kind: Any, highest: int | None) -> int | None:
-        """Tell the newest version that the broker and kafka-python share, up to `highest`."""
+        """Return the newest version that the broker and kafka-python share, up to `highest`."""
         bound = kind.max_version if highest is None else highest
         try:
             known = self.connection.broker_version_data
@@ -528,19 +535,19 @@ class _Link:
     ) -> Any:
         """Send one request over the open connection."""
         async with self._window:
-            # The connection, or the time, may have ended while others had their turn.
+            # The connection, or the time limit, may have ended while this request was queued.
             was_sent = self.is_open and self._client.deadline.left_s > 0
             try:
                 return await self._sent(kind, version, fields, patiently=patiently)
             except BrokerError as error:
-                if error.kind is not ProblemKind.THROTTLED:  # which means that it was held back
+                if error.kind is not ProblemKind.THROTTLED:  # throttled requests are not sent
                     error.was_sent = was_sent
                 raise
 
     async def _sent(
         self, kind: Any, version: int, fields: Mapping[str, Any], *, patiently: bool
     ) -> Any:
-        """Send it, and wait for the answer."""
+        """Send it, and wait for the response."""
         deadline = self._client.deadline
         patience = deadline.left_s
         if not patiently:
@@ -572,7 +579,7 @@ class _Link:
         return answer
 
     def _silence(self, waited_s: float, api: str = "") -> BrokerError:
-        """Make the error of a broker that did not answer in time, or was not given any."""
+        """Return the error of a broker that timed out, or for which no time was left."""
         deadline = self._client.deadline
         limit = f"the time limit of {deadline.timeout_s:g} s"
         spent = deadline.longest_wait
@@ -586,13 +593,13 @@ class _Link:
         return self.error(ProblemKind.SILENT, reason)
 
     def error(self, kind: ProblemKind, text: str) -> BrokerError:
-        """Make an error of what this broker does."""
+        """Return an error about this broker."""
         return BrokerError(kind, f"{self} {text}", self.broker_id)
 
     def _failure(self, error: Exception, *, is_last: bool = True) -> BrokerError:
-        """Explain an error; what another attempt cannot mend stays with the broker."""
+        """Return an error that explains a failure; the link keeps it if a retry cannot help."""
         failure = connection_error(error, str(self), self._client.options, self.broker_id)
-        if not isinstance(failure, BrokerError):  # of the configuration, a token's source, say
+        if not isinstance(failure, BrokerError):  # such as an error of the token endpoint
             failure = BrokerError(ProblemKind.REFUSED, str(failure), self.broker_id)
         mendable = {ProblemKind.DISCONNECTED, ProblemKind.UNREACHABLE}
         if not is_last:
@@ -603,7 +610,7 @@ class _Link:
 
 
 class Window:
-    """Lets so many in at a time, in order; an asynchronous context manager."""
+    """Limits concurrency, first come first served; an asynchronous context manager."""
 
     def __init__(self, size: int) -> None:
         self._free = size
@@ -629,7 +636,7 @@ def _api_name(kind: Any) -> str:
 
 
 def _has_leaders(topic: Topic | None) -> bool:
-    """Return whether a topic was there, and all its partitions had leaders."""
+    """Return whether a topic exists, and all its partitions have leaders."""
     return (
         topic is not None
         and topic.error is None

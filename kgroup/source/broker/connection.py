@@ -1,9 +1,10 @@
-"""Connections to brokers that never block, and why a connection failed, in one line.
+"""Connections to brokers that never block, and one-line reasons for failed connections.
 
-kafka-python's event loop runs in one thread. Two steps of connecting block: resolving a host name
-and fetching a token from an endpoint or a file. They run in threads of their own, so that the
-timeout bounds them too and other brokers need not wait. An abandoned thread ends with the process.
-What a broker sent before it closed a connection is still read.
+kafka-python's event loop runs in one thread. Two steps of connecting block: resolving a host name,
+and fetching a token from an endpoint or a file. They run in their own threads, so that the timeout
+applies to them too and other brokers do not wait. An abandoned thread ends with the process.
+
+Bytes that a broker sent before it closed a connection are still read.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 BROKEN = frozenset({ProblemKind.DISCONNECTED, ProblemKind.UNREACHABLE, ProblemKind.THROTTLED})
-"""Kinds of errors of connections that another attempt may mend."""
+"""Kinds of connection errors after which a retry may succeed."""
 
 _CERTIFICATE_EXPIRED = 10
 _CERTIFICATE_NOT_YET_VALID = 9
@@ -44,7 +45,7 @@ _PACKAGES = {
     "GSSAPI": "needs Kerberos, for which the Python package gssapi is not installed",
     "AWS_MSK_IAM": "needs AWS credentials, and the Python package botocore is not installed",
 }
-"""What is missing for a login by a mechanism."""
+"""Missing Python package, by SASL mechanism."""
 
 _FRAME = re.compile(r"Invalid frame length: (\d+)")
 _WAITED = re.compile(r"timed out after (\d+)")
@@ -54,15 +55,15 @@ _ERRNO = re.compile(r"(\d+) E[A-Z]+")
 def connection_error(
     error: BaseException, who: str, options: Mapping[str, Any], broker_id: int | None = None
 ) -> KgroupError:
-    """Explain why a connection failed or broke.
+    """Return the error that explains why a connection failed or broke.
 
-    The text begins with `who`: ``broker 1 (kafka-1:9093)`` or ``kafka-1:9093``; options are those
-    of kafka-python's client.
+    The message starts with `who`: ``broker 1 (kafka-1:9093)`` or ``kafka-1:9093``; options are
+    those of kafka-python's client.
 
     Returns:
-        A `BrokerError` of kind "refused" (it will not let us in, or we do not trust it),
-        "unreachable", "silent", "disconnected" or "unusable"; an error that is for users already
-        comes back as it is.
+        A `BrokerError` of kind "refused" (the broker rejects the client, or is not trusted),
+        "unreachable", "silent", "disconnected" or "unusable"; an error that is already meant for
+        users is returned unchanged.
     """
     causes = list(_causes(error))
     for cause in causes:
@@ -149,7 +150,7 @@ def _connection(
 
 
 def _certificate(error: Any) -> str:
-    """Say what is wrong with the broker's certificate."""
+    """Return what is wrong with the broker's certificate."""
     if error.verify_code in _WRONG_NAME:
         return (
             f"has a certificate for another name: {error.verify_message.rstrip('.')}; connect by a "
@@ -167,7 +168,7 @@ def _certificate(error: Any) -> str:
 
 
 def _tls(reason: str, error: BaseException) -> str:
-    """Say why the two sides found no common TLS."""
+    """Return why the TLS handshake failed."""
     if "CERTIFICATE_REQUIRED" in reason or "BAD_CERTIFICATE" in reason:
         return (
             "expects a certificate of the client that it trusts, found none or another; set "
@@ -190,7 +191,7 @@ def _no_handshake(detail: str) -> str:
 
 
 def _not_kafka(size: int) -> str:
-    """Tell who answers, by the four bytes that were taken for the size of an answer."""
+    """Return which protocol the server speaks, from the four bytes read as a response size."""
     first = size.to_bytes(4, "big", signed=False) if size < 1 << 32 else b""
     if first[:2] in (b"\x15\x03", b"\x16\x03"):
         return "speaks TLS on this port; set security.protocol to SSL or SASL_SSL"
@@ -200,7 +201,7 @@ def _not_kafka(size: int) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what it was made of, the outermost first."""
+    """Yield an error and its causes, outermost first."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -216,7 +217,7 @@ def _text(error: BaseException) -> str:
 
 
 def _after_colon(text: str) -> str:
-    """Drop the name of the error that kafka-python puts before what the broker said."""
+    """Remove the error name that kafka-python puts before the broker's message."""
     return text.partition(": ")[2] or text
 
 
@@ -224,14 +225,14 @@ T = TypeVar("T")
 
 
 class TooSlow(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
-    """What comes before a connection takes too long; the text goes on from the broker's name."""
+    """A step before the connection takes too long; the message continues the broker's name."""
 
 
 class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
-    """Makes connections; `BrokerClient` decides when."""
+    """Creates connections; `BrokerClient` decides when."""
 
     def __init__(self, net: Any, **options: Any) -> None:
-        # `canonical_servers` does what this option asks for, without blocking.
+        # `canonical_servers` implements this option without blocking.
         super().__init__(net, **{**options, "client_dns_lookup": "use_all_dns_ips"})
         self._pending: dict[object, Any] = {}
 
@@ -239,7 +240,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         """Return the canonical names of servers, which Kerberos needs; see `client.dns.lookup`.
 
         Raises:
-            TooSlow: that takes too long.
+            TooSlow: the lookup takes too long.
         """
         hosts = await self._aside(
             "canonical",
@@ -256,7 +257,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         reset_backoff_on_connect: bool = True,
         timeout_at: float | None = None,
     ) -> None:
-        """Get a token first where one is needed, for kafka-python would block on it."""
+        """Fetch a token first if one is needed; kafka-python would block while fetching it."""
         provider = conn.config["sasl_oauth_token_provider"]
         if provider is not None:
             what = "cannot be logged in to: no token for it"
@@ -288,7 +289,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         return transport
 
     async def _shake_hands(self, sock: Any, timeout_at: float | None) -> None:
-        """Agree on TLS; kafka-python's own way waits for ever, with the socket open."""
+        """Do the TLS handshake; kafka-python's own waits forever, with the socket open."""
         timeout_s = _share(timeout_at)
         end = None if timeout_s is None else monotonic() + timeout_s
         try:
@@ -333,10 +334,10 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     async def _aside(
         self, key: object, work: Callable[[], T], timeout_at: float | None, what: str
     ) -> T:
-        """Do in a thread what blocks; who asks for it again meanwhile waits for the same.
+        """Run a blocking function in a thread; concurrent calls with the same key share the result.
 
         Raises:
-            TooSlow: it takes too long; the text begins with `what`.
+            TooSlow: it takes too long; the message starts with `what`.
         """
         pending = self._pending.get(key)
         if pending is None:
@@ -359,12 +360,12 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             done = lambda: pending.failure(failure)  # noqa: E731
         else:
             done = lambda: pending.success(result)  # noqa: E731
-        with suppress(RuntimeError):  # closed meanwhile
+        with suppress(RuntimeError):  # the event loop was closed
             self._net.call_soon_threadsafe(done)
 
 
 class _FirstToken(AbstractTokenProvider):  # type: ignore[misc]
-    """Has a token for the first login at hand; when that expires, asks for another one."""
+    """Returns an already fetched token for the first login, and new tokens after that."""
 
     def __init__(self, token: str, provider: TokenProvider) -> None:
         self._tokens = [token]
@@ -378,15 +379,15 @@ class _FirstToken(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _share(timeout_at: float | None) -> float | None:
-    """Return the seconds that one step may take: who waits for all of them hears which it was."""
+    """Return the seconds for one step: not all, so that its own timeout is reported."""
     return None if timeout_at is None else 0.9 * max(0, timeout_at - monotonic())
 
 
 def _keep_last_words(transport: Any) -> None:
-    """Hand over the last bytes of a connection before its end.
+    """Deliver the last bytes of a connection before its end.
 
-    kafka-python 3.0 drops what it read together with the end of the connection. That is where a
-    broker says why it refuses a login, or in a TLS alert that this is no port without TLS.
+    kafka-python 3.0 drops bytes that it reads together with the end of the connection. They contain
+    the broker's reason for rejecting a login, or a TLS alert that shows a port without TLS.
     """
     receive = transport._sock_recv
 

@@ -1,11 +1,11 @@
-"""Coordinators: which broker answers for which group, and how to ask them all.
+"""Coordinators: which broker coordinates which group, and requests to all of them.
 
-A group's coordinator is the broker that leads its partition of `__consumer_offsets`; that of a
-transactional id likewise in `__transaction_state`. FindCoordinator creates these topics where they
-are missing, so they must have been seen before it is sent.
+A group's coordinator is the broker that leads its partition of `__consumer_offsets`; for a
+transactional id, its partition of `__transaction_state`. FindCoordinator creates these topics if
+they are missing, so they must have been seen before it is sent.
 
-Coordinators move. A group whose broker says that it is another's, that it is still loading, or that
-breaks the connection, is looked for and asked for again, with growing pauses.
+Coordinators move. If a broker is no longer a group's coordinator, is still loading it, or
+disconnects, the coordinator is looked up and the request sent again, with growing pauses.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from kgroup.source.broker.topic_offset import ask_unreplicated
 T = TypeVar("T")
 TRANSACTION_TOPIC = "__transaction_state"
 GROUPS_PER_REQUEST = 100
-"""Few enough for the broker to work on the next request while one answer is decoded."""
+"""Few enough that the broker processes the next request while one response is decoded."""
 MOVES = COORDINATOR_MOVES | LEADER_MOVES
-"""Of a group, or of its partition of `__consumer_offsets`."""
+"""Codes after which a group, or its partition of `__consumer_offsets`, may have moved."""
 DOUBTS = 3
-"""How often a new coordinator is asked again that says there is nothing."""
+"""Number of repeated requests to a new coordinator that returns nothing for a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatedGroup:
-    """A group that is to be asked for: its coordinator, and what a list told of it.
+    """A group to request: its coordinator, and what a list of groups says about it.
 
     Attributes:
-        group_id: its name.
-        node: id of the coordinator; None where nobody has told.
-        is_listed: whether it was found in a list, so that it exists, or did just now.
-        type: None where that is not known.
-        state: likewise.
-        protocol_type: likewise, or none.
+        group_id: id of the group.
+        node: id of the coordinator; None if unknown.
+        is_listed: whether the group is from a list, so that it exists, or did a moment ago.
+        type: None if unknown.
+        state: None if unknown.
+        protocol_type: None if unknown or none.
     """
 
     group_id: str
@@ -67,7 +67,7 @@ class CoordinatedGroup:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRefusal:
-    """An error code in the place of an answer."""
+    """An error code in place of a result."""
 
     code: int
     message: str | None = None
@@ -79,10 +79,11 @@ class CoordinatorRefusal:
 
 
 class Coordinators:
-    """Asks coordinators about groups, and keeps what went wrong.
+    """Sends requests about groups to coordinators, and collects problems.
 
     Attributes:
-        problems: so far; of a broker once, or, where groups were named, of each group.
+        problems: problems so far: one per broker, or, if groups were named, one per group and
+            broker.
         notes: what could not be checked.
     """
 
@@ -95,10 +96,10 @@ class Coordinators:
         self._blamed: set[tuple[str | None, int | None]] = set()
 
     async def find(self, group_ids: Collection[str]) -> list[CoordinatedGroup]:
-        """Ask once for the coordinators of groups that were named.
+        """Look up the coordinators of named groups once.
 
-        Those that have none now come with `node` None: `ask` looks for them again, when the others
-        have been asked.
+        Groups that have none now are returned with `node` None: `ask` looks them up again after it
+        has sent the other requests.
         """
         names = []
         for group_id in group_ids:
@@ -128,10 +129,11 @@ class Coordinators:
         *,
         reads: bool = True,
     ) -> dict[str, T]:
-        """Ask each group's coordinator, by `ask` one broker about some of its groups.
+        """Send requests to each group's coordinator, and retry when coordinators move.
 
-        Groups that could not be asked for are left out of the answers. What is read of a group that
-        was not listed counts only where the coordinator knows all its records to be replicated.
+        `ask` queries one broker about some of its groups. Groups without a result are left out.
+        Data of a group that was not listed count only if the coordinator knows all records of its
+        partition to be replicated.
         """
         answers: dict[str, T] = {}
         waiting = {coordinator.group_id: coordinator for coordinator in coordinators}
@@ -157,7 +159,7 @@ class Coordinators:
                 for group_id, answer in result.items():
                     if not isinstance(answer, CoordinatorRefusal):
                         answers[group_id] = answer
-                        # Who has just taken over tells what is replicated: perhaps not all yet.
+                        # A new coordinator returns only replicated records, perhaps not all yet.
                         if not answer and doubts.get(group_id, DOUBTS) < DOUBTS:
                             doubts[group_id] += 1
                             moved[group_id] = CoordinatorRefusal(ErrorCode.NOT_COORDINATOR)
@@ -188,7 +190,7 @@ class Coordinators:
     async def _found_again(
         self, group_ids: Collection[str], backoff: Backoff, *, leaves_time: bool
     ) -> list[CoordinatedGroup] | None:
-        """Look for coordinators again after a pause; None where the time for that is over."""
+        """Look up coordinators again after a pause; return None if there is no time left."""
         first, *others = sorted(group_ids)
         more = f" and of {len(others)} more" if others else ""
         what = f"the coordinator of group {first!r}{more}"
@@ -196,7 +198,7 @@ class Coordinators:
             return None
         try:
             return await self.find(group_ids)
-        except BrokerError:  # why the groups are looked for says more
+        except BrokerError:  # the reason for the lookup is more informative
             return None
 
     async def _checked(
@@ -207,7 +209,7 @@ class Coordinators:
         node: int,
         coordinators: list[CoordinatedGroup],
     ) -> dict[str, T | CoordinatorRefusal]:
-        """Ask one coordinator; refuse what it may have left out since it took over a partition."""
+        """Query one coordinator; refuse results that may be incomplete after a change of leader."""
         topics = await self._client.topics([OFFSETS_TOPIC])
         count = len(topics[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in topics else 0
         ats = {
@@ -216,7 +218,7 @@ class Coordinators:
             if count and not coordinator.is_listed
         }
         requests: list[Any] = [ask(node, coordinators)]
-        if ats:  # before the others, which are whole if this finds nothing
+        if ats:  # sent first: if it finds nothing, the other results are complete
             requests.insert(0, ask_unreplicated(self._client, node, {*ats.values()}))
         *checks, answers = await self._client.gather_all(requests)
         codes = {at: code for check in checks for at, code in check.items() if code in LEADER_MOVES}
@@ -226,7 +228,7 @@ class Coordinators:
         return {**answers, **refused}
 
     def blame(self, error: BrokerError, group_ids: Iterable[str] = ()) -> None:
-        """Keep a problem with a broker."""
+        """Add a problem with a broker."""
         text = str(error)[:1].upper() + str(error)[1:]
         if not self._named:
             text += "; what it knows of its groups is missing"
@@ -247,10 +249,10 @@ class Coordinators:
 async def find_coordinators(
     client: BrokerClient, keys: Collection[str], *, transactional: bool = False, waits: bool = True
 ) -> dict[str, int | CoordinatorRefusal]:
-    """Ask for the brokers that coordinate groups or transactional ids, or why there is none.
+    """Return the brokers that coordinate groups or transactional ids, or why there is none.
 
-    The topic where they are kept must exist, for this creates it. Coordinators that move are waited
-    for, unless `waits` is false.
+    The coordinators' topic must exist, because the request would create it. Unless `waits` is
+    false, wait for coordinators that are moving.
 
     Raises:
         BrokerError: no broker answers.
@@ -274,7 +276,7 @@ async def find_coordinators(
 async def _look_for(
     client: BrokerClient, keys: list[str], *, transactional: bool = False
 ) -> dict[str, int | CoordinatorRefusal]:
-    """Ask once for coordinators.
+    """Look up coordinators once.
 
     Raises:
         BrokerError: no broker answers.
@@ -285,7 +287,7 @@ async def _look_for(
     found = {
         key: CoordinatorRefusal(code) if code else node for key, (code, node) in answers.items()
     }
-    # A coordinator that has just come may be a broker that nobody has named yet.
+    # A new coordinator may be a broker that is not in the metadata yet.
     if any(node not in client.brokers for node in found.values() if isinstance(node, int)):
         await client.metadata([])
     return found
@@ -312,19 +314,19 @@ async def _ask_for(
 
 
 def partition_of(group_id: str, count: int | None) -> int | None:
-    """Return the partition of `__consumer_offsets`, where it is known how many there are."""
+    """Return the group's partition of `__consumer_offsets`; None if `count` is unknown."""
     return None if count is None else offsets_partition(group_id, count)
 
 
 def is_missing(topic: Topic | None) -> bool:
-    """Return whether a topic surely does not exist."""
+    """Return whether a topic certainly does not exist."""
     return topic is None or topic.error == error_name(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _batches(
     coordinators: Iterable[CoordinatedGroup],
 ) -> Iterator[tuple[int, list[CoordinatedGroup]]]:
-    """Divide groups by coordinator, and what one has to tell into requests."""
+    """Yield groups by coordinator, in batches of one request."""
     by_node: dict[int, list[CoordinatedGroup]] = {}
     for coordinator in coordinators:
         if coordinator.node is not None:

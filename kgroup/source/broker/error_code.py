@@ -1,4 +1,4 @@
-"""What error codes of brokers mean here: who has moved, what is missing; and their names."""
+"""Brokers' error codes: those of a moved leader or coordinator, missing permissions, names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEADER_MOVES = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-"""The partition has, or gets, another leader."""
+"""The partition has, or will have, another leader."""
 
 COORDINATOR_MOVES = frozenset(
     {
@@ -31,9 +31,9 @@ COORDINATOR_MOVES = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""The group has, or gets, another coordinator."""
+"""The group has, or will have, another coordinator."""
 
-_NEEDS: Mapping[int, str] = {  # permissions on what
+_NEEDS: Mapping[int, str] = {  # resource of the missing permission
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "cluster",
@@ -48,6 +48,6 @@ def error_name(code: int) -> str:
 
 
 def what_it_needs(code: int, operation: str = "DESCRIBE") -> str | None:
-    """Say which permission is missing, where an error code says that one is."""
+    """Return the missing permission if an error code means that one is missing."""
     what = _NEEDS.get(code)
     return None if what is None else f"it needs {operation} on the {what}"

@@ -1,11 +1,11 @@
-"""Fetch: raw batches of partitions, as their leaders have them.
+"""Fetch: raw batches of partitions from their leaders.
 
-Requests up to version 12 name topics and are answered in the message format of the log: before
-version 2 (Kafka 0.9 and older) that is 0, before version 4 (0.10) at most 1.
+Requests up to version 12 name topics, and the response has the message format of the log: before
+version 2 (Kafka 0.9 and older) format 0, before version 4 (0.10) at most format 1.
 
-The bytes of a partition are whole batches but for the last, which may be cut off; before version 3
-the first may be too, and more bytes must be asked for. The first one may begin before the offset.
-Nobody has looked at them: a broker does not check what it sends.
+The bytes of a partition are complete batches, except that the last may be truncated; before version
+3 the first may be too, and a larger size must be requested. The first batch may start before the
+requested offset. The bytes are unverified: a broker does not check them before sending.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ from kgroup.source.broker.leader import At
 
 _BY_TOPIC_NAME = 12
 _ISOLATION = 4
-"""First version that knows isolation levels; before, there are no transactions."""
+"""First version with isolation levels; earlier versions have no transactions."""
 _HEAD = Struct(">qiib")
 _LAST_OFFSET_DELTA = Struct(">i")
 _HEAD_SIZE = 27
 _LEAST_LENGTH = 14
-"""Bytes that the shortest message of all, of v0, has behind its length."""
+"""Bytes after the length field of the shortest possible message (v0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What a leader gave of one partition.
+    """Response of a leader for one partition.
 
     Attributes:
         code: error code, or 0.
-        data: see above; empty at the end of the log.
-        end: where it ends: the high watermark, or, for readers of committed records, the last
-            stable offset; None where that is not told.
-        aborted: for readers of committed records, producer id and first offset of each aborted
-            transaction that has records among these.
+        data: batches (see the module); empty at the log end offset.
+        end: high watermark, or with `committed` the last stable offset; None if unknown.
+        aborted: with `committed`, producer id and first offset of each aborted transaction with
+            records in `data`.
     """
 
     code: int
@@ -62,13 +61,13 @@ async def fetch(
     wait_ms: int = 0,
     committed: bool = False,
 ) -> dict[At, Fetched]:
-    """Fetch so many bytes of each of a leader's partitions; with `committed` decided records only.
+    """Fetch up to `size` bytes of each of a leader's partitions; with `committed`, read committed.
 
-    From version 3 on the first batch comes whole all the same. Where there is nothing the leader
-    waits for `wait_ms`.
+    From version 3 the first batch is complete even if it is larger. If there are no records, the
+    leader waits for `wait_ms`.
 
     Raises:
-        BrokerError: the leader cannot be asked, or leaves a partition out.
+        BrokerError: the leader does not answer, or omits a partition.
     """
     version = await client.version(leader, FetchRequest, _BY_TOPIC_NAME) or 0
     topic_of = FetchRequest.FetchTopic
@@ -112,20 +111,20 @@ async def fetch(
 
 
 def sound_part(fetched: Fetched, at: int, *, is_all: bool = False) -> tuple[int, int]:
-    """Tell how many of the bytes that were fetched can be kept, and where to fetch next.
+    """Return how many of the fetched bytes to keep, and the next offset to fetch.
 
-    What is kept ends with a batch that is followed as a broker follows it: by its length; damage
-    inside is kept for the reader to find. Where that is no way, damage is kept that has a sound
-    batch behind it.
+    Batches are followed by their length, as a broker does; damage inside them is kept for the
+    reader to find. If the first batch cannot be followed, damage is kept that has a sound batch
+    after it.
 
     Args:
-        fetched: from `at` on.
-        at: offset.
-        is_all: whether no more bytes can be had at once, so that a batch which claims to be longer
-            than they are lies.
+        fetched: result of a fetch from offset `at`.
+        at: fetch offset.
+        is_all: whether no larger fetch is possible, so that a batch which claims to be longer than
+            the bytes is damaged.
 
     Returns:
-        Bytes and offset; 0 and `at` where there is no whole batch, or none that can be trusted.
+        Bytes and offset; 0 and `at` if there is no complete, or no trusted, batch.
     """
     data, size, offset = fetched.data, 0, at
     while len(data) - size >= _HEAD_SIZE:

@@ -1,9 +1,9 @@
-"""What brokers say about groups, as the model has it.
+"""Conversion of brokers' responses about groups to the model.
 
-Each describe API has a function from one group of its answer to a `Group`, without offsets. The
-answers are kafka-python's message objects, with Kafka's field names in snake case. kafka-python
-lacks the APIs of consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071); its message
-classes are made for them from Kafka's own definitions, in ``schema/api``.
+Each describe API has a function that converts one group of its response to a `Group`, without
+offsets. Responses are kafka-python's message objects, with Kafka's field names in snake case.
+kafka-python lacks the APIs of consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071);
+their message classes are generated from Kafka's own definitions, in ``schema/api``.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _CLASSIC_MEMBER_TYPE = 0
 
 @cache
 def _message(name: str) -> Any:
-    """Make kafka-python's class of a message that it lacks; its answers are known by their number.
+    """Create the kafka-python class of a message that it lacks; responses are found by API key.
 
-    The cache keeps the classes alive: kafka-python refers to classes of answers weakly.
+    The cache keeps the classes alive: kafka-python holds only weak references to response classes.
     """
     kind = type(ApiMessage)(name, (ApiMessage,), {}, load_json=_SCHEMAS)
     if name.endswith("Request"):
@@ -50,18 +50,18 @@ def _message(name: str) -> Any:
 
 
 def describe_share_offsets_request() -> Any:
-    """Return the class of requests for the offsets of share groups (Kafka 4.1 and later)."""
+    """Return the request class for the offsets of share groups (Kafka 4.1 and later)."""
     return _message("DescribeShareGroupOffsetsRequest")
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeApi:
-    """The API that describes the groups of one type.
+    """The API that describes groups of one type.
 
     Attributes:
-        name: Kafka's.
-        field: of the request, that takes the ids of groups.
-        group: makes a `Group` of one group of the answer.
+        name: Kafka's name of the API.
+        field: request field for the group ids.
+        group: converts one group of the response to a `Group`.
     """
 
     name: str
@@ -70,20 +70,20 @@ class DescribeApi:
 
     @property
     def request(self) -> Any:
-        """The class of the request, made when it is first needed."""
+        """The request class, created on first use."""
         if self.name == "DescribeGroups":
             return DescribeGroupsRequest
         return _message(f"{self.name}Request")
 
     def fields(self, group_ids: list[str]) -> dict[str, Any]:
-        """Return the request's fields."""
+        """Return the fields of a request."""
         return {self.field: group_ids}
 
 
 def group_state(text: str | None, type_: GroupType | None) -> GroupState | None:
-    """Read a state as ListGroups and the describe APIs give it.
+    """Return the state from ListGroups or a describe API.
 
-    None for none, new ones, and those that no group of this type has, where that is known.
+    None if it is empty, new, or not a state of groups of this type (if known).
     """
     if text == "AwaitingSync":  # CompletingRebalance, before Kafka 1.1
         text = GroupState.COMPLETING_REBALANCE
@@ -92,7 +92,7 @@ def group_state(text: str | None, type_: GroupType | None) -> GroupState | None:
 
 
 def group_type(text: str | None) -> GroupType | None:
-    """Read a type as ListGroups gives it; None for none and new ones."""
+    """Return the type from ListGroups; None if it is empty or new."""
     try:
         return GroupType(text.lower()) if text else None
     except ValueError:
@@ -103,7 +103,7 @@ def group_type(text: str | None) -> GroupType | None:
 
 
 def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
-    """DescribeGroups: state, protocol, members with their bytes; no generation and no leader."""
+    """Convert DescribeGroups: state, protocol, members with their bytes, but no generation."""
     from kgroup.model.client_library import leading_library
     from kgroup.model.group_log import classic_members
     from kgroup.protocol.record.coordinator_record import decode_members
@@ -142,7 +142,7 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
 
 
 def _consumer_group(answer: Any, coordinator: Broker | None) -> Group:
-    """ConsumerGroupDescribe."""
+    """Convert ConsumerGroupDescribe."""
     return Group(
         **_common(answer, GroupType.CONSUMER, coordinator),
         assignor=answer.assignor_name or None,
@@ -168,7 +168,7 @@ def _consumer_group(answer: Any, coordinator: Broker | None) -> Group:
 
 
 def _share_group(answer: Any, coordinator: Broker | None) -> Group:
-    """ShareGroupDescribe."""
+    """Convert ShareGroupDescribe."""
     return Group(
         **_common(answer, GroupType.SHARE, coordinator),
         assignor=answer.assignor_name or None,
@@ -185,7 +185,7 @@ def _share_group(answer: Any, coordinator: Broker | None) -> Group:
 
 
 def share_offsets(answer: Any) -> tuple[ShareOffset, ...]:
-    """Read one group's part of the answer to DescribeShareGroupOffsets; partial errors left out."""
+    """Convert one group of DescribeShareGroupOffsets; partitions with errors are left out."""
     return tuple(
         ShareOffset(
             topic_id=uuid_text(topic.topic_id.bytes),
@@ -213,7 +213,7 @@ def _partitions(assignment: Any) -> tuple[AssignedPartition, ...]:
 
 
 def _streams_group(answer: Any, coordinator: Broker | None) -> Group:
-    """StreamsGroupDescribe."""
+    """Convert StreamsGroupDescribe."""
     return Group(
         **_common(answer, GroupType.STREAMS, coordinator),
         topology=_topology(answer.topology) if answer.topology is not None else None,
@@ -254,7 +254,7 @@ def _topology(answer: Any) -> Topology:
             Subtopology(
                 subtopology_id=subtopology.subtopology_id,
                 source_topics=tuple(subtopology.source_topics),
-                source_topic_regex=(),  # resolved to topics in the answer
+                source_topic_regex=(),  # resolved to topics in the response
                 repartition_source_topics=tuple(
                     topic.name for topic in subtopology.repartition_source_topics
                 ),
@@ -274,7 +274,7 @@ def _topology(answer: Any) -> Topology:
 
 
 def _common(answer: Any, type_: GroupType, coordinator: Broker | None) -> dict[str, Any]:
-    """Read what brokers tell alike of the groups of all types with epochs."""
+    """Return the fields that the responses share for all group types with epochs."""
     return {
         "group_id": answer.group_id,
         "type": type_,
@@ -297,7 +297,7 @@ def _by_id(members: Iterable[Any]) -> list[Any]:
 
 
 def _known(number: int | None) -> int | None:
-    """Kafka sends -1 for what it does not know."""
+    """Return the number; None for -1, Kafka's value for unknown."""
     return None if number is None or number < 0 else number
 
 
@@ -307,4 +307,4 @@ DESCRIBE_BY_TYPE: Mapping[GroupType, DescribeApi] = {
     GroupType.SHARE: DescribeApi("ShareGroupDescribe", "group_ids", _share_group),
     GroupType.STREAMS: DescribeApi("StreamsGroupDescribe", "group_ids", _streams_group),
 }
-"""In the order in which they are tried where a group's type is not known."""
+"""The describe APIs, in the order in which they are tried for a group of unknown type."""

@@ -1,4 +1,4 @@
-"""Change groups at their coordinators, and report what was not done, and why."""
+"""Changes of groups at their coordinators, and problems of changes that failed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ OF_PARTITIONS = frozenset(
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     }
 )
-"""Codes that keep one partition from being changed and no other; the rest is about the group,
-though OffsetCommit gives it partition by partition (`OffsetCommitRequest.getErrorResponse`)."""
+"""Codes that concern a single partition. All others concern the whole group, although OffsetCommit
+returns them per partition (`OffsetCommitRequest.getErrorResponse`).
+"""
 
 _ACTIVE = "it has members, for which only they may commit: stop or remove them"
 _REASONS: Mapping[int, tuple[ProblemKind, str]] = {
@@ -57,19 +58,20 @@ _REASONS: Mapping[int, tuple[ProblemKind, str]] = {
 
 
 def refused(code: int, operation: str) -> tuple[ProblemKind, str]:
-    """Return kind and sentence of a problem; `operation` is the permission that is needed."""
+    """Return kind and sentence of a problem; `operation` is the required permission."""
     kind, reason = _REASONS.get(code, (ProblemKind.DENIED, what_it_needs(code, operation)))
     return kind, f"The cluster says {error_name(code)}{f' ({reason})' if reason else ''}."
 
 
 NOT_BEGUN = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""The only error of a moving coordinator behind which nothing can have been written. Whatever else
-one answers, the next one may find the records that the last one was still to replicate."""
+"""The only error of a moving coordinator after which nothing can have been written. After any other
+error, the next coordinator may find records that the previous one had yet to replicate.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was not done of a group; never false, which would stand for nothing there."""
+    """Problems of a change to a group; an instance is never falsy, which would mean no result."""
 
     problems: tuple[Problem, ...] = ()
 
@@ -83,13 +85,13 @@ Change = Callable[
 async def change_groups(
     client: BrokerClient, group_ids: Collection[str], change: Change, unsettled: Collection[str]
 ) -> tuple[Problem, ...]:
-    """Have all coordinators change their groups; return what was not done, in the order of groups.
+    """Change groups at their coordinators; return the problems, in the order of groups.
 
-    `client.metadata` has been asked for. `unsettled` are groups, as `change` finds them, of which
-    something was sent that may have been done; they stay that where no `Outcome` comes of them.
+    `client.metadata` must have been called. `change` adds groups to `unsettled` if a request was
+    sent whose outcome is unknown; they stay there unless they get an `Outcome`.
 
     Raises:
-        BrokerError: no broker answers, before anything was changed.
+        BrokerError: no broker answers, and nothing was changed.
     """
     outcomes: dict[str, Outcome] = {}
 
@@ -107,7 +109,7 @@ async def change_groups(
     problems = coordinators.problems
     try:
         await coordinators.ask(groups, noted, reads=False)
-    except BrokerError as error:  # nobody answers any more
+    except BrokerError as error:  # no broker answers any more
         told = outcomes.keys() | {each.group_id for each in problems}
         left = [group_id for group_id in group_ids if group_id not in told]
         text = f"{sentence(error)}."
@@ -124,13 +126,13 @@ async def change_groups(
 
 
 def sentence(error: BrokerError) -> str:
-    """Begin a sentence with what a broker did."""
+    """Return the error message with a capital letter, to start a sentence."""
     text = str(error)
     return text[:1].upper() + text[1:]
 
 
 def with_unknown_end(problem: Problem) -> Problem:
-    """Say of a problem that what was asked for may have been done all the same."""
+    """Return the problem with a note that the change may have been made nevertheless."""
     reason = problem.reason.removesuffix(".")
     reason += "; whether the group was changed is not known: read it again."
     return replace(problem, kind=ProblemKind.UNKNOWN_END, reason=reason)

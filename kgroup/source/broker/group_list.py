@@ -1,14 +1,14 @@
-"""List groups: ask every broker at once, and make sure that each has loaded what it leads.
+"""List groups: query every broker, and verify that each has loaded the partitions that it leads.
 
-A broker lists the groups of the partitions of `__consumer_offsets` that it has loaded. One that
-has just become the leader of a partition, and has not begun to load it, answers ListGroups without
-an error and without that partition's groups. Requests about one group do fail then: with
-NOT_COORDINATOR before the broker loads the partition, and COORDINATOR_LOAD_IN_PROGRESS while it
-does. So each leader is asked to describe one made-up group of each partition that it leads, before
-and after it is asked for its list. Describing a group that does not exist creates nothing.
+A broker lists the groups of the partitions of `__consumer_offsets` that it has loaded. A new leader
+of a partition that has not begun to load it answers ListGroups without an error and without that
+partition's groups. Requests about one group do fail then: with NOT_COORDINATOR before the broker
+loads the partition, and with COORDINATOR_LOAD_IN_PROGRESS while it does. So each leader is asked to
+describe one made-up group of each partition that it leads, before and after it is asked for its
+list. Describing a group that does not exist creates nothing.
 
-Since 4.0 (3.7 with `group.coordinator.new.enable`) a coordinator that has loaded a partition still
-leaves out groups whose records it does not know to be replicated. ListOffsets tells that.
+Since 4.0 (3.7 with `group.coordinator.new.enable`), a coordinator that has loaded a partition still
+omits groups whose records it does not know to be replicated. ListOffsets detects this.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from kgroup.source.broker.topic_offset import ask_unreplicated
 
 @dataclass(frozen=True, slots=True)
 class _GroupList:
-    """What one broker answers.
+    """Response of one broker.
 
     Attributes:
-        groups: those that it lists.
-        refusals: why the groups of a partition may be missing.
+        groups: listed groups.
+        refusals: why groups of a partition may be missing, by partition.
     """
 
     groups: list[CoordinatedGroup]
@@ -55,16 +55,16 @@ class _GroupList:
 async def list_groups(
     client: BrokerClient, coordinators: Coordinators, question: Question, topic: Topic | None
 ) -> list[CoordinatedGroup]:
-    """Ask every known broker for its groups; `coordinators` keeps why some may be missing.
+    """Return the groups of every known broker; `coordinators` collects why some may be missing.
 
-    Brokers filter by states and types as far as they can. Partitions whose leaders have not loaded
-    them are waited for.
+    Brokers filter by states and types if they can. The function waits for leaders that have not
+    loaded their partitions.
 
     Args:
         client: the brokers.
-        coordinators: keeps problems and notes.
+        coordinators: collects problems and notes.
         question: the filters.
-        topic: `__consumer_offsets`, as the cluster has just described it.
+        topic: `__consumer_offsets`, from a recent Metadata response.
 
     Raises:
         BrokerError: no broker answers.
@@ -106,11 +106,11 @@ _UNSEEN = (
 async def list_hidden_groups(
     client: BrokerClient, coordinators: Coordinators
 ) -> list[CoordinatedGroup]:
-    """List the groups of a cluster that shows no topic `__consumer_offsets`.
+    """Return the groups of a cluster whose metadata do not contain `__consumer_offsets`.
 
-    Some services, and brokers for tests, keep groups elsewhere. Kafka's own have none then; to
-    them ListGroups does no harm, while FindCoordinator would create the topic. Where there are
-    groups, nothing is created by looking for their coordinators.
+    Some services, and test brokers, store groups elsewhere. Kafka's own brokers have no groups
+    then: ListGroups changes nothing, while FindCoordinator would create the topic. If there are
+    groups, looking up their coordinators creates nothing.
 
     Raises:
         BrokerError: no broker answers.
@@ -120,18 +120,18 @@ async def list_hidden_groups(
     except BrokerError as error:
         if error.kind is not ProblemKind.UNSUPPORTED:
             raise
-        return []  # brokers of 0.8 list no groups, and without the topic nobody has committed
+        return []  # brokers of 0.8 list no groups, and without the topic there are no commits
 
 
 def _is_moving(answer: _GroupList | BrokerError) -> bool:
-    """Whether another look may find more."""
+    """Return whether another attempt may find more."""
     if isinstance(answer, BrokerError):
         return answer.kind is ProblemKind.NO_COORDINATOR
     return any(refusal.code in MOVES for refusal in answer.refusals.values())
 
 
 def _probes(topic: Topic | None) -> dict[int, dict[str, int]]:
-    """Give each leader the id of a made-up group for each of its partitions, and the partition."""
+    """Return a made-up group id for each partition, and the partition, by leader."""
     partitions = topic.partitions if topic is not None else {}
     leaders = {
         number: partition.leader
@@ -142,7 +142,7 @@ def _probes(topic: Topic | None) -> dict[int, dict[str, int]]:
     for attempt in count():
         if not leaders:
             break
-        # The number stands first: Java's hash multiplies it by powers of 31, so behind the words
+        # The number comes first: Java's hash multiplies it by powers of 31. At the end,
         # its last digit alone would choose among 31 partitions, and miss most.
         group_id = f"{attempt}-kgroup-probe"
         number = offsets_partition(group_id, len(partitions))
@@ -152,7 +152,7 @@ def _probes(topic: Topic | None) -> dict[int, dict[str, int]]:
 
 
 def _leaderless(topic: Topic | None, brokers: Container[int]) -> Iterator[Problem]:
-    """Name the partitions without a leader: no broker lists their groups."""
+    """Yield a problem for each partition without a leader, as no broker lists its groups."""
     for number, partition in sorted((topic.partitions if topic is not None else {}).items()):
         if partition.leader not in brokers:
             text = (
@@ -197,7 +197,7 @@ async def _list_of(
         raise BrokerError(ProblemKind.UNSUPPORTED, text, node)
     if await client.version(node, DescribeGroupsRequest) is None:
         probes = {}
-    # A broker takes the requests of one connection in order: four take little longer than one.
+    # A broker processes one connection's requests in order: four take little longer than one.
     results: list[Any] = await client.gather_all(
         (
             _ask_unreplicated(client, node, probes),
@@ -209,7 +209,7 @@ async def _list_of(
     unreplicated, before, groups, after = results
     refusals: dict[int, CoordinatorRefusal] = {}
     for number, refusal in chain(unreplicated.items(), before.items(), after.items()):
-        if refusal.code in MOVES or number not in refusals:  # a denied probe refutes no other one
+        if refusal.code in MOVES or number not in refusals:  # denied probes override nothing
             refusals[number] = refusal
     return _GroupList(groups, refusals)
 
@@ -227,7 +227,7 @@ async def _ask_unreplicated(
 async def _ask_unloaded(
     client: BrokerClient, node: int, probes: Mapping[str, int]
 ) -> dict[int, CoordinatorRefusal]:
-    """Tell which partitions a broker has not loaded, or may not tell of."""
+    """Return the partitions that a broker has not loaded, or does not permit to check."""
     if not probes:
         return {}
     answer = await client.ask(node, DescribeGroupsRequest, groups=list(probes))

@@ -1,8 +1,8 @@
 """Read groups from their coordinators: state and members (describe APIs), and committed offsets.
 
 All requests are sent at once, each for many groups: OffsetFetch does not wait for the describe
-APIs, and answers are read while brokers work on the next request. `OffsetFetcher` reads committed
-offsets alone.
+APIs, and responses are decoded while brokers process the next request. `OffsetFetcher` reads only
+committed offsets.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from kgroup.source.broker.group_api import (
 )
 
 _BY_TOPIC_NAME = 9
-"""Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
+"""Newest version of OffsetFetch with topic names; the next has ids, which only existing topics
+have.
+"""
 
 
 class OffsetFetcher:
-    """Fetches offsets; before 0.10.2 it remembers which partitions there are to ask for."""
+    """Fetches committed offsets; for brokers before 0.10.2 it caches the list of all partitions."""
 
     def __init__(self, client: BrokerClient) -> None:
         self._client = client
@@ -45,7 +47,7 @@ class OffsetFetcher:
     async def fetch(
         self, node: int, coordinators: list[CoordinatedGroup]
     ) -> dict[str, tuple[CommittedOffset, ...] | CoordinatorRefusal]:
-        """Ask one coordinator what groups have stored, sorted by topic and partition.
+        """Fetch the offsets of groups from one coordinator, sorted by topic and partition.
 
         Offsets may be negative; see `split_commits`.
         """
@@ -75,7 +77,7 @@ class OffsetFetcher:
         }
 
     async def _all_partitions(self) -> list[Any]:
-        """Name every partition of the cluster: before 0.10.2 offsets are asked for one by one."""
+        """Return every partition of the cluster: before 0.10.2, requests must name partitions."""
         if self._every_partition is None:
             view = await self._client.metadata(None)
             topic = OffsetFetchRequest.OffsetFetchRequestTopic
@@ -88,11 +90,12 @@ class OffsetFetcher:
 
 
 def _offsets(answer: Any, *, stored_only: bool) -> tuple[CommittedOffset, ...] | CoordinatorRefusal:
-    """Read one group's part of the answer to OffsetFetch.
+    """Return one group's offsets from a response to OffsetFetch.
 
     Args:
-        answer: where `committed_offset` is -1, nothing is stored, or -1 is;
-        stored_only: it is the latter: the answer has no partition that was asked for by name.
+        answer: the group's part; `committed_offset` -1 means that nothing is stored, or that -1 is.
+        stored_only: the response has only stored offsets (no partitions were named), so -1 is
+            stored.
     """
     if answer.error_code:
         return CoordinatorRefusal(answer.error_code)
@@ -114,7 +117,7 @@ def _offsets(answer: Any, *, stored_only: bool) -> tuple[CommittedOffset, ...] |
             elif partition.error_code not in (
                 0,
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ):  # none, says 0.8
+            ):  # 0.8's code for no commit
                 return CoordinatorRefusal(partition.error_code)
     return tuple(offsets)
 
@@ -125,12 +128,13 @@ _NO_SUCH_GROUP = (
     ErrorCode.UNSUPPORTED_VERSION,
     ErrorCode.INVALID_GROUP_ID,
 )
-"""The second where groups of a type are switched off, the third where none can have the id: only a
-classic group can have an empty one."""
+"""Codes for a group that does not exist. UNSUPPORTED_VERSION: groups of this type are disabled.
+INVALID_GROUP_ID: no group of this type can have the id; only a classic group's id may be empty.
+"""
 
 
 class GroupReader:
-    """Reads groups whose coordinators are known; what goes wrong is kept by `coordinators`."""
+    """Reads groups whose coordinators are known; `coordinators` collects problems."""
 
     def __init__(
         self, client: BrokerClient, coordinators: Coordinators, partition_count: int | None
@@ -147,10 +151,10 @@ class GroupReader:
         *,
         offsets: bool,
     ) -> dict[str, Group]:
-        """Ask for the members of groups and, if so wanted, their offsets; give those that exist.
+        """Read members and, if requested, offsets of groups; return the groups that exist.
 
-        What lists have told of groups stays where a coordinator tells nothing, and for groups that
-        are not among `coordinators`.
+        Facts from lists are kept if a coordinator returns nothing, and for groups that are not
+        among `coordinators`.
 
         Raises:
             BrokerError: no broker answers.
@@ -193,7 +197,7 @@ class GroupReader:
         return await self._named(groups)
 
     async def _named(self, groups: dict[str, Group]) -> dict[str, Group]:
-        """Name the topics that a coordinator told by id alone, as franz-go's kfake does."""
+        """Add topic names where a coordinator returned only ids, as franz-go's kfake does."""
         if not any(at.topic is None for group in groups.values() for at in _topics_of(group)):
             return groups
         view = await self._client.metadata(None)
@@ -221,9 +225,10 @@ class GroupReader:
         }
 
     async def _simple_group(self, coordinator: CoordinatedGroup) -> Group:
-        """Make a group that only commits: brokers before 0.10 neither list nor describe those.
+        """Return a group that only commits, which brokers before 0.10 neither list nor describe.
 
-        In 0.8, which describes none, members are known to ZooKeeper only: the state is unknown.
+        Brokers of 0.8 describe no groups, and only ZooKeeper knows their members: the state is
+        unknown.
         """
         request = DESCRIBE_BY_TYPE[GroupType.CLASSIC].request
         describes = await self._client.any_version(request) is not None
@@ -237,9 +242,9 @@ class GroupReader:
     async def describe(
         self, node: int, coordinators: list[CoordinatedGroup]
     ) -> dict[str, Group | CoordinatorRefusal | None]:
-        """Ask one coordinator about groups; None for those that do not exist.
+        """Describe groups at one coordinator; None for those that do not exist.
 
-        A group whose type is not known is asked for in every way that the broker has.
+        For a group of unknown type, all describe APIs of the broker are tried.
         """
         coordinator = self._client.brokers.get(node)
         by_type: dict[GroupType, list[str]] = {}

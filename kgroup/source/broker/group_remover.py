@@ -1,7 +1,7 @@
-"""Removal of whole groups, and of members from a group.
+"""Removal of groups, and of members from a group.
 
-Deleted groups are looked for in the end: a member that joins, or a process that commits, makes one
-again at once, and Kafka has no request that would keep it from that.
+Deleted groups are read again at the end: a member that joins, or a process that commits, recreates
+a group immediately, and no Kafka API prevents that.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _OLD = (
 )
 _NO_SUCH_GROUP = "There is no such group."
 _MANY = 3
-"""Version of LeaveGroup from which on it names many members, and their instances (KIP-345)."""
+"""First version of LeaveGroup that takes several members, and their instance ids (KIP-345)."""
 _REASON = 5
-"""Version from which on it takes a reason (KIP-800)."""
+"""First version of LeaveGroup that takes a reason (KIP-800)."""
 _LONGEST_REASON = 255
-"""Characters; `JoinGroupRequest.maybeTruncateReason`."""
+"""In characters; see `JoinGroupRequest.maybeTruncateReason`."""
 
 
 async def delete_groups(
     client: BrokerClient, group_ids: Collection[str], on_done: Callable[[str], object]
 ) -> tuple[Problem, ...]:
-    """Delete groups; see `Cluster.delete_groups`.
+    """Delete groups; see `GroupSource.delete_groups`.
 
     Raises:
         BrokerError: no broker answers; nothing was deleted.
@@ -85,7 +85,7 @@ async def delete_groups(
 
 
 async def _read_back(client: BrokerClient, group_ids: Collection[str]) -> tuple[Problem, ...]:
-    """Look for groups that were deleted: tell which exist again, or cannot be looked for."""
+    """Read deleted groups again; return a problem for each that exists, or cannot be read."""
     coordinators = Coordinators(client, named=True)
     reader = GroupReader(client, coordinators, None)
     reason = "no broker answers"
@@ -113,7 +113,7 @@ async def _read_back(client: BrokerClient, group_ids: Collection[str]) -> tuple[
 
 
 def _deleted(group_id: str, code: int, unsettled: set[str]) -> Outcome | CoordinatorRefusal:
-    """Read the answer for one group; one that was asked for before may be gone already."""
+    """Evaluate the response for one group; after an earlier request it may be gone already."""
     if code in COORDINATOR_MOVES:
         if code != NOT_BEGUN:
             unsettled.add(group_id)
@@ -130,10 +130,10 @@ def _deleted(group_id: str, code: int, unsettled: set[str]) -> Outcome | Coordin
 async def remove_members(
     client: BrokerClient, group_id: str, members: Mapping[str, str | None], reason: str | None
 ) -> dict[str, Problem]:
-    """Remove members; see `Cluster.remove_members`.
+    """Remove members; see `GroupSource.remove_members`.
 
     Raises:
-        BrokerError: no broker answers; nobody was removed.
+        BrokerError: no broker answers; no member was removed.
     """
     unsettled: set[str] = set()
     left: dict[str, Problem] = {}
@@ -169,16 +169,16 @@ async def _leave(
     members: Mapping[str, str | None],
     reason: str | None,
 ) -> dict[str, int]:
-    """Ask for members to be removed; return the error code of each by its id, 0 where it was.
+    """Send LeaveGroup for members; return the error code of each by member id, 0 if removed.
 
-    Static members are named by both ids. By their instance alone (as Kafka's own tool does it) who
-    has taken the place of a member since would be removed instead of it.
+    A static member is identified by both ids. With the instance id alone (as in Kafka's own tool),
+    a member that has replaced it meanwhile would be removed instead.
     """
     version = await client.version(node, LeaveGroupRequest)
     if version is None or version < _MANY:
         return await _leave_one_by_one(client, node, group_id, members)
     identity = LeaveGroupRequest.MemberIdentity
-    # A reason that is too long is cut here, as Kafka's own client cuts it.
+    # Truncate a long reason, as Kafka's own client does.
     why = {"reason": reason[:_LONGEST_REASON]} if reason and version >= _REASON else {}
     leaving = [
         identity(version=version, member_id=member_id, group_instance_id=instance_id, **why)
@@ -220,7 +220,7 @@ def _not_removed(group_id: str, name: str, code: int) -> Problem:
 async def _change(
     client: BrokerClient, group_ids: Collection[str], change: Change, unsettled: Collection[str]
 ) -> tuple[Problem, ...]:
-    """Change groups, if there may be any: to look for coordinators creates the topic of groups."""
+    """Change groups if any may exist; looking up coordinators would create the groups' topic."""
     names = list(dict.fromkeys(group_ids))
     if not names:
         return ()

@@ -1,8 +1,8 @@
-"""Ask the leaders of users' partitions.
+"""Requests to the leaders of users' partitions.
 
-Metadata says who leads which partition, and is asked for where it is not known yet; each leader is
-asked for all of its partitions at once. Partitions that have moved meanwhile are looked for and
-asked for again, with growing pauses.
+Leaders come from cached metadata, which are requested if missing; each leader is queried for all of
+its partitions at once. Partitions whose leader has moved are looked up and requested again, with
+growing pauses.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _MARKS_BY_NAME = {error_name(code): mark for code, mark in _MARKS.items()}
 
 @dataclass(frozen=True, slots=True)
 class LeaderAnswers(Generic[T]):
-    """What was found out about each partition; each is in one of the three.
+    """Results of partitions; each partition is in one of the three mappings.
 
     Attributes:
-        found: answers.
-        marks: why there is nobody to ask, or nothing to ask for.
-        unanswered: error codes, or what is the matter with the leader.
+        found: results.
+        marks: why there is no leader, topic or partition to query.
+        unanswered: error codes, or errors of the leader.
     """
 
     found: Mapping[At, T]
@@ -47,7 +47,10 @@ class LeaderAnswers(Generic[T]):
     unanswered: Mapping[At, BrokerError | int]
 
     def mark_problems(self, shut: str = OffsetMark.NOT_AUTHORIZED.sentence) -> Iterator[Problem]:
-        """Tell of partitions without a leader; once of a topic that is shut, in these words."""
+        """Yield one problem per partition without a leader, and per unauthorized topic.
+
+        `shut` is the sentence about an unauthorized topic.
+        """
         told = set()
         for (topic, partition), mark in sorted(self.marks.items()):
             if mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
@@ -58,11 +61,11 @@ class LeaderAnswers(Generic[T]):
                 yield Problem(ProblemKind(mark), text, topic=topic, partition=partition)
 
     def failures(self, refused: str, missing: str) -> Iterator[Problem]:
-        """Tell of what was not answered: of each partition's error code, of a broker only once.
+        """Yield problems of `unanswered`: one per partition with an error code, or per broker.
 
         Args:
-            refused: sentence with places for the partition and the name of its error.
-            missing: of the partitions that a broker leads.
+            refused: sentence with placeholders for the partition and the name of its error.
+            missing: what is missing for the partitions that a failed broker leads.
         """
         told = set()
         for (topic, partition), reason in sorted(self.unanswered.items()):
@@ -82,10 +85,10 @@ async def ask_leaders(
     *,
     partitions_per_request: int,
 ) -> LeaderAnswers[T]:
-    """Ask the leader of each partition.
+    """Query the leader of each partition.
 
-    `ask` asks one broker about some of its partitions, so many at most at a time, and gives answers
-    or error codes.
+    `ask` queries one broker about at most `partitions_per_request` of its partitions, and returns
+    results or error codes.
 
     Raises:
         BrokerError: no broker answers.

@@ -1,18 +1,17 @@
-"""The live `__consumer_offsets` as logs to decode: partition by partition, from each one's leader.
+"""The live `__consumer_offsets` as logs to decode, partition by partition, read from the leaders.
 
-What is fetched goes into temporary files, and these through the same reading as the segments of a
-log directory. A file is removed when the next one is asked for, so that memory is bounded whatever
-the topic's size, and disk by a few partitions of it.
+Fetched bytes are written to temporary files, which are then read like the segments of a log
+directory. A file is removed when the next one is requested, so that memory is bounded regardless of
+the topic's size, and disk space by a few of its partitions.
 
-`FollowedLogs` follows the topic without end. A Fetch that the broker may delay finds the partitions
+`FollowedLogs` follows the topic without end. A Fetch request that waits for data detects partitions
 that have grown; each is copied up to its current end, like a partition that is read once
-(`LiveLogs`), and so is what it has at the start.
+(`LiveLogs`), and so are the records that exist at the start.
 
-With read-committed isolation a partition ends before the first record of an open transaction, as
-for a consumer.
+With isolation level read_committed, a partition ends at its last stable offset, as for a consumer.
 
 A partition without a leader is retried until it has one. Following fails when no broker has
-answered for the time that the client's deadline gives; a broker without new records still answers.
+answered within the timeout of the client's deadline; a broker without new records still answers.
 """
 
 from __future__ import annotations
@@ -41,19 +40,20 @@ from kgroup.source.broker.topic_offset import ask_log_ranges, ask_offsets_at
 FETCH_SIZE = 4 << 20
 LARGEST_FETCH = 64 << 20
 AT_ONCE = 8
-"""Partitions that are fetched side by side."""
+"""Number of partitions that are fetched concurrently."""
 _PASSING = BROKEN | {ProblemKind.MOVING}
-"""Kinds of errors that are over when the partition has a leader again."""
+"""Kinds of errors that end when the partition has a leader again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where to begin in each partition; the latest of these.
+    """Where to start in each partition: the latest of these positions.
 
     Attributes:
-        offset: first that is wanted; None: the first that there is.
-        time_ms: records before it are not wanted; a few of them may come all the same.
-        at_end: whether nothing is wanted that is there already.
+        offset: first offset to read; None for the log start offset.
+        time_ms: timestamp from which to read, in epoch milliseconds; a few earlier records may be
+            read.
+        at_end: whether to skip all existing records.
     """
 
     offset: int | None = None
@@ -62,18 +62,18 @@ class StartPosition:
 
     @property
     def is_sought(self) -> bool:
-        """Whether anything is passed over."""
+        """Whether any records are skipped."""
         return self != StartPosition()
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedRange:
-    """What was copied of a partition.
+    """Copy of part of a partition.
 
     Attributes:
         log: the copy.
-        next: offset that follows it.
-        problem: why it ends before it should.
+        next: offset after the copy.
+        problem: why the copy ends early; None if it does not.
     """
 
     log: Log
@@ -87,13 +87,13 @@ class FetchedRange:
 
 
 class LiveLog:
-    """The topic, as one cluster has it.
+    """The topic `__consumer_offsets` of one cluster.
 
     Attributes:
-        client: connected.
-        leaders: partition -> id of the broker that leads it, None where there is none now; empty
-            where the cluster has no such topic.
-        bytes_copied: so far.
+        client: connected client.
+        leaders: id of the leader, by partition; None if there is none; empty if the cluster has no
+            such topic.
+        bytes_copied: total so far.
     """
 
     def __init__(
@@ -102,10 +102,10 @@ class LiveLog:
         folder: Path,
         on_progress: Callable[[LiveLog], None] = lambda log: None,
     ) -> None:
-        """Ask where the partitions are; copies go into the folder.
+        """Request the partitions' leaders; copies are written to the folder.
 
         Raises:
-            BrokerError: no broker answers, or the topic may not be described.
+            BrokerError: no broker answers, or the user may not describe the topic.
         """
         self.client = client
         self.leaders: Mapping[int, int | None] = {}
@@ -115,10 +115,10 @@ class LiveLog:
         client.run(self.refresh)
 
     async def refresh(self) -> None:
-        """Ask who leads the partitions now.
+        """Refresh the partitions' leaders.
 
         Raises:
-            BrokerError: no broker answers, or the topic may not be described.
+            BrokerError: no broker answers, or the user may not describe the topic.
         """
         topic = (await self.client.metadata([OFFSETS_TOPIC])).topics.get(OFFSETS_TOPIC)
         if topic is None or is_missing(topic):
@@ -134,7 +134,7 @@ class LiveLog:
     async def ranges_from(
         self, numbers: Collection[int], start: StartPosition, *, committed: bool = False
     ) -> tuple[dict[int, tuple[int, int]], dict[int, BrokerError]]:
-        """Find where to begin in partitions, and where they end; or why that is not known.
+        """Return start and end offset by partition, and the errors of the other partitions.
 
         Raises:
             BrokerError: no broker answers.
@@ -174,9 +174,9 @@ class LiveLog:
     async def copy(
         self, number: int, start: int, end: int, *, committed: bool = False
     ) -> FetchedRange:
-        """Copy the records of a partition from an offset to another; the last batch is whole.
+        """Copy the records of a partition between two offsets; the last batch is complete.
 
-        With `committed` only decided records; `end` is the last stable offset then, at most.
+        With `committed`, read committed; `end` must then not exceed the last stable offset.
         """
         at, size = start, FETCH_SIZE
         leader = self.leaders.get(number)
@@ -191,7 +191,7 @@ class LiveLog:
                     problem = error
                     break
                 if not fetched.data:
-                    break  # compaction has taken the last records
+                    break  # compaction has removed the last records
                 kept, following = sound_part(fetched, at, is_all=size >= LARGEST_FETCH)
                 if kept == 0 and size < LARGEST_FETCH:
                     size *= 4
@@ -212,10 +212,10 @@ class LiveLog:
         return FetchedRange(log, at if problem else max(at, end), problem)
 
     async def _fetch(self, number: int, at: int, size: int, committed: bool) -> tuple[int, Fetched]:
-        """Ask the leader of a partition, whoever that is by now; give its id and the answer.
+        """Fetch from the current leader of a partition; return its id and the response.
 
         Raises:
-            BrokerError: it does not answer, or with an error.
+            BrokerError: the leader does not answer, or returns an error.
         """
         key = (OFFSETS_TOPIC, number)
         backoff = Backoff(self.client)
@@ -237,12 +237,12 @@ class LiveLog:
 
 
 class LiveLogs:
-    """Some partitions of the topic as they are now; implements `Logs`."""
+    """The current records of some partitions of the topic; implements `Logs`."""
 
     def __init__(
         self, topic: LiveLog, numbers: Sequence[int], start: StartPosition, end: int | None = None
     ) -> None:
-        """Ask nothing yet; by default a partition is read to its end."""
+        """Create the logs, without sending a request; by default a partition is read to its end."""
         self.log_count = self.file_count = len(numbers)
         self.is_sought = start.is_sought
         self._topic = topic
@@ -251,7 +251,7 @@ class LiveLogs:
         self._end = end
 
     def __iter__(self) -> Iterator[Log | Problem]:
-        """Yield a log for each partition, and, at the end, what is missing."""
+        """Yield a log for each partition, and at the end the problems."""
         client = self._topic.client
         try:
             found, errors = client.run(self._topic.ranges_from, self._numbers, self._start)
@@ -278,9 +278,9 @@ class LiveLogs:
 
 
 def refusal(code: int, leader: int | None) -> BrokerError:
-    """Make an error of the code that stood in the place of a partition's records."""
+    """Return the error for an error code of a partition."""
     name = error_name(code)
-    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:  # which every broker would say
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:  # every broker would return it
         return BrokerError(
             ProblemKind.DENIED, f"{OFFSETS_TOPIC} may not be read: {name}; it needs READ on it"
         )
@@ -291,7 +291,7 @@ def refusal(code: int, leader: int | None) -> BrokerError:
 
 
 def problems_of(errors: Mapping[int, BrokerError]) -> Iterator[Problem]:
-    """Tell which partitions are missing, once for each reason."""
+    """Yield a problem per reason that lists the missing partitions."""
     by_reason: dict[str, list[int]] = {}
     for number, error in sorted(errors.items()):
         by_reason.setdefault(str(error), []).append(number)
@@ -307,21 +307,23 @@ def problems_of(errors: Mapping[int, BrokerError]) -> Iterator[Problem]:
 
 
 def partition_list(numbers: Sequence[int]) -> str:
-    """Name partitions: "partition 3 of __consumer_offsets"."""
+    """Return a list of partitions: "partition 3 of __consumer_offsets"."""
     what = "partition" if len(numbers) == 1 else "partitions"
     return f"{what} {', '.join(map(str, numbers))} of {OFFSETS_TOPIC}"
 
 
 WAIT_MS = 500
-"""How long a broker keeps a request where there is nothing new."""
+"""Milliseconds that a broker delays a response without new records."""
 PAUSE_S = 1.0
-"""Nobody listened for so long while rows were written, into a pipe that is full perhaps."""
+"""Seconds between reads after which earlier responses are discarded; writing to a full pipe may
+block.
+"""
 PROBE_SIZE = 1
-"""Bytes that are asked for: it is where the log ends that is wanted."""
+"""Bytes to fetch: only the end of the log matters."""
 
 
 class FollowedLogs:
-    """Some partitions of the topic, and what they become; implements `Logs`, without an end."""
+    """Some partitions of the topic, followed without end; implements `Logs`."""
 
     def __init__(
         self,
@@ -333,10 +335,10 @@ class FollowedLogs:
         on_note: Callable[[str], None],
         pulse: Callable[[], None],
     ) -> None:
-        """Ask nothing yet.
+        """Create the logs, without a request.
 
-        With `committed` only decided records are wanted. `on_note` is called with what a user
-        should know of brokers that go and come, `pulse` now and then while nothing comes.
+        With `committed`, read committed. `on_note` is called with messages for users about brokers
+        that fail and recover, `pulse` repeatedly while there are no new records.
         """
         self.log_count = self.file_count = len(numbers)
         self.is_sought = True
@@ -346,22 +348,22 @@ class FollowedLogs:
         self._on_note = on_note
         self._pulse = pulse
         self._starts = dict.fromkeys(numbers, start)
-        self._next: dict[int, int] = {}  # partition -> offset to go on at, where it is begun
-        self._grown: dict[int, int] = {}  # partition -> where it ends, in the order of the news
+        self._next: dict[int, int] = {}  # partition -> next offset, if it was started
+        self._grown: dict[int, int] = {}  # partition -> new end, oldest first
         self._lost: set[int] = set()  # partitions that cannot be read now
-        self._asked: dict[int, tuple[Any, dict[int, int]]] = {}  # leader -> answer to come, of what
+        self._asked: dict[int, tuple[Any, dict[int, int]]] = {}  # leader -> response, offsets
         self._search: Any = None
         self._pause_s = 0.0
-        self._reason: BrokerError | None = None  # why the last look for leaders failed
+        self._reason: BrokerError | None = None  # why the last lookup of leaders failed
         self._is_over = False
-        # A silent broker must leave time to hear others.
+        # A broker that does not answer must leave time for the others.
         self._client.deadline.patience_s = self._client.deadline.timeout_s / 3
 
     def __iter__(self) -> Iterator[Log | Problem]:
         """Yield a log for each range by which a partition has grown.
 
         Raises:
-            BrokerError: no broker has answered for too long, or the topic may not be read.
+            BrokerError: no broker has answered for too long, or the user may not read the topic.
         """
         try:
             while fetched := self._client.run(self._fetch_next):
@@ -374,7 +376,7 @@ class FollowedLogs:
             self._is_over = True
 
     async def _fetch_next(self) -> FetchedRange | None:
-        """Wait for the next range; None where all is over, and connections are being closed."""
+        """Wait for the next range; return None when the iteration has ended."""
         while not self._is_over:
             while self._grown:
                 number = next(iter(self._grown))
@@ -390,7 +392,7 @@ class FollowedLogs:
         return None
 
     async def _listen(self) -> None:
-        """Ask brokers for news, and take in what has come."""
+        """Send requests to brokers, wait, and process the responses that have arrived."""
         self._pulse()
         if self._search is None and self._waiting:
             self._search = self._client.start(self._find())
@@ -418,7 +420,7 @@ class FollowedLogs:
 
     @property
     def _waiting(self) -> list[int]:
-        """Partitions that are to be looked for."""
+        """The partitions whose leader or start must be looked up."""
         leaders = self._topic.leaders
         return [
             n
@@ -427,7 +429,7 @@ class FollowedLogs:
         ]
 
     def _by_leader(self) -> dict[int, dict[int, int]]:
-        """Put together what each broker is to be asked for."""
+        """Return the offsets to request from each leader."""
         by_leader: dict[int, dict[int, int]] = {}
         for number, offset in self._next.items():
             leader = self._topic.leaders.get(number)
@@ -447,7 +449,7 @@ class FollowedLogs:
         return {number: fetched for (_, number), fetched in fetcheds.items()}
 
     def _hear(self, leader: int, number: int, found: Fetched) -> None:
-        """Take in what a broker says of a partition."""
+        """Process a broker's response for a partition."""
         if found.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             offset = self._next.pop(number)
             self._starts[number] = StartPosition(offset)
@@ -461,17 +463,17 @@ class FollowedLogs:
             self._grown[number] = found.end
 
     def _lose(self, numbers: Iterable[int], reason: str) -> None:
-        """Take note that partitions cannot be read now."""
+        """Mark partitions as unreadable for now."""
         news = [number for number in numbers if number not in self._lost]
         self._lost.update(news)
         if news:
             self._on_note(f"{partition_list(news)}: {reason.removesuffix('.')}; trying again")
 
     async def _find(self) -> None:
-        """Look once for leaders, and for where to begin; after a pause, if again.
+        """Look up leaders and start offsets once, after a pause if this is a retry.
 
         Raises:
-            BrokerError: no broker has answered for too long, or one says no.
+            BrokerError: no broker has answered for too long, or access is denied.
         """
         deadline = self._client.deadline
         if self._pause_s:
@@ -485,7 +487,7 @@ class FollowedLogs:
             if error.kind is ProblemKind.DENIED:
                 raise
             if deadline.left_s <= 0:
-                # an attempt that began when the time was nearly over only tells that it was
+                # an attempt that started shortly before the limit fails only because of it
                 reason = self._reason or error
                 text = (
                     f"no broker has answered for {deadline.timeout_s:g} s; the last reason: "
@@ -498,7 +500,7 @@ class FollowedLogs:
         self._pause_s = 0 if is_found else min(2 * self._pause_s or FIRST_BACKOFF_S, LAST_BACKOFF_S)
 
     async def _begin(self, numbers: Sequence[int]) -> None:
-        """Begin, or go on, in those of the partitions whose leaders answer."""
+        """Start, or resume, the partitions whose leaders answer."""
         for start in dict.fromkeys(self._starts[number] for number in numbers):
             found, errors = await self._topic.ranges_from(
                 [number for number in numbers if self._starts[number] == start],
@@ -514,7 +516,7 @@ class FollowedLogs:
                 self._on_note(f"{partition_list(back)} can be read again")
 
     async def _forget(self) -> None:
-        """After a pause: forget what was asked before it, for time may have run out meanwhile."""
+        """After a pause, discard earlier requests, which may have timed out meanwhile."""
         for future, _ in self._asked.values():
             with suppress(BrokerError):
                 await future

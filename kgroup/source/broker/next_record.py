@@ -1,12 +1,13 @@
 """The record that a consumer reads next in each partition, by Fetch from the committed offset.
 
-A few kilobytes of each partition are asked for, of many partitions in one request. A broker sends
-whole batches, beginning with the one that holds the offset, and nothing of a partition whose first
-batch is larger than that, except (since Kafka 0.10.1) of the first partition that it sends anything
-of. So what came back empty is asked for again with more room, in the end each partition alone.
+A few kilobytes per partition are requested, of many partitions in one request. A broker sends
+complete batches, starting with the one that contains the offset. It sends nothing of a partition
+whose first batch is larger than the limit, except (since Kafka 0.10.1) for the first partition with
+data. Partitions without data are therefore requested again with a larger limit, in the end each one
+alone.
 
-Not every offset has a record that a consumer sees: compaction leaves holes, transactions leave
-markers, and for readers of committed records those of aborted transactions are not there.
+Not every offset has a record that a consumer sees: compaction leaves gaps, transactions leave
+markers, and read-committed consumers do not get records of aborted transactions.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from kgroup.source.broker.fetch import fetch
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 
 PARTITIONS_PER_REQUEST = 500
-"""Few enough for an answer of 10 MB at first."""
+"""Few enough that the first response has at most 10 MB."""
 SIZES = (20 << 10, 320 << 10)
-"""Bytes of each partition, of many at a time: a batch of the producer's default 16 KiB; more."""
+"""Bytes per partition, in requests for many partitions; a batch has at most 16 KiB by default."""
 LARGEST = 64 << 20
 _SHUT = "its records, and so their times, may not be read (READ on the topic)."
 
@@ -35,7 +36,7 @@ _SHUT = "its records, and so their times, may not be read (READ on the topic)."
 async def read_next_records(
     client: BrokerClient, positions: Collection[Position], *, committed: bool
 ) -> NextReading:
-    """Find the first record at or behind these positions; see `GroupSource.next_records`.
+    """Return the first record at or after these positions; see `GroupSource.next_records`.
 
     Raises:
         BrokerError: no broker answers.
@@ -57,7 +58,7 @@ async def read_next_records(
 
 
 def _layers(positions: Collection[Position]) -> list[dict[At, int]]:
-    """Divide positions so that each part has a partition once, as a request must."""
+    """Divide positions so that each part contains a partition once, as a request must."""
     layers: list[dict[At, int]] = []
     seen: Counter[At] = Counter()
     for topic, partition, offset in sorted(set(positions)):
@@ -80,7 +81,7 @@ async def _read_layer(
 
 
 class _Search:
-    """Looks for the next records of partitions that one broker leads."""
+    """Finds the next records of partitions that one broker leads."""
 
     def __init__(
         self, client: BrokerClient, leader: int, offsets: dict[At, int], committed: bool
@@ -96,7 +97,7 @@ class _Search:
         for size in SIZES:
             while waiting:
                 empty, further = await self._round(waiting, size)
-                # Those that got nothing wait for more room, once nobody else has further to go.
+                # Retry empty partitions with a larger limit once no other has offsets left to scan.
                 if not further:
                     waiting = empty
                     break
@@ -111,7 +112,7 @@ class _Search:
         return self._results
 
     async def _round(self, ats: list[At], size: int) -> tuple[list[At], list[At]]:
-        """Fetch once; tell which partitions gave no batch, and which gave none with a record."""
+        """Fetch once; return the partitions without a batch, and those without a record."""
         empty, further = [], []
         offsets = {at: self._offsets[at] for at in ats}
         answers = await fetch(self._client, self._leader, offsets, size, committed=self._committed)
@@ -137,10 +138,10 @@ class _Search:
 def _first_record(
     data: bytes, start: int, aborted: Iterable[tuple[int, int]]
 ) -> tuple[Record | None, int]:
-    """Find the first record from an offset on that a consumer sees.
+    """Return the first record at or after an offset that a consumer sees.
 
     Returns:
-        The record or None, and the offset up to which there surely is none.
+        The record or None, and the offset before which there certainly is none.
     """
     open_ones = sorted(((first, producer) for producer, first in aborted), reverse=True)
     aborting: set[int | None] = set()

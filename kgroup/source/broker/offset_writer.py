@@ -49,22 +49,25 @@ from kgroup.source.offset_change import At, by_partition, conflict, place_of, re
 
 PARTITIONS_PER_REQUEST = 5000
 RECORDS_PER_REQUEST = 900_000
-"""Bytes of records: the batch has to fit into max.message.bytes of the topic, 1,048,588."""
+"""Bytes of records per request: the batch must not exceed max.message.bytes of the topic,
+1,048,588.
+"""
 _RECORD = 80
-"""Bytes of a commit's record, at most, beside names and metadata."""
+"""Maximum bytes of a commit's record, without names and metadata."""
 _HIGHEST = 7
-"""Newest version of OffsetCommit whose partitions carry no tagged fields: empty ones take half of
-the time of a request. Versions 8 and 9 say nothing more about commits of no member (9 tells members
-of consumer groups other errors, KIP-848), and 10 gives ids in the place of names."""
+"""Newest version of OffsetCommit whose partitions have no tagged fields; encoding empty ones takes
+half of the time of a request. Versions 8 and 9 add nothing to commits without a member (9
+returns other errors to members of consumer groups, KIP-848), and 10 has ids in place of names.
+"""
 _NO_GENERATION = -1
 _NOW = -1
-"""Time of a commit that the broker shall note; version 1 only."""
+"""Commit time that stands for the broker's current time; version 1 only."""
 
 
 class _Partition(Struct, gc=False):
-    """What kafka-python writes of a partition; its own class takes twenty times as long to make.
+    """Fields of a partition for kafka-python, whose own class takes twenty times as long to create.
 
-    No tuple: of those kafka-python takes fields by their place, whichever the version has.
+    It is not a tuple: kafka-python reads fields of tuples by position, regardless of the version.
     """
 
     partition_index: int
@@ -77,7 +80,7 @@ class _Partition(Struct, gc=False):
 def requests_of(
     group_id: str, offsets: Iterable[CommittedOffset]
 ) -> Iterator[list[CommittedOffset]]:
-    """Divide offsets of a group into what one request may have: mostly there is one."""
+    """Yield a group's offsets in parts that fit into one request; usually there is one part."""
     part: list[CommittedOffset] = []
     size = 0
     for offset in offsets:
@@ -95,13 +98,13 @@ def requests_of(
 async def commit_offsets(
     client: BrokerClient, node: int, group_id: str, offsets: Collection[CommittedOffset]
 ) -> dict[At, int]:
-    """Commit to a coordinator; return the error code of each partition, 0 where it was done.
+    """Commit to a coordinator; return the error code of each partition, 0 on success.
 
-    Leader epochs go along from version 6 on (Kafka 2.1). No retention is asked for, which versions
-    2 to 4 could: the broker's own counts.
+    Leader epochs are sent from version 6 (Kafka 2.1). No retention time is requested, which
+    versions 2 to 4 could: the broker's own setting applies.
 
     Raises:
-        BrokerError: there is no answer.
+        BrokerError: the coordinator does not answer.
     """
     version = await client.version(node, OffsetCommitRequest, _HIGHEST)
     topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
@@ -128,10 +131,10 @@ async def commit_offsets(
 async def delete_offsets(
     client: BrokerClient, node: int, group_id: str, partitions: Collection[At]
 ) -> dict[At, int]:
-    """Delete offsets likewise (Kafka 2.4 and later).
+    """Delete offsets (Kafka 2.4 and later); return the error code of each partition.
 
     Raises:
-        BrokerError: there is no answer, or no such API.
+        BrokerError: the coordinator does not answer, or lacks the API.
     """
     topic_of = OffsetDeleteRequest.OffsetDeleteRequestTopic
     partition_of = topic_of.OffsetDeleteRequestPartition
@@ -158,7 +161,9 @@ def _codes(answer: Any) -> dict[At, int]:
 
 
 _SIDE_BY_SIDE = 2
-"""Hundreds of groups: one is read while the other is written, and none waits long in between."""
+"""Concurrent requests, of a hundred groups each: one is read while the other is written, and the
+time between a group's read and its commit stays short.
+"""
 _NOT_YET = COORDINATOR_MOVES | {ErrorCode.REQUEST_TIMED_OUT}
 _CANNOT_DELETE = (
     "Kafka before 2.4 cannot delete offsets of single partitions: delete the whole group and write "
@@ -173,7 +178,7 @@ async def write_offsets(
     changes: Mapping[str, Sequence[OffsetChange]],
     on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
-    """Write offsets; see `Cluster.write_offsets`.
+    """Write offsets; see `GroupSource.write_offsets`.
 
     Raises:
         BrokerError: no broker answers; nothing was changed.
@@ -192,7 +197,7 @@ async def _read_back(
     changes: Mapping[str, Sequence[OffsetChange]],
     problems: Collection[Problem],
 ) -> tuple[Problem, ...]:
-    """Read what was written; tell what others have replaced by now, or nobody tells."""
+    """Read the offsets back; return problems for those that were replaced or are unknown."""
     failed = {(problem.group_id, problem.topic, problem.partition) for problem in problems}
     written = {
         group_id: [each for each in of_group if (group_id, *place_of(each)) not in failed]
@@ -228,7 +233,10 @@ async def _read_back(
 
 
 def divided(changes: Mapping[str, Sequence[OffsetChange]]) -> dict[str, int]:
-    """Count the requests of groups that take more than one; see `GroupSource.divided`."""
+    """Return the number of requests for each group that needs more than one.
+
+    See `GroupSource.divided`.
+    """
     counts = {}
     for group_id, of_group in changes.items():
         commits = [change.after for change in of_group if change.after is not None]
@@ -242,8 +250,8 @@ class _Writer:
     """Writes groups whose coordinators are known.
 
     Attributes:
-        unsettled: groups of which something was sent that may have been done, or was, and whose
-            end is not known yet.
+        unsettled: groups for which a request was sent that may have succeeded, or has partly
+            succeeded, and whose result is not known yet.
     """
 
     def __init__(
@@ -294,7 +302,7 @@ class _Writer:
     ) -> tuple[
         Mapping[str, Group | CoordinatorRefusal | None], Mapping[str, Offsets | CoordinatorRefusal]
     ]:
-        """Ask for members and offsets side by side."""
+        """Read members and offsets concurrently."""
         describing = self._client.start(self._reader.describe(node, coordinators))
         try:
             fetched = await self._fetcher.fetch(node, coordinators)
@@ -305,7 +313,7 @@ class _Writer:
     def _verdict(
         self, group_id: str, group: Group | None, offsets: Offsets, deletes: bool
     ) -> Outcome | list[OffsetChange]:
-        """Decide what is still to be done for a group, or why nothing is."""
+        """Return the changes of a group that remain to be made, or why there are none."""
         changes = self._changes[group_id]
         rest, changed = list(changes), None
         was_sent = group_id in self._was_sent
@@ -327,13 +335,13 @@ class _Writer:
     def _obstacle(
         self, group: Group | None, changes: Collection[OffsetChange], deletes: bool
     ) -> tuple[ProblemKind, str] | None:
-        """Say what keeps a group from being changed at all."""
+        """Return why a group cannot be changed at all; None if it can."""
         if group is not None and group.type is GroupType.SHARE:
             text = "It is a share group, which commits no offsets."
             return ProblemKind.UNSUPPORTED, text
         if not deletes and any(change.before and not change.after for change in changes):
             return ProblemKind.UNSUPPORTED, _CANNOT_DELETE
-        # Whether offsets may be deleted while there are members, the broker rules by partition.
+        # The broker decides by partition whether offsets may be deleted while there are members.
         commits = any(change.after for change in changes)
         if group is None or not commits:
             return None
@@ -349,7 +357,7 @@ class _Writer:
     async def _write(
         self, node: int, group_id: str, changes: list[OffsetChange]
     ) -> Outcome | CoordinatorRefusal:
-        """Send what one group needs, in as few requests as may be, one after the other."""
+        """Send the changes of one group, in as few requests as possible, one after the other."""
         commits = [change.after for change in changes if change.after is not None]
         problems = list(_unsendable(group_id, commits))
         if problems:
@@ -360,7 +368,7 @@ class _Writer:
         self._was_sent.add(group_id)
 
         def rest(problem: Problem) -> Outcome:
-            """Tell of what was not done, by partition where something was."""
+            """Return the changes that were not made, by partition if others were."""
             if not (done or problems or group_id in self.unsettled):
                 return Outcome((problem,))
             told = done | {(each.topic, each.partition) for each in problems}
@@ -368,7 +376,7 @@ class _Writer:
             return Outcome((*problems, *by_partition(problem.kind, problem.reason, group_id, left)))
 
         def ended(code: int, operation: str) -> Outcome | CoordinatorRefusal:
-            """Tell of an error of the whole group."""
+            """Return the result of an error that concerns the whole group."""
             if code not in _NOT_YET:
                 kind, reason = refused(code, operation)
                 return rest(Problem(kind, reason, group_id=group_id))
@@ -401,7 +409,7 @@ class _Writer:
 
 
 def _unsendable(group_id: str, commits: Offsets) -> Iterator[Problem]:
-    """Tell of commits that no request can have; the others of the group need not wait for them."""
+    """Yield problems of commits that cannot be encoded; the group's other commits are sent."""
     texts = {commit.topic for commit in commits}.union(commit.metadata or "" for commit in commits)
     reasons = {text: reason for text in texts if (reason := no_string(text)) is not None}
     for offset in commits if reasons else ():
@@ -420,7 +428,7 @@ def _unsendable(group_id: str, commits: Offsets) -> Iterator[Problem]:
 def _problems(
     group_id: str, codes: Mapping[At, int], operation: str, problems: list[Problem], done: set[At]
 ) -> int | None:
-    """Sort out an answer; return the code that is of the whole group, None without."""
+    """Evaluate a response; return the error code that concerns the whole group, None if none."""
     failed = {at: code for at, code in codes.items() if code}
     done.update(codes)
     done.difference_update(failed)

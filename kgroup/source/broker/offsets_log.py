@@ -1,11 +1,12 @@
-"""What only the records of the live `__consumer_offsets` tell of groups.
+"""Facts about groups that only the records of the live `__consumer_offsets` have.
 
-No API tells a classic group's generation, leader and timeouts, nor when an offset was committed.
-The group's own partition does: it is read from its end back, until each group's newest
-GroupMetadata and the record of each of its commits were seen, or so many bytes were read.
+No API returns a classic group's generation, leader and timeouts, or the times of commits. They are
+in the group's own partition of `__consumer_offsets`. The partition is read backwards from its end,
+until each group's newest GroupMetadata and the record of each of its commits were found, or the
+budget of bytes is used up.
 
-Fetch goes forwards from an offset. So the log is read in windows of offsets, the last one first;
-compaction leaves holes, hence the size of a window is guessed from the one before.
+Fetch reads forwards from an offset. So the log is read in windows of offsets, the last one first;
+compaction leaves gaps, so the size of a window is estimated from the previous one.
 
 Nothing is committed and no group is joined.
 """
@@ -39,27 +40,30 @@ FETCH_SIZE = 1 << 20
 LARGEST_FETCH = 64 << 20
 FIRST_WINDOW = 1000
 WINDOW_SIZE = 4 << 20
-"""Bytes that a window is guessed to have, once there is something to guess from."""
+"""Target size of a window in bytes, once there is a window to estimate from."""
 _GROUP_METADATA = 2
 _KEY_PREFIX = Struct(">hH")
 _LENGTH = Struct(">H")
 _MANY = 50
-"""From so many groups on, every record is looked at instead of batches searched for their names."""
+"""Number of groups above which every record is decoded, instead of searching batches for group
+ids.
+"""
 _NO_ID = "A" * 22
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 Data = Mapping[str, Any]
-_Commit = tuple[int | None, int | None, str | None]  # time, time of expiry, id of the topic
+_Commit = tuple[int | None, int | None, str | None]  # commit time, expiration time, topic id
 
 
 class _Trace:
-    """What is looked for of one group, and what was found.
+    """The facts to find for one group, and those found.
 
     Attributes:
-        group: as the brokers describe it.
-        committed: the offsets whose records are looked for, by topic and partition.
-        metadata: the newest GroupMetadata: data (None for a tombstone) and time of the record.
-        commits: what their records tell beyond the API, by topic and partition.
+        group: the group as the brokers describe it.
+        committed: offsets whose records are searched, by topic and partition.
+        metadata: the newest GroupMetadata: data (None for a tombstone) and timestamp of the record;
+            None until found.
+        commits: facts from commit records that the API does not return, by topic and partition.
     """
 
     def __init__(self, group: Group, *, commit_times: bool) -> None:
@@ -71,14 +75,14 @@ class _Trace:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all was found; a group that only commits has no metadata."""
+        """Whether everything was found; a group that only commits has no metadata."""
         has_metadata = self.group.type is GroupType.CLASSIC and self.group.protocol_type is not None
         return len(self.commits) == len(self.committed) and (
             self.metadata is not None or not has_metadata
         )
 
     def completed(self) -> Group:
-        """Return the group with what was found."""
+        """Return the group with the facts that were found."""
         group = self.group
         if self.commits:
             group = replace(group, offsets=tuple(map(self._completed_offset, group.offsets)))
@@ -96,7 +100,7 @@ class _Trace:
             )
             return replace(group, last_stable=before)
         members = {member.member_id for member in group.members}
-        if members != recorded.keys():  # of another generation than the answer
+        if members != recorded.keys():  # another generation than the response
             return group
         return replace(
             group,
@@ -128,7 +132,7 @@ class _Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found in a partition of `__consumer_offsets` up to an offset, by group id."""
+    """Facts found in a partition of `__consumer_offsets` up to an offset, by group id."""
 
     end: int
     metadata: Mapping[str, tuple[Data | None, int | None] | None]
@@ -136,7 +140,7 @@ class _Found:
 
 
 class LogMemory:
-    """Keeps what was found, so that the next round of a watch reads only what has come since."""
+    """Caches facts, so that the next round of a watch reads only new records."""
 
     def __init__(self) -> None:
         self._found: dict[int, _Found] = {}
@@ -144,13 +148,13 @@ class LogMemory:
     def news_from(self, number: int, traces: Iterable[_Trace], end: int) -> int:
         """Return the offset up to which a partition has been searched for all of these groups."""
         found = self._found.get(number)
-        if found is None or found.end > end:  # the log was cut off
+        if found is None or found.end > end:  # the log was truncated
             return 0
         is_known = all(trace.group.group_id in found.metadata for trace in traces)
         return found.end if is_known else 0
 
     def complete(self, number: int, traces: Iterable[_Trace]) -> None:
-        """Give the groups what was found before and nothing newer replaces."""
+        """Add cached facts to the groups, except those for which newer records were found."""
         found = self._found.get(number)
         if found is None:
             return
@@ -162,7 +166,7 @@ class LogMemory:
                     trace.commits.setdefault(at, commit)
 
     def keep(self, number: int, traces: Iterable[_Trace], end: int) -> None:
-        """Remember what was found up to an offset."""
+        """Cache the facts found up to an offset."""
         self._found[number] = _Found(
             end,
             {trace.group.group_id: trace.metadata for trace in traces},
@@ -175,16 +179,16 @@ class LogMemory:
         )
 
     def forget(self, number: int) -> None:
-        """Begin anew with a partition that was not read to the end."""
+        """Drop the cache of a partition that was not read completely."""
         self._found.pop(number, None)
 
 
 async def read_committed_topics(
     client: BrokerClient, group_ids: Collection[str], budget: int
 ) -> dict[str, frozenset[str]]:
-    """Name the topics for which records of commits are there, by group.
+    """Return the topics that have commit records, by group.
 
-    Groups are left out whose partition of `__consumer_offsets` cannot be read as a whole, or is
+    Groups are left out if their partition of `__consumer_offsets` cannot be read completely, or is
     larger than the budget.
     """
     topic = (await client.topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
@@ -222,10 +226,10 @@ async def read_details(
     *,
     commit_times: bool = True,
 ) -> tuple[dict[str, Group], list[str]]:
-    """Complete groups by what their partitions of `__consumer_offsets` tell.
+    """Return the groups with facts from their partitions of `__consumer_offsets`, and notes.
 
-    The budget is the bytes to read of each partition: where that is not enough, things stay
-    unknown. The notes beside the groups are on what could not be read or found.
+    The budget is the number of bytes to read of each partition: if it is too small, some facts stay
+    unknown. The notes say what could not be read or found.
     """
     by_partition: dict[int, list[_Trace]] = {}
     for group in groups.values():
@@ -238,7 +242,7 @@ async def read_details(
     ranges = await read_log_ranges(
         client, {(OFFSETS_TOPIC, number) for number in numbers}, committed=False
     )
-    # Only now: who leads may have been looked for anew.
+    # Only now: leaders may have been refreshed meanwhile.
     topics = await client.topics([OFFSETS_TOPIC])
     logs = [
         _Log(
@@ -270,7 +274,7 @@ async def read_details(
 
 @dataclass
 class _Log:
-    """One partition of `__consumer_offsets`, and the groups to look for in it."""
+    """One partition of `__consumer_offsets`, and the groups to search in it."""
 
     number: int
     traces: Sequence[_Trace]
@@ -286,10 +290,10 @@ class _Log:
         self._pattern = _pattern(self._wanted)
 
     async def search(self, budget: int) -> str | None:
-        """Find what is new, and remember it; tell why not everything was looked for.
+        """Search new records, and cache the result; return why the search was incomplete, if so.
 
         Raises:
-            BrokerError: the leader cannot be asked.
+            BrokerError: the leader does not answer.
         """
         start, end = self._range.start, self._range.end
         if start is None or end is None:
@@ -306,7 +310,7 @@ class _Log:
         return reason
 
     async def _search_back(self, start: int, end: int, budget: int) -> str | None:
-        """Read windows from the end back, until all is found; tell why not."""
+        """Read windows backwards from the end, until all is found; return why not, if so."""
         span, high = FIRST_WINDOW, end
         while high > start:
             low = max(start, high - span)
@@ -328,10 +332,10 @@ class _Log:
     async def committed_topics(
         self, group_ids: Collection[str], budget: int
     ) -> dict[str, frozenset[str]]:
-        """Read the whole partition; give the topics that groups have committed, or nothing.
+        """Read the whole partition; return the topics of commits by group, or nothing.
 
         Raises:
-            BrokerError: the leader cannot be asked.
+            BrokerError: the leader does not answer.
         """
         low, end = self._range.start, self._range.end
         if low is None or end is None:
@@ -359,7 +363,7 @@ class _Log:
         return {name: frozenset(topic for topic, _ in ats) for name, ats in partitions.items()}
 
     async def _window(self, low: int, high: int) -> tuple[list[RecordBatch], int, int]:
-        """Read the batches that hold these offsets: with their bytes, and an error code or 0."""
+        """Return the batches of an offset range, the bytes fetched, and an error code or 0."""
         batches: list[RecordBatch] = []
         size, fetch_size = 0, FETCH_SIZE
         backoff = Backoff(self._client)
@@ -383,7 +387,7 @@ class _Log:
                 if not isinstance(batch, Damage) and batch.last_offset >= at:
                     batches.append(batch)
                     at = batch.last_offset + 1
-            if at == low:  # the first batch is larger than what was asked for, or there is none
+            if at == low:  # the first batch exceeds the fetch size, or there is none
                 if not data or fetch_size >= LARGEST_FETCH:
                     break
                 fetch_size *= 4
@@ -391,7 +395,7 @@ class _Log:
         return batches, size, 0
 
     def _take(self, batches: Iterable[RecordBatch]) -> None:
-        """Keep the last of what is wanted, where nothing later was found before."""
+        """Store the newest facts of the batches, unless later batches already provided them."""
         metadata: dict[bytes, tuple[Data | None, int | None]] = {}
         commits: dict[tuple[bytes, str, int], _Commit] = {}
         for batch in batches:
@@ -429,7 +433,7 @@ class _Log:
 
 
 def _keyed(batch: RecordBatch) -> Iterator[Record]:
-    """Yield the records of a batch that have a key of some length."""
+    """Yield the records of a batch whose key has at least 4 bytes."""
     if not batch.is_control:
         for record in read_records(batch):
             if not isinstance(record, Damage) and record.key is not None and len(record.key) >= 4:
@@ -443,7 +447,7 @@ def _leader(topics: Mapping[str, Topic], number: int) -> int | None:
 
 
 def _pattern(group_ids: Collection[bytes]) -> re.Pattern[bytes] | None:
-    """Make what finds the keys of groups in the bytes of a batch; None for too many of them."""
+    """Return a pattern for the keys of groups in a batch's bytes; None if there are too many."""
     if len(group_ids) > _MANY:
         return None
     names = (re.escape(_LENGTH.pack(len(name)) + name) for name in group_ids)

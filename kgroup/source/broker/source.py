@@ -1,15 +1,15 @@
-"""Groups of a live cluster, asked of its brokers; reading sends nothing but questions.
+"""Groups of a live cluster, requested from its brokers; reading changes nothing.
 
 Each group is known to one broker, its coordinator: the leader of its partition of
-`__consumer_offsets`. So all brokers are asked at once which groups they have, or, for groups that
-were named, any broker for their coordinators; then each coordinator for its groups, many in one
-request. A group whose coordinator moves meanwhile is looked for and asked for again, with growing
-pauses. What a broker could not tell is a `Problem` beside the groups that the others told.
+`__consumer_offsets`. All brokers are therefore asked for their groups at once, or, for named
+groups, any broker for their coordinators; then each coordinator for its groups, many in one
+request. If a group's coordinator moves meanwhile, it is looked up and queried again, with growing
+pauses. A broker's failure becomes a `Problem`, returned with the groups of the other brokers.
 
-Two questions create topics if one is careless: Metadata that names a topic (see
-`BrokerClient.metadata`), and FindCoordinator where `__consumer_offsets` is missing; so that topic
-is looked for first. Without it brokers are asked for their lists of groups alone, and for
-coordinators only where there is a group: see `list_hidden_groups`.
+Two requests can create topics: Metadata that names a topic (see `BrokerClient.metadata`), and
+FindCoordinator if `__consumer_offsets` is missing; so that topic is looked up first. Without it,
+brokers are only asked for their lists of groups, and for coordinators only if there is a group: see
+`list_hidden_groups`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class LiveCluster(GroupSource):
-    """A source of groups, and a store of what they commit; a context manager."""
+    """A source of groups and a store of their committed offsets; a context manager."""
 
     capabilities = frozenset(
         {
@@ -105,14 +105,14 @@ class LiveCluster(GroupSource):
         deadline: Deadline | None = None,
         **options: Any,
     ) -> None:
-        """Connect to nothing yet; see `BrokerClient`.
+        """Create the source, without a connection; see `BrokerClient`.
 
         Args:
             bootstrap: see `BrokerClient`.
-            timeout_s: bounds all that is done with this object until `renew`, from the first
-                question on, or (`of_silence`) the time in which no broker answers.
+            timeout_s: time limit, in seconds, for everything done with this object from the first
+                request until `renew`; with `of_silence`, for the time in which no broker answers.
             of_silence: see `timeout_s`.
-            deadline: bounds it instead, where another server is waited for as well.
+            deadline: used instead of `timeout_s`, to share the limit with another server.
             options: see `BrokerClient`.
         """
         self._bootstrap = bootstrap
@@ -136,9 +136,9 @@ class LiveCluster(GroupSource):
             self._client = None
 
     def renew(self, *, anew: bool = False) -> None:
-        """Give brokers that were silent another chance, or connect anew; see `GroupSource.renew`.
+        """Retry brokers that did not answer, or reconnect; see `GroupSource.renew`.
 
-        From now on only what is new of `__consumer_offsets` is read. The timeout starts again.
+        From now on, only new records of `__consumer_offsets` are read. The timeout restarts.
         """
         if self._memory is None:
             from kgroup.source.broker.offsets_log import LogMemory
@@ -154,7 +154,7 @@ class LiveCluster(GroupSource):
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        """Ask the brokers; see `GroupSource.read`.
+        """Read groups from the brokers; see `GroupSource.read`.
 
         Raises:
             BrokerError: no bootstrap server answers.
@@ -165,19 +165,19 @@ class LiveCluster(GroupSource):
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
     ) -> LogReading:
-        """Ask the leaders; see `GroupSource.log_ranges`."""
+        """Return log start and end offsets from the leaders; see `GroupSource.log_ranges`."""
         from kgroup.source.broker.topic_offset import read_log_ranges
 
         return self._ask(read_log_ranges, partitions, committed=committed)
 
     def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
-        """Ask the leaders; see `GroupSource.offsets_at`."""
+        """Return offsets of a time from the leaders; see `GroupSource.offsets_at`."""
         from kgroup.source.broker.topic_offset import read_offsets_at
 
         return self._ask(read_offsets_at, partitions, time_ms)
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Ask the leaders; see `GroupSource.log_sizes`."""
+        """Return partition sizes from the leaders; see `GroupSource.log_sizes`."""
         from kgroup.source.broker.topic_offset import read_log_sizes
 
         return self._ask(read_log_sizes, partitions)
@@ -185,7 +185,7 @@ class LiveCluster(GroupSource):
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
     ) -> NextReading:
-        """Ask the leaders; see `GroupSource.next_records`."""
+        """Return next records from the leaders; see `GroupSource.next_records`."""
         from kgroup.source.broker.next_record import read_next_records
 
         return self._ask(read_next_records, positions, committed=committed)
@@ -193,19 +193,19 @@ class LiveCluster(GroupSource):
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        """Find the coordinators of groups, which need not exist, or of transactional ids."""
+        """Return the coordinators of groups or transactional ids; see `GroupSource.placements`."""
         return self._ask(placements_of, keys, transactional=transactional)
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Ask for brokers and these topics; see `GroupSource.view`."""
+        """Return the brokers and these topics; see `GroupSource.view`."""
         client = self._connected()
         view = client.run(client.metadata, topics)
-        # Old brokers are asked for all topics.
+        # Old brokers return all topics.
         found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
         return replace(view, topics=found)
 
     def features(self, broker_id: int) -> BrokerFeatures:
-        """Ask a broker for versions and features; see `GroupSource.features`."""
+        """Return the APIs and features of a broker; see `GroupSource.features`."""
         return self._ask(read_features, broker_id)
 
     def unreachable(self) -> Mapping[int, Problem]:
@@ -213,20 +213,20 @@ class LiveCluster(GroupSource):
         return self._ask(find_unreachable)
 
     def topic_names(self) -> list[str]:
-        """Ask for the names of all topics; see `GroupSource.topic_names`."""
+        """Return the names of all topics; see `GroupSource.topic_names`."""
         client = self._connected()
         return sorted(client.run(client.metadata, None).topics)
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
-        """Ask every broker; see `GroupSource.broker_settings`."""
+        """Return settings of every broker; see `GroupSource.broker_settings`."""
         return self._ask(read_broker_settings, names)
 
     def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
-        """Ask a broker; see `GroupSource.topic_settings`."""
+        """Return settings of a topic; see `GroupSource.topic_settings`."""
         return self._ask(read_topic_settings, topic, names)
 
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
-        """Ask a broker of 4.0 or later; see `GroupSource.group_settings`."""
+        """Return settings of a group (4.0 and later); see `GroupSource.group_settings`."""
         return self._ask(read_group_settings, group_id, names)
 
     def read_offsets(
@@ -236,20 +236,19 @@ class LiveCluster(GroupSource):
         *,
         log_budget: int = 0,
     ) -> OffsetReading:
-        """Ask coordinators for offsets alone; see `GroupSource.read_offsets`.
+        """Read only committed offsets, from the coordinators; see `GroupSource.read_offsets`.
 
-        With `log_budget`, bytes of each partition of `__consumer_offsets` to look at, also for what
-        only the records tell: when each offset was committed, when it expires, the topic's id.
-
-        Brokers before 0.10 do not list groups that only commit, and 0.8 lists none: name them.
+        With `log_budget` (bytes to read of each partition of `__consumer_offsets`), add what only
+        records have: the time of each commit, its expiration, the topic id. Brokers before 0.10 do
+        not list groups that only commit, and 0.8 lists none: name them.
         """
         return self._ask(read_offsets, group_ids, regex, log_budget=log_budget)
 
-    # --- what changes something ---
+    # --- changes ---
 
     @property
     def store_name(self) -> StoreName:
-        """What to call it: the servers that were named, and the id once a broker has told it."""
+        """The bootstrap servers, and the cluster id once known."""
         servers = self._bootstrap if isinstance(self._bootstrap, str) else ",".join(self._bootstrap)
         cluster_id = None if self._client is None else self._client.cluster_id
         return StoreName(f"the cluster {servers}", cluster_id)
@@ -261,12 +260,13 @@ class LiveCluster(GroupSource):
     ) -> tuple[Problem, ...]:
         """Commit and delete offsets; see `GroupSource.write_offsets`.
 
-        A group's commits go into one request, which the coordinator takes as a whole. More than
-        5,000 partitions, or 900,000 bytes of records, are several requests, and deletions one more,
-        behind the commits: an error between them leaves a part, and is told partition by partition.
-        So are errors that are about one partition: the others of the group are committed then.
+        A group's commits are sent in one request, which the coordinator writes atomically. More
+        than 5,000 partitions, or 900,000 bytes of records, take several requests, and deletions
+        another one, after the commits. An error between them leaves part of the changes, reported
+        by partition. Errors that concern one partition are reported likewise: the group's other
+        partitions are committed then.
 
-        Deletions alone are sent for groups with members too: the broker refuses them for topics
+        Deletions alone are sent also for groups with members: the broker rejects them for topics
         that members subscribe to. Kafka before 2.4 cannot delete single offsets.
         """
         from kgroup.source.broker.offset_writer import write_offsets
@@ -274,7 +274,10 @@ class LiveCluster(GroupSource):
         return self._ask(write_offsets, changes, on_done)
 
     def divided(self, changes: Mapping[str, Sequence[OffsetChange]]) -> Mapping[str, int]:
-        """Count the requests of groups that take more than one; see `GroupSource.divided`."""
+        """Return the number of requests for each group that needs more than one.
+
+        See `GroupSource.divided`.
+        """
         from kgroup.source.broker.offset_writer import divided
 
         return divided(changes)
@@ -292,14 +295,14 @@ class LiveCluster(GroupSource):
     ) -> Mapping[str, Problem]:
         """Remove members from a group; see `GroupSource.remove_members`.
 
-        A member that still runs joins again at once. Before 2.4 there is a request for each member,
-        without instance ids; the reason, for the broker's log, is told to 3.2 and later.
+        A member that is still running rejoins immediately. Before 2.4, there is one request per
+        member, without instance ids; the reason, for the broker's log, is sent to 3.2 and later.
         """
         from kgroup.source.broker.group_remover import remove_members
 
         return self._ask(remove_members, group_id, members, reason)
 
-    # --- what only the log tells ---
+    # --- the log ---
 
     def offsets_log(
         self, folder: Path, on_progress: Callable[[LiveLog], None] = lambda log: None
@@ -329,7 +332,7 @@ class LiveCluster(GroupSource):
 
 
 class _Inquiry:
-    """One `LiveCluster.read`, with the problems that it meets."""
+    """One call of `LiveCluster.read`."""
 
     def __init__(self, client: BrokerClient, question: Question, memory: LogMemory | None) -> None:
         self._client = client
@@ -373,7 +376,7 @@ class _Inquiry:
         found = {id_: group for id_, group in sorted(groups.items()) if self._is_wanted(group)}
         left_out = LeftOut()
         notes: list[str] = []
-        if not is_missing(topic):  # what is asked then would create it
+        if not is_missing(topic):  # the requests would create it
             named = group_ids is not None and question.regex is None
             left_out = await self._left_out(found, named=named)
             notes += left_out.notes
@@ -399,7 +402,7 @@ class _Inquiry:
         return Reading(image, problems, tuple(notes))
 
     async def _left_out(self, groups: Mapping[str, Group], *, named: bool) -> LeftOut:
-        """Find out which commits brokers have left out, where commits matter."""
+        """Return which commits brokers have left out, if commits were requested."""
         question = self._question
         if not (question.members and question.offsets):
             return LeftOut()
@@ -415,7 +418,7 @@ class _Inquiry:
     def _select(
         self, coordinators: Iterable[CoordinatedGroup], group_ids: Collection[str] | None
     ) -> list[CoordinatedGroup]:
-        """Take the groups that were asked for, as far as a list tells."""
+        """Return the groups that match the question, as far as a list says."""
         question = self._question
         names = None if group_ids is None else set(group_ids)
         return [
@@ -429,7 +432,7 @@ class _Inquiry:
         ]
 
     def _is_wanted(self, group: Group) -> bool:
-        """Return whether a group passes the filters, now that all is known."""
+        """Return whether a group passes the filters, when all its facts are known."""
         question = self._question
         return (not question.types or group.type in question.types) and (
             not question.states or group.state in question.states
@@ -438,9 +441,9 @@ class _Inquiry:
     async def _of_unknown_state(
         self, coordinators: Iterable[CoordinatedGroup]
     ) -> list[CoordinatedGroup]:
-        """Take the groups of which an older broker's list does not tell state or type.
+        """Return the groups whose state or type an older broker's list does not contain.
 
-        A type that it does not tell is classic, unless the broker can describe others.
+        A group of unknown type is classic, unless the broker can describe other types.
         """
         if not self._question.state:
             return []
@@ -456,7 +459,7 @@ class _Inquiry:
         return [coordinator for coordinator in coordinators if coordinator in unknown]
 
     def _listed(self, coordinator: CoordinatedGroup) -> Group:
-        """Make a group of what a list tells."""
+        """Return a group with the facts of a list."""
         type_ = coordinator.type or GroupType.CLASSIC
         return Group(
             group_id=coordinator.group_id,
@@ -469,7 +472,7 @@ class _Inquiry:
 
 
 def _unknown_partitions(topic: Topic | None) -> str:
-    """Say why the partitions of `__consumer_offsets` are not known, and what is missing hence."""
+    """Return why the partitions of `__consumer_offsets` are unknown, and what is missing."""
     error = topic.error if topic is not None else None
     needs = f" ({what_it_needs(_TOPIC_DENIED)})" if error == error_name(_TOPIC_DENIED) else ""
     return (
@@ -485,7 +488,7 @@ def _image(view: ClusterView, groups: Mapping[str, Group], count: int | None) ->
 async def placements_of(
     client: BrokerClient, keys: Collection[str], *, transactional: bool
 ) -> dict[str, Placement]:
-    """Find coordinators, and the partitions that make them that; see `GroupSource`."""
+    """Return coordinators, and the partitions that determine them; see `GroupSource`."""
     name = TRANSACTION_TOPIC if transactional else OFFSETS_TOPIC
     view = await client.metadata([name])
     topic = view.topics.get(name)
@@ -525,7 +528,7 @@ async def read_offsets(
     *,
     log_budget: int = 0,
 ) -> OffsetReading:
-    """Read what groups have committed; see `GroupSource.read_offsets`, `LiveCluster.read_offsets`.
+    """Read committed offsets; see `GroupSource.read_offsets`, `LiveCluster.read_offsets`.
 
     Raises:
         BrokerError: no broker answers.
@@ -553,7 +556,7 @@ async def read_offsets(
     empty = {group_id: ats for group_id, (_, ats) in split.items() if ats}
     notes = list(coordinators.notes)
     left_out = LeftOut()
-    if not is_missing(topic):  # what is asked then would create it
+    if not is_missing(topic):  # the requests would create it
         named = group_ids is not None and regex is None
         if not named and not await lists_every_group(client):
             notes.append(HIDDEN_GROUPS)
@@ -577,7 +580,7 @@ async def _left_out(
     *,
     named: bool,
 ) -> LeftOut:
-    """Find out which commits of these groups brokers have left out."""
+    """Return which commits of these groups brokers have left out."""
     reader = GroupReader(client, coordinators, None)
     groups = await coordinators.ask(asked, reader.describe) if named else {}
     exists = found.keys() - {each for each, group in groups.items() if group is None}
@@ -597,11 +600,11 @@ async def _with_times(
     partition_count: int,
     log_budget: int,
 ) -> tuple[dict[str, tuple[CommittedOffset, ...]], list[str]]:
-    """Add what the records of commits tell."""
+    """Add the facts of commit records."""
     from kgroup.source.broker.offsets_log import read_details
 
     groups = {
-        group_id: Group(  # without a protocol, so that no record of members is looked for
+        group_id: Group(  # no protocol type, so that GroupMetadata is not searched
             group_id=group_id,
             type=GroupType.CLASSIC,
             state=None,
@@ -615,14 +618,14 @@ async def _with_times(
 
 
 _FINALIZED = 3
-"""Version of ApiVersions from which on finalized features are told (KIP-584)."""
+"""First version of ApiVersions with finalized features (KIP-584)."""
 
 
 async def read_features(client: BrokerClient, node: int) -> BrokerFeatures:
-    """Ask one broker; see `GroupSource.features`.
+    """Return the APIs and features of a broker; see `GroupSource.features`.
 
     Raises:
-        BrokerError: it cannot be asked.
+        BrokerError: the broker does not answer.
     """
     if node not in client.brokers:
         await client.metadata(())
@@ -669,7 +672,7 @@ _DENIED = (
 
 
 async def read_broker_settings(client: BrokerClient, names: Collection[str]) -> SettingReading:
-    """Ask every broker for its settings; see `GroupSource.broker_settings`."""
+    """Return settings of every broker; see `GroupSource.broker_settings`."""
     await client.metadata([])
     brokers = list(client.brokers)
     answers = await client.gather(
@@ -688,7 +691,7 @@ async def read_broker_settings(client: BrokerClient, names: Collection[str]) -> 
 async def read_group_settings(
     client: BrokerClient, group_id: str, names: Collection[str]
 ) -> Mapping[str, str]:
-    """Ask a broker for a group's settings; see `GroupSource.group_settings`."""
+    """Return settings of a group from any broker; see `GroupSource.group_settings`."""
     await client.metadata([])
     return await _read_settings(client, None, _GROUP, group_id, names)
 
@@ -696,7 +699,7 @@ async def read_group_settings(
 async def read_topic_settings(
     client: BrokerClient, topic: str, names: Collection[str]
 ) -> Mapping[str, str]:
-    """Ask a broker for a topic's settings; see `GroupSource.topic_settings`."""
+    """Return settings of a topic from any broker; see `GroupSource.topic_settings`."""
     await client.metadata([])
     return await _read_settings(client, None, _TOPIC, topic, names)
 

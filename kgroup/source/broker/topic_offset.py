@@ -1,7 +1,6 @@
-"""Where the partitions of users' topics begin and end, asked of their leaders.
+"""Log start and end offsets of users' partitions, requested from their leaders.
 
-Each leader is asked for all of its partitions at once, for the first and for the last offset side
-by side.
+Each leader is asked for all of its partitions at once, with concurrent requests for start and end.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST, _EARLIEST_LOCAL = -1, -2, -4
 _TELLS_LOCAL = 8
-"""Version of ListOffsets that tells where the part of a log on the broker's disks begins."""
+"""First version of ListOffsets that returns the start of the log on the broker's disks."""
 _TELLS_UNREPLICATED = 5
-"""Version of ListOffsets, of Kafka 2.2 (KIP-207)."""
+"""First version of ListOffsets with OFFSET_NOT_AVAILABLE: Kafka 2.2 (KIP-207)."""
 
 
 async def read_log_ranges(
     client: BrokerClient, partitions: Collection[At], *, committed: bool
 ) -> LogReading:
-    """Ask for the ranges of partitions; see `GroupSource.log_ranges`.
+    """Return the log ranges of partitions; see `GroupSource.log_ranges`.
 
     Raises:
         BrokerError: no broker answers.
@@ -47,7 +46,7 @@ async def read_log_ranges(
 async def ask_log_ranges(
     client: BrokerClient, partitions: Collection[At], *, committed: bool
 ) -> LeaderAnswers[LogRange]:
-    """Ask for the ranges of partitions.
+    """Return the leaders' answers for the log ranges of partitions.
 
     Raises:
         BrokerError: no broker answers.
@@ -71,10 +70,10 @@ async def ask_log_ranges(
 async def ask_offsets_at(
     client: BrokerClient, partitions: Collection[At], time_ms: int
 ) -> LeaderAnswers[LogRange]:
-    """Ask for the range that begins with the first record of a time, 0 or later, in partitions.
+    """Return, by partition, the range that starts at the first record of a time, 0 or later.
 
-    Its start is unknown where there is no such record; 0 where the broker or the message format is
-    so old that the log tells no times.
+    The start is unknown if there is no such record; 0 if the broker or the message format is so old
+    that the log has no timestamps.
 
     Raises:
         BrokerError: no broker answers.
@@ -85,7 +84,7 @@ async def ask_offsets_at(
 async def read_offsets_at(
     client: BrokerClient, partitions: Collection[At], time_ms: int
 ) -> LogReading:
-    """Ask for the first records of a time; see `GroupSource.offsets_at`.
+    """Return the offsets of the first records of a time; see `GroupSource.offsets_at`.
 
     Raises:
         BrokerError: no broker answers.
@@ -99,9 +98,10 @@ async def read_offsets_at(
 async def _ask_times(
     client: BrokerClient, partitions: Collection[At], time_ms: int, untimed: LogRange | int
 ) -> LeaderAnswers[LogRange]:
-    """Ask for the first records of a time; `untimed` is the answer of logs that tell no times.
+    """Return the first records of a time; `untimed` is the result for logs without timestamps.
 
-    No record has a time before 0; ListOffsets takes such times for other questions (-1: the end).
+    No record has a negative timestamp; ListOffsets gives negative times other meanings (-1: the
+    end).
     """
     time_ms = max(time_ms, 0)
 
@@ -122,10 +122,10 @@ async def _ask_times(
 
 
 async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Mapping[At, int]:
-    """Ask for the bytes that partitions have at their leaders; see `GroupSource.log_sizes`.
+    """Return the bytes of partitions on their leaders; see `GroupSource.log_sizes`.
 
-    Those of which a part is in remote storage (KIP-405) are left out: brokers tell the bytes of
-    their disks alone.
+    Partitions with segments in remote storage (KIP-405) are left out: brokers return only the bytes
+    on their disks.
 
     Raises:
         BrokerError: no broker answers.
@@ -157,16 +157,16 @@ async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Ma
 
 
 async def ask_unreplicated(client: BrokerClient, leader: int, ats: Collection[At]) -> dict[At, int]:
-    """Ask a leader for partitions that it has taken over and does not know to be replicated.
+    """Return the partitions that a new leader does not know to be replicated, with error codes.
 
-    Until it does, a coordinator of the broker answers without their last records. Brokers before
-    2.2 do not tell; their coordinators do not wait.
+    Until it does, a coordinator on the broker answers without their last records. Brokers before
+    2.2 do not report this; their coordinators do not wait.
 
     Returns:
-        Error codes: OFFSET_NOT_AVAILABLE, or why the broker does not tell.
+        Error codes: OFFSET_NOT_AVAILABLE, or why the broker did not check.
 
     Raises:
-        BrokerError: there is no answer.
+        BrokerError: the broker does not answer.
     """
     version = await client.version(leader, ListOffsetsRequest)
     if version is None or version < _TELLS_UNREPLICATED:
@@ -176,7 +176,7 @@ async def ask_unreplicated(client: BrokerClient, leader: int, ats: Collection[At
 
 
 async def _partly_remote(client: BrokerClient, leader: int, ats: list[At]) -> frozenset[At]:
-    """Name the partitions whose log begins before what the leader has on its disks."""
+    """Return the partitions whose log starts before the part on the leader's disks."""
     if (await client.version(leader, ListOffsetsRequest) or 0) < _TELLS_LOCAL:
         return frozenset()
     starts, local_starts = await client.gather_all(
@@ -188,7 +188,7 @@ async def _partly_remote(client: BrokerClient, leader: int, ats: list[At]) -> fr
 async def _offsets(
     client: BrokerClient, leader: int, ats: Collection[At], which: int, committed: bool
 ) -> dict[At, tuple[int, int | None]]:
-    """Ask one leader for one end of partitions: error code and offset."""
+    """Return error code and offset by partition, from one leader; `which` is an end or a time."""
     version = await client.version(leader, ListOffsetsRequest)
     topic_of = ListOffsetsRequest.ListOffsetsTopic
     partition_of = topic_of.ListOffsetsPartition

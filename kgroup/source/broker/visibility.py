@@ -1,16 +1,16 @@
-"""What brokers leave out of answers without a word: what the user may not describe.
+"""Detection of topics and groups that brokers omit from responses, for lack of permissions.
 
-OffsetFetch for all topics of a group, and Metadata for all topics, answer for the topics that the
-user may describe. ListGroups answers for such groups, but for all to users who may describe the
-cluster. Source: `KafkaApis.fetchAllOffsetsForGroup`, `handleListGroupsRequest`. Any of this proves
-that no topic is missing:
+OffsetFetch for all topics of a group, and Metadata for all topics, return only the topics that the
+user may describe. ListGroups returns only the groups that the user may describe, or all if the user
+may describe the cluster. Source: `KafkaApis.fetchAllOffsetsForGroup`, `handleListGroupsRequest`.
+Each of these proves that no topic is missing:
 
-- there is no authorizer: DescribeAcls answers SECURITY_DISABLED;
+- there is no authorizer: DescribeAcls returns SECURITY_DISABLED;
 - the user may describe the cluster, and Metadata names every topic of the brokers' log directories;
 - the group's whole partition of `__consumer_offsets` was read, and names no other topic.
 
-A name that nobody uses tells a little less: who may describe that topic may describe any that no
-ACL denies.
+A name that nobody uses proves a little less: a user who may describe that topic may describe every
+topic that no ACL denies.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _CLUSTER, _LITERAL, _ANY = 4, 3, 1
 
 @dataclass(frozen=True, slots=True)
 class _Topics:
-    """Which topics the user may describe.
+    """The topics that the user may describe.
 
     Attributes:
-        every: whether no topic is hidden, for certain.
-        any: whether topics may be described that no ACL is about.
-        hidden: topics that may not be described, as far as they are known.
+        every: whether it is certain that no topic is hidden.
+        any: whether topics without ACLs may be described.
+        hidden: topics that may not be described, where known.
     """
 
     every: bool
@@ -54,7 +54,7 @@ class _Topics:
 
 
 class _Rights:
-    """What the user may describe. Each question is asked once: a watch looks often."""
+    """The user's permissions to describe, each requested once, because a watch needs them often."""
 
     def __init__(self, client: BrokerClient) -> None:
         self._client = client
@@ -63,13 +63,13 @@ class _Rights:
         self._topics: _Topics | None = None
 
     async def every_group(self) -> bool:
-        """Return whether lists of groups have all groups, or all that no ACL denies."""
+        """Return whether lists of groups contain all groups, or all that no ACL denies."""
         if self._every_group is None:
             self._every_group = await self._cluster() in _ALLOWED or await self._any_group()
         return self._every_group
 
     async def topics(self) -> _Topics:
-        """Find out which topics may be described."""
+        """Return the topics that may be described."""
         if self._topics is None:
             self._topics = await self._ask_topics()
         return self._topics
@@ -80,9 +80,9 @@ class _Rights:
         return self._cluster_code
 
     async def _any_group(self) -> bool:
-        """Return whether a group may be described that no ACL is about.
+        """Return whether a group without ACLs may be described.
 
-        Brokers look at rights before they look for the coordinator.
+        Brokers check permissions before they look up the coordinator.
         """
         name = f"kgroup-{uuid4().hex}"
         answer = (await find_coordinators(self._client, [name], waits=False))[name]
@@ -108,12 +108,12 @@ def _rights_of(client: BrokerClient) -> _Rights:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What is missing from the commits of groups because of rights that are missing.
+    """Commits missing from responses for lack of permissions.
 
     Attributes:
         problems: topics of groups that may not be described.
-        notes: what may be missing too.
-        doubtful: groups of which commits may be missing without a problem that says so.
+        notes: what else may be missing.
+        doubtful: groups whose commits may be incomplete without a problem that says so.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -129,15 +129,15 @@ async def find_left_out(
     named: bool,
     log_budget: int,
 ) -> LeftOut:
-    """Find out which commits of groups brokers have left out.
+    """Return which commits of groups brokers have left out.
 
     Args:
-        client: has asked for the topic `__consumer_offsets`.
-        seen: topics of the commits that they gave, of each group that exists.
-        read: topics that members of a group read, as far as it is known.
+        client: client that has requested metadata of `__consumer_offsets`.
+        seen: topics of the returned commits, by group, for each group that exists.
+        read: topics that members of a group read, where known.
         named: whether the groups were named, so that the log of each may be read, and a group
             without commits is a problem.
-        log_budget: bytes of each partition of `__consumer_offsets` to read at most.
+        log_budget: maximum bytes to read of each partition of `__consumer_offsets`.
 
     Raises:
         BrokerError: no broker answers.
@@ -202,7 +202,7 @@ def _first(names: Collection[str]) -> str:
 
 
 async def lists_every_group(client: BrokerClient) -> bool:
-    """Return whether lists of groups have all groups, or all that no ACL denies.
+    """Return whether lists of groups contain all groups, or all that no ACL denies.
 
     Raises:
         BrokerError: no broker answers.
@@ -211,7 +211,7 @@ async def lists_every_group(client: BrokerClient) -> bool:
 
 
 def topics_read(group: Group) -> frozenset[str]:
-    """Name the topics that members subscribe to or are assigned."""
+    """Return the topics that members subscribe to or are assigned."""
     return frozenset(
         topic
         for member in group.members
@@ -227,7 +227,7 @@ def topics_read(group: Group) -> frozenset[str]:
 
 
 async def shows_every_topic(client: BrokerClient) -> bool:
-    """Return whether no topic is hidden from the user, for certain.
+    """Return whether it is certain that no topic is hidden from the user.
 
     Raises:
         BrokerError: no broker answers.
@@ -236,9 +236,9 @@ async def shows_every_topic(client: BrokerClient) -> bool:
 
 
 async def _ask_cluster(client: BrokerClient) -> int:
-    """Ask whether there is an authorizer, and whether the user may describe the cluster.
+    """Check for an authorizer, and whether the user may describe the cluster.
 
-    Before Kafka 0.11 nobody tells; everything is taken to be visible there.
+    Before Kafka 0.11 no API reports this; everything is taken to be visible.
 
     Returns:
         SECURITY_DISABLED, 0 or CLUSTER_AUTHORIZATION_FAILED.
@@ -250,7 +250,7 @@ async def _ask_cluster(client: BrokerClient) -> int:
         return ErrorCode.SECURITY_DISABLED
     pattern = {"pattern_type_filter": _LITERAL} if version else {}
     try:
-        answer = await client.ask_any(  # about a user that nobody is: few words are enough
+        answer = await client.ask_any(  # of a nonexistent user, so that the response is small
             DescribeAclsRequest,
             resource_type_filter=_CLUSTER,
             resource_name_filter="kafka-cluster",
@@ -268,13 +268,13 @@ async def _ask_cluster(client: BrokerClient) -> int:
 
 
 async def _hidden(client: BrokerClient) -> frozenset[str] | None:
-    """Name the topics that brokers store and Metadata leaves out; None where it is not known."""
+    """Return the topics that brokers store and Metadata omits; None if unknown."""
     answers = await client.gather(
         client.ask(node, DescribeLogDirsRequest, topics=None) for node in client.brokers
     )
     stored: set[str] = set()
     for answer in answers:
-        if isinstance(answer, BrokerError) or not answer.results:  # as if it were denied
+        if isinstance(answer, BrokerError) or not answer.results:  # an empty response means denied
             return None
         if any(folder.error_code for folder in answer.results):
             return None

@@ -1,1 +1,1 @@
-"""A Kafka client's settings: where they stand, what they mean, TLS and SASL after them."""
+"""Settings of a Kafka client: where they are read, what they mean, TLS and SASL from them."""

@@ -1,8 +1,8 @@
-"""How to connect to a cluster: Kafka's own client settings, from everywhere they may stand.
+"""Connection settings: Kafka's own client settings, from all places where they can be set.
 
-The stronger first: the flag ``--bootstrap-server``; ``-X key=value``; ``--command-config``;
-``$KGROUP_BOOTSTRAP_SERVER``; the profile that ``--profile`` or ``$KGROUP_PROFILE`` names, in
-``~/.config/kgroup/config.toml`` or the file that ``$KGROUP_CONFIG`` names.
+In order of precedence: the flag ``--bootstrap-server``; ``-X key=value``; ``--command-config``;
+``$KGROUP_BOOTSTRAP_SERVER``; the profile named by ``--profile`` or ``$KGROUP_PROFILE``, in
+``~/.config/kgroup/config.toml`` or the file named by ``$KGROUP_CONFIG``.
 
 GSSAPI and AWS_MSK_IAM are passed through to kafka-python and are not tested.
 """
@@ -34,24 +34,24 @@ _SERVER = re.compile(
     r"(?:[0-9A-Za-z_.%-]*://)?(?:(?P<name>[0-9A-Za-z_.%-]+)|\[(?P<ipv6>[0-9A-Za-z:.%]+)\])"
     r"(?::(?P<port>\d{1,5}))?"
 )
-"""HOST, HOST:PORT or [IPV6]:PORT, perhaps behind a listener's name, which Kafka drops as well."""
+"""HOST, HOST:PORT or [IPV6]:PORT, optionally after a listener name, which Kafka ignores as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """A whole, checked configuration.
+    """A complete, validated configuration.
 
     Attributes:
         bootstrap_servers: ``host:port``, in the order given.
         security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
-        tls: how to encrypt, None without.
-        sasl: how to log in, None without.
-        client_id: under which brokers log the requests.
-        dns_lookup: as kafka-python calls it.
+        tls: TLS configuration; None without TLS.
+        sasl: SASL configuration; None without SASL.
+        client_id: name under which brokers log the requests.
+        dns_lookup: DNS lookup mode, as kafka-python names it.
         timings: keyword arguments of kafka-python in milliseconds, those that were set.
-        notes: what was set and has no effect, for people.
-        zookeeper_tls: how to encrypt what is said to ZooKeeper, None without.
-        zookeeper_digest: ``user:password`` for ZooKeeper, None without.
+        notes: settings that have no effect, for people.
+        zookeeper_tls: TLS configuration for ZooKeeper; None without TLS.
+        zookeeper_digest: ``user:password`` for ZooKeeper; None without authentication.
     """
 
     bootstrap_servers: tuple[str, ...]
@@ -66,11 +66,11 @@ class ClientConfig:
     zookeeper_digest: str | None = None
 
     def kafka_options(self) -> dict[str, Any]:
-        """Return the keyword arguments of a kafka-python client; key stores are read now.
+        """Return the keyword arguments of a kafka-python client; this reads the key stores.
 
         Raises:
             InputError: a key store cannot be read.
-            UsageError: a key store holds nothing that could be used.
+            UsageError: a key store contains nothing usable.
         """
         options: dict[str, Any] = {
             "bootstrap_servers": list(self.bootstrap_servers),
@@ -95,19 +95,19 @@ def client_config(
     profile: str | None = None,
     needs_server: bool = True,
 ) -> ClientConfig:
-    """Put the configuration together and check it.
+    """Return the merged and validated configuration.
 
     Args:
-        environment: of the process.
+        environment: environment variables of the process.
         bootstrap_server: ``--bootstrap-server``.
         overrides: each ``-X``, as ``key=value``.
-        command_config: ``--command-config``, a file of Java properties.
+        command_config: ``--command-config``, a Java properties file.
         profile: ``--profile``.
-        needs_server: whether it must say which brokers to ask.
+        needs_server: whether bootstrap servers are required.
 
     Raises:
         InputError: a file cannot be read.
-        UsageError: something is missing or is not as it should be; no secret is told.
+        UsageError: a setting is missing or invalid; the message contains no secret.
     """
     profile_name = profile or environment.get("KGROUP_PROFILE")
     from_profile = read_profile(profile_name, config_file(environment)) if profile_name else []
@@ -164,7 +164,7 @@ def _bootstrap(servers: str | None, where: str) -> list[ClientSetting]:
 
 
 def _zookeeper_tls(settings: ClientSettings) -> Tls | None:
-    """Take the settings of Kafka's brokers for TLS to ZooKeeper."""
+    """Return TLS for ZooKeeper, from the settings that Kafka's brokers use."""
     if settings.choice("zookeeper.ssl.client.enable", ("TRUE", "FALSE"), "FALSE") == "FALSE":
         return None
     from kgroup.source.config.tls import Tls
@@ -214,7 +214,7 @@ def _servers(settings: ClientSettings) -> tuple[str, ...]:
 def _note_on_server(
     settings: ClientSettings, from_profile: Sequence[ClientSetting]
 ) -> Iterator[str]:
-    """Tell whoever asks for a profile by name that the environment leads to another cluster."""
+    """Yield a note if the environment overrides the servers of the profile in ``--profile``."""
     used = settings.get("bootstrap.servers")
     own = [setting for setting in from_profile if setting.key == "bootstrap.servers"]
     if used is not None and used.origin.startswith("$") and own and own[-1].value != used.value:
@@ -233,7 +233,7 @@ PASSED_TO_KAFKA_PYTHON = {
     "request.timeout.ms": "request_timeout_ms",
     "retry.backoff.ms": "retry_backoff_ms",
 }
-"""Whole numbers that mean the same there -> their names there."""
+"""Settings with the same meaning in kafka-python (whole numbers), with its names for them."""
 
 FOLLOWED = _words("""
     bootstrap.servers client.dns.lookup client.id security.protocol sasl.jaas.config
@@ -287,7 +287,7 @@ PASSED_OVER = _words("""
     sasl.oauthbearer.sub.claim.name ssl.keymanager.algorithm ssl.protocol
     ssl.secure.random.implementation ssl.trustmanager.algorithm
 """)
-"""Keys of Kafka's clients that say nothing about how kgroup connects."""
+"""Keys of Kafka's clients that do not affect how kgroup connects."""
 
 UNFOLLOWED = _words("""
     bootstrap.controllers config.providers sasl.client.callback.handler.class sasl.login.class
@@ -300,17 +300,17 @@ UNFOLLOWED = _words("""
     sasl.oauthbearer.assertion.template.file security.providers ssl.engine.factory.class
     ssl.provider
 """)
-"""Keys that change how Kafka's Java client connects, in ways that kgroup does not know."""
+"""Keys that affect how Kafka's Java client connects, and that kgroup does not support."""
 
 _NAME = re.compile(r"[a-z0-9_-]{1,40}|(?=.*\.)[A-Za-z0-9._-]{1,80}")
-"""What looks like the key of a setting."""
+"""Text that looks like the key of a setting."""
 
 _AWS_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-"""What it does, kafka-python's AWS_MSK_IAM does by itself."""
+"""Handler whose function is built into kafka-python's AWS_MSK_IAM."""
 
 
 def notes_on_keys(settings: Iterable[ClientSetting]) -> tuple[str, ...]:
-    """Say which settings have no effect here though they might be meant to; never their values."""
+    """Return notes on settings without effect that may be intended; never with their values."""
     return tuple(note for setting in settings if (note := _note(setting)) is not None)
 
 
@@ -324,6 +324,6 @@ def _note(setting: ClientSetting) -> str | None:
 
     close = get_close_matches(key, FOLLOWED, 1, 0.8)
     meant = f"; did you mean {close[0]}?" if close else ""
-    # A line of PEM or of a broken value is taken for a key; it may be a secret.
+    # A line of PEM or of a broken value is parsed as a key; it may be secret.
     where = setting.where if _NAME.fullmatch(key) else f"{HIDDEN} ({setting.origin})"
     return f"{where} is no setting of Kafka's clients; it has no effect{meant}"

@@ -1,4 +1,4 @@
-"""Settings of a Kafka client: each has its origin, and secret ones do not show.
+"""Settings of a Kafka client, with their origin; secret values are not displayed.
 
 Keys and values are those of Kafka's own clients (`ssl.truststore.location`, `sasl.mechanism`, …).
 """
@@ -21,17 +21,17 @@ from kgroup.redaction import (
 MOST_INT = (1 << 31) - 1
 MOST_LONG = (1 << 63) - 1
 JAVA_BLANK = "".join(map(chr, range(33)))
-"""What String.trim() takes away, and Kafka's ConfigDef with it from every value."""
+"""Characters removed by String.trim(), which Kafka's ConfigDef applies to every value."""
 
 _SHOWN = 200
-"""Characters of a wrong value that a message shows."""
+"""Maximum characters of an invalid value that a message shows."""
 
 
 class Secret(str):
-    """A text that is used as it is, and hidden wherever it would be shown.
+    """A text that can be used, but is hidden wherever it would be displayed.
 
-    It is a `str` since kafka-python and ssl want one: joining and encoding give the real text;
-    `str()`, `repr()`, formatting and logging do not.
+    It is a `str` because kafka-python and ssl require one: joining and encoding return the real
+    text; `str()`, `repr()`, formatting and logging do not.
     """
 
     __slots__ = ()
@@ -51,9 +51,9 @@ class ClientSetting:
     """One key with its value.
 
     Attributes:
-        key: as Kafka's clients call it.
-        value: without blanks around it; a `Secret` where the key says so.
-        origin: where it came from, for people: ``client.properties:3``, ``-X``, ``profile 'prod'``.
+        key: key of Kafka's clients.
+        value: value without surrounding blanks; a `Secret` if the key is secret.
+        origin: where it was set, for people: ``client.properties:3``, ``-X``, ``profile 'prod'``.
     """
 
     key: str
@@ -72,11 +72,11 @@ class ClientSetting:
 
     @property
     def where(self) -> str:
-        """Key and origin, to begin a message with."""
+        """Key and origin, to start a message with."""
         return f"{self.key} ({self.origin})"
 
     def expected(self, what: str) -> UsageError:
-        """Make the error of a value that is not what it should be."""
+        """Return the error of an invalid value."""
         shown = repr(redact(self.value)[:_SHOWN]) + ("…" if len(self.value) > _SHOWN else "")
         found = "something else" if isinstance(self.value, Secret) else shown
         return UsageError(f"{self.where}: expected {what}, found {found}")
@@ -90,11 +90,11 @@ class ClientSettings:
 
     @classmethod
     def merged(cls, *layers: Iterable[ClientSetting]) -> ClientSettings:
-        """Merge layers, the weakest first."""
+        """Merge layers in order of increasing precedence."""
         return cls({setting.key: setting for layer in layers for setting in layer})
 
     def below(self, prefix: str) -> ClientSettings:
-        """Return the settings whose keys begin with a prefix, under the rest of their keys."""
+        """Return the settings whose keys start with a prefix, with the prefix removed."""
         return ClientSettings(
             {
                 key.removeprefix(prefix): setting
@@ -104,24 +104,24 @@ class ClientSettings:
         )
 
     def get(self, key: str) -> ClientSetting | None:
-        """Return the setting of a key, None where it is not set."""
+        """Return the setting of a key; None if it is not set."""
         setting = self.by_key.get(key)
         return setting if setting is not None and setting.value else None
 
     def text(self, key: str) -> str | None:
-        """Return the value of a key, None where it is not set."""
+        """Return the value of a key; None if it is not set."""
         setting = self.get(key)
         return None if setting is None else setting.value
 
     def items(self, key: str) -> tuple[str, ...]:
-        """Return the values of a list separated by commas."""
+        """Return the values of a comma-separated list."""
         return tuple(filter(None, (item.strip() for item in (self.text(key) or "").split(","))))
 
     def choice(self, key: str, choices: Collection[str], default: str) -> str:
-        """Give one of the choices, which are in capitals and may be written in any case.
+        """Return one of the choices, which are upper case; values may have any case.
 
         Raises:
-            UsageError: it is none of them.
+            UsageError: the value is not one of the choices.
         """
         setting = self.get(key)
         if setting is None:
@@ -132,10 +132,10 @@ class ClientSettings:
         return value
 
     def whole_number(self, key: str, most: int = MOST_LONG) -> int | None:
-        """Return a number from 0 to `most`, None where it is not set.
+        """Return a number from 0 to `most`; None if it is not set.
 
         Raises:
-            UsageError: it is no such number.
+            UsageError: the value is not such a number.
         """
         setting = self.get(key)
         if setting is None:
@@ -147,14 +147,14 @@ class ClientSettings:
         return number
 
     def missing(self, key: str, why: str) -> UsageError:
-        """Make the error of a key that must be set."""
+        """Return the error of a missing required key."""
         return UsageError(f"{key} is not set: {why}")
 
 
 def whole_number(text: str, most: int) -> int | None:
-    """Read a decimal number from 0 to `most`; None for any other text.
+    """Parse a decimal number from 0 to `most`; None for any other text.
 
-    Python's own `int` refuses texts of more than some thousand digits by an error of its own.
+    Python's `int` rejects texts of more than some thousand digits with its own error.
     """
     digits = text.lstrip("0") or text[-1:]
     if not text.isdecimal() or len(digits) > len(str(most)):

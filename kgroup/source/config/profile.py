@@ -2,9 +2,9 @@
 
 [profiles.prod]
 bootstrap-server = "kafka-1:9093,kafka-2:9093"
-command-config = "prod.properties"     # beside this file, or an absolute path
+command-config = "prod.properties"     # relative to this file, or an absolute path
 
-[profiles.prod.properties]             # Kafka's own names; stronger than command-config
+[profiles.prod.properties]             # Kafka's own names; override command-config
 "client.id" = "night-shift"
 
 [profiles.prod.check]                  # limits of kgroup check, see kgroup.operation.check.look
@@ -15,7 +15,7 @@ lag = 100000
 lag = 1000
 time-lag = "5m"
 
-[profiles.prod.sql]                    # where offsets are kept, see kgroup.source.sql.address
+[profiles.prod.sql]                    # where offsets are stored, see kgroup.source.sql.address
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _KEYS = ("bootstrap-server", "command-config", "properties", "sql", "check")
 
 
 def config_file(environment: Mapping[str, str]) -> Path:
-    """Give kgroup's configuration file, which the environment may name.
+    """Return the path of kgroup's configuration file, which the environment may set.
 
     Raises:
-        UsageError: it lies in the home folder of somebody who has none.
+        UsageError: the path is in the home directory of a user who has none.
     """
     return user_path(environment.get("KGROUP_CONFIG") or _CONFIG_FILE, "$KGROUP_CONFIG")
 
 
 def read_profile(name: str, file: Path) -> list[ClientSetting]:
-    """Return a profile's settings, the weakest first.
+    """Return a profile's settings, in order of increasing precedence.
 
     Args:
-        name: of the profile.
+        name: name of the profile.
         file: kgroup's configuration file.
 
     Raises:
         InputError: a file cannot be read.
-        UsageError: there is no such profile, or something in it is not as it should be.
+        UsageError: the profile does not exist, or has an invalid entry.
     """
     origin = _origin(name, file)
     profile = _profile(name, file)
@@ -73,9 +73,9 @@ def read_profile(name: str, file: Path) -> list[ClientSetting]:
 
 
 def read_sql_profile(name: str, file: Path) -> tuple[Mapping[str, Any], str] | None:
-    """Return what a profile says about an SQL database, as it stands there, and its origin.
+    """Return a profile's table for an SQL database, unparsed, and its origin.
 
-    None where it says nothing about one; arguments and errors as of `read_profile`.
+    None if it has none; arguments and errors as for `read_profile`.
     """
     origin = _origin(name, file)
     table = _profile(name, file).get("sql")
@@ -84,12 +84,13 @@ def read_sql_profile(name: str, file: Path) -> tuple[Mapping[str, Any], str] | N
 
 @dataclass(frozen=True, slots=True)
 class CheckProfile:
-    """Limits of `kgroup check`, as texts by their names.
+    """Limits of `kgroup check`, as texts by name.
 
     Attributes:
         origin: profile and file, for errors.
-        limits: of all groups.
-        group_limits: of some groups, by an id, or an expression that matches ids, in their order.
+        limits: limits of all groups.
+        group_limits: limits of some groups, by an id, or a regular expression for ids, in file
+            order.
     """
 
     origin: str
@@ -98,9 +99,9 @@ class CheckProfile:
 
 
 def read_check_profile(name: str, file: Path) -> CheckProfile:
-    """Read the limits of checks that a profile has.
+    """Return the limits of checks that a profile has.
 
-    Arguments and errors as of `read_profile`.
+    Arguments and errors as for `read_profile`.
     """
     origin = f"{_origin(name, file)}: check"
     table = dict(_table(_profile(name, file).get("check", {}), f"{origin}: expected a table"))
@@ -121,7 +122,7 @@ def _texts(table: Mapping[str, Any], where: str) -> dict[str, str]:
 
 
 def profile_names(file: Path) -> list[str]:
-    """Return the names of all profiles, sorted; errors as of `read_profile`."""
+    """Return the names of all profiles, sorted; errors as for `read_profile`."""
     return sorted(_profiles(file, "NAME"))
 
 
@@ -130,7 +131,7 @@ def _origin(name: str, file: Path) -> str:
 
 
 def _profile(name: str, file: Path) -> Mapping[str, Any]:
-    """Return a profile, whose keys are known."""
+    """Return a profile after validation of its keys."""
     profiles = _profiles(file, name)
     if name not in profiles:
         from difflib import get_close_matches

@@ -1,13 +1,13 @@
 r"""Java's `.properties` files, as `java.util.Properties.load(InputStream)` reads them.
 
-bytes     ISO-8859-1; other characters stand as \uXXXX, in UTF-16 units
+bytes     ISO-8859-1; other characters are written as \uXXXX, in UTF-16 units
 line      ends with LF, CR, CR LF or the file; an odd number of backslashes at its end joins the
-          next line to it, whose leading blanks are dropped; blank = space, tab, form feed
-comment   a line that begins with # or ! after blanks; it cannot be continued
-entry     key [blanks] [= or :] [blanks] value; the key ends at the first blank, = or : that no
-          backslash precedes
-escape    \t \n \r \f \uXXXX; any other character after a backslash stands for itself
-twice     the last entry of a key counts
+          next line to it, whose leading blanks are removed; blank = space, tab, form feed
+comment   a line that starts with # or ! after blanks; it cannot be continued
+entry     key [blanks] [= or :] [blanks] value; the key ends at the first blank, = or : without
+          a backslash before it
+escape    \t \n \r \f \uXXXX; any other character after a backslash is literal
+duplicate the last entry of a key counts
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def read_properties(path: Path, origin: str = "") -> list[ClientSetting]:
 
     Args:
         path: the file.
-        origin: said before ``FILE:LINE``, where another file names this one.
+        origin: prefix of ``FILE:LINE``, if another file names this one.
 
     Raises:
-        InputError: it cannot be read, or is too large.
-        UsageError: it has a malformed escape, or is no text.
+        InputError: the file cannot be read, or is too large.
+        UsageError: the file has a malformed escape, or is not text.
     """
     data = read_user_file(path, f"{origin}{path}")
     if b"\0" in data:
@@ -51,10 +51,10 @@ def read_properties(path: Path, origin: str = "") -> list[ClientSetting]:
 
 
 def parse_properties(text: str, name: str = "") -> Iterator[tuple[int, str, str]]:
-    """Yield the number of the first line, the key and the value of each entry.
+    """Yield the first line number, the key and the value of each entry.
 
     Raises:
-        UsageError: a malformed escape; `name` says of what.
+        UsageError: an escape is malformed; the message starts with `name`.
     """
     for number, line in _logical_lines(text):
         match = _ENTRY.match(line)
@@ -69,7 +69,7 @@ def parse_properties(text: str, name: str = "") -> Iterator[tuple[int, str, str]
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Join continued lines; drop comments and empty lines."""
+    """Join continued lines; skip comments and empty lines."""
     lines = enumerate(_LINE_END.split(text), 1)
     for number, line in lines:
         joined = line.lstrip(_BLANKS)
@@ -104,18 +104,18 @@ def _character(match: re.Match[str]) -> str:
 
 
 LARGEST_FILE = 1 << 20
-"""Bytes of a settings file, key store or token; a trust store of all authorities has 250,000."""
+"""Maximum bytes of a settings file, key store or token; a trust store of all CAs has 250,000."""
 
 
 def user_path(text: str, where: str) -> Path:
-    """Make a path of what was written, with ``~`` and ``~user`` as a shell takes them.
+    """Return the path of a text, with ``~`` and ``~user`` expanded as by a shell.
 
     Args:
         text: the path.
-        where: where it was written, to begin a message with.
+        where: where it was set, to start a message with.
 
     Raises:
-        UsageError: there is no such user, or no file can have this name.
+        UsageError: the user does not exist, or no file can have this name.
     """
     if "\0" in text:
         raise UsageError(f"{where}: expected a path, found a NUL character in it")
@@ -129,15 +129,15 @@ def user_path(text: str, where: str) -> Path:
 
 
 def read_user_file(path: Path, where: str, absent: str = "") -> bytes:
-    """Read a whole file that cannot be large.
+    """Read a whole file that should be small.
 
     Args:
-        path: the file, perhaps a device that never ends.
-        where: to begin a message with.
-        absent: what to say of a file that is not there, instead of what the system says.
+        path: the file; may be a device without an end.
+        where: start of a message.
+        absent: message for a missing file, instead of the operating system's.
 
     Raises:
-        InputError: it cannot be read, or holds more than `LARGEST_FILE`.
+        InputError: the file cannot be read, or is larger than `LARGEST_FILE`.
     """
     INPUTS.append(path)
     try:

@@ -1,16 +1,16 @@
-r"""SASL as Kafka's `sasl.*` settings describe it, as keyword arguments of kafka-python.
+r"""SASL as configured by Kafka's `sasl.*` settings, as keyword arguments of kafka-python.
 
-`sasl.jaas.config` is read as Kafka does (`JaasConfig`, on Java's StreamTokenizer).
+`sasl.jaas.config` is parsed as in Kafka (`JaasConfig`, based on Java's StreamTokenizer).
 
 config    module flag (name = value)* ;
-word      begins with a letter, _ or $, or a character above 0x9F; goes on with digits . - too
+word      starts with a letter, _ or $, or a character above 0x9F; may continue with digits . - too
 quoted    " or ' to the same quote or the end of the line; \a \b \f \n \r \t \v \0 … \377
-          are escapes, any other character after a backslash stands for itself
-number    what begins with a digit, . or -; it is never a value unless it is quoted
+          are escapes, any other character after a backslash is literal
+number    starts with a digit, . or -; it is a value only if it is quoted
 comment   // and / to the end of the line, /* to */
 
-Tokens for OAUTHBEARER are made here (unsecured) or come from a file or a token endpoint. Each
-provider has the two methods that kafka-python asks for: ``token()`` and ``extensions()``.
+Tokens for OAUTHBEARER are generated here (unsecured), or come from a file or a token endpoint. Each
+provider has the two methods that kafka-python calls: ``token()`` and ``extensions()``.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ _MODULES = {
     "GSSAPI": ("Krb5LoginModule",),
     "AWS_MSK_IAM": ("IAMLoginModule",),
 }
-"""Login modules that give a mechanism what it needs, the usual one first."""
+"""Login modules with the options of a mechanism, the usual one first."""
 
 MECHANISMS = tuple(_MODULES)
 
 _LOGGERS_OF_BYTES = ("kafka.net.connection", "kafka.protocol.parser")
-"""They write all that is sent at level DEBUG, passwords and tokens too."""
+"""Loggers that write all sent bytes at level DEBUG, including passwords and tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """How to log in.
+    """A SASL configuration.
 
     Attributes:
         mechanism: one of `MECHANISMS`.
-        options: keyword arguments of kafka-python besides the mechanism.
-        notes: what could not be followed.
+        options: keyword arguments of kafka-python, without the mechanism.
+        notes: settings that are not supported.
     """
 
     mechanism: str
@@ -75,10 +75,10 @@ class Sasl:
 
     @classmethod
     def read(cls, settings: ClientSettings) -> Sasl:
-        """Take the `sasl.*` settings.
+        """Return the configuration of the `sasl.*` settings.
 
         Raises:
-            UsageError: something is missing, or is what kgroup cannot do.
+            UsageError: a setting is missing, or is not supported.
         """
         mechanism = settings.choice("sasl.mechanism", MECHANISMS, "GSSAPI")
         setting = settings.get("sasl.jaas.config")
@@ -133,7 +133,7 @@ def _credentials(mechanism: str, module: LoginModule, where: str) -> dict[str, A
                 f"{where}: expected a user, found a delegation token (tokenauth), which is not "
                 "supported"
             )
-        # RFC 5802: = and , in names are escaped, which kafka-python leaves to its caller.
+        # RFC 5802: = and , in user names must be escaped, which kafka-python does not do.
         username = Secret((username or "").replace("=", "=3D").replace(",", "=2C"))
     return {"sasl_plain_username": username, "sasl_plain_password": password}
 
@@ -166,22 +166,22 @@ _QUOTED_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """One entry: which class logs in, and its options, whose values are all kept secret."""
+    """One entry: the class of the login module, and its options, whose values are all secret."""
 
     name: str
     options: Mapping[str, Secret]
 
     @property
     def short_name(self) -> str:
-        """The class without its package."""
+        """The class name without its package."""
         return self.name.rpartition(".")[2]
 
 
 def parse_jaas(setting: ClientSetting) -> LoginModule:
-    """Read the login module of `sasl.jaas.config`.
+    """Parse the login module of `sasl.jaas.config`.
 
     Raises:
-        UsageError: Kafka would not read it either; the text is never shown, only the position.
+        UsageError: Kafka would reject it too; the message has the position, never the text.
     """
     tokens = _tokens(setting.value)
     position, kind, text = next(tokens)
@@ -216,7 +216,7 @@ def _at(position: int) -> str:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, str, str]]:
-    """Give position, kind (word, quoted, number, sign, end) and text; then the end, for ever."""
+    """Yield position, kind (word, quoted, number, sign, end) and text; "end" repeats forever."""
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup
         if match["skip"] is not None:
@@ -247,29 +247,29 @@ _RETRIEVERS = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtR
 _ERROR_NAME = re.compile("[a-z_]{1,40}")
 _TIMEOUT_S = 10.0
 _RENEW_BEFORE_S = 60
-"""A token of an endpoint is asked for anew when it is this near to its end."""
+"""Seconds before its expiration at which a token is renewed."""
 
 
 class TokenProvider(Protocol):
-    """What kafka-python asks for at each connection."""
+    """Interface that kafka-python calls for each connection."""
 
     def token(self) -> str:
-        """Return a token that is valid now."""
+        """Return a valid token."""
 
     def extensions(self) -> Mapping[str, str]:
-        """Return the SASL extensions to send with it."""
+        """Return the SASL extensions to send with the token."""
 
 
 def token_provider(settings: ClientSettings, jaas: LoginModule, where: str) -> TokenProvider:
-    """Choose the provider as Kafka's login callback handlers do.
+    """Return the token provider, chosen as by Kafka's login callback handlers.
 
     Args:
         settings: all settings.
         jaas: the login module.
-        where: where the login module came from, to begin messages with.
+        where: origin of the login module, to start messages with.
 
     Raises:
-        UsageError: something is missing, or is code that only Java can run.
+        UsageError: a setting is missing, or names Java code.
     """
     handler = settings.get(_HANDLER_KEY)
     name = "" if handler is None else handler.value.rpartition(".")[2]
@@ -287,8 +287,8 @@ class UnsecuredToken:
     """An unsigned token for tests (`OAuthBearerUnsecuredLoginCallbackHandler`).
 
     Attributes:
-        claims: without ``iat`` and ``exp``.
-        lifetime_s: from ``iat`` to ``exp``.
+        claims: claims without ``iat`` and ``exp``.
+        lifetime_s: seconds from ``iat`` to ``exp``.
         sasl_extensions: names and values.
     """
 
@@ -297,26 +297,26 @@ class UnsecuredToken:
     sasl_extensions: Mapping[str, str] = field(repr=False)
 
     def token(self) -> str:
-        """Make a JWS with algorithm "none" and an empty signature."""
+        """Return a JWS with algorithm "none" and an empty signature."""
         now = time.time()
         claims = {"exp": now + self.lifetime_s, "iat": now, **self.claims}
         return f"{_base64(_json({'alg': 'none'}))}.{_base64(_json(claims))}."
 
     def extensions(self) -> Mapping[str, str]:
-        """Return what the login module's options say."""
+        """Return the extensions from the login module's options."""
         return self.sasl_extensions
 
 
 @dataclass(frozen=True, slots=True)
 class FileToken:
-    """A token that something else keeps fresh in a file (`FileJwtRetriever`)."""
+    """A token in a file that another program keeps valid (`FileJwtRetriever`)."""
 
     path: Path
     where: str
     sasl_extensions: Mapping[str, str] = field(repr=False)
 
     def token(self) -> str:
-        """Read the file."""
+        """Return the contents of the file."""
         try:
             token = read_user_file(self.path, f"{self.where}: {self.path}").decode().strip()
         except UnicodeDecodeError:
@@ -329,7 +329,7 @@ class FileToken:
         return token
 
     def extensions(self) -> Mapping[str, str]:
-        """Return what the login module's options say."""
+        """Return the extensions from the login module's options."""
         return self.sasl_extensions
 
 
@@ -338,13 +338,13 @@ class EndpointToken:
     """A token from an endpoint, for client credentials (`ClientCredentialsJwtRetriever`).
 
     Attributes:
-        url: of the endpoint, http or https.
-        client_id: as the endpoint knows this client; with its secret in a Basic header.
-        client_secret: its secret.
-        scope: to ask for, None for the endpoint's default.
-        tls: of the endpoint; None for http.
-        timeout_s: for each step on the network.
-        where: where the url came from, to begin messages with.
+        url: URL of the endpoint, http or https.
+        client_id: client id at the endpoint; sent with the secret in a Basic header.
+        client_secret: secret of the client.
+        scope: requested scope; None for the endpoint's default.
+        tls: TLS configuration of the endpoint; None for http.
+        timeout_s: timeout in seconds for each network operation.
+        where: origin of the URL, to start messages with.
         sasl_extensions: names and values.
     """
 
@@ -360,7 +360,7 @@ class EndpointToken:
     _renew_at: float = field(default=0.0, init=False, repr=False)
 
     def token(self) -> str:
-        """Return the last token while it is valid for long enough, else ask for a new one."""
+        """Return the last token while it is valid for long enough, otherwise request a new one."""
         if time.monotonic() >= self._renew_at:
             asked_at = time.monotonic()
             answer = self._ask()
@@ -369,18 +369,18 @@ class EndpointToken:
                 raise self._error("an access_token in the answer", "none")
             lifetime_s = answer.get("expires_in")
             seconds = lifetime_s if isinstance(lifetime_s, int | float) else 0
-            seconds = min(max(seconds, 0), MOST_INT)  # a number in JSON may be longer than a float
+            seconds = min(max(seconds, 0), MOST_INT)  # a JSON integer may exceed a float's range
             self._renew_at = asked_at + seconds - _RENEW_BEFORE_S
             self._token = Secret(found.strip())
             keep_secret(self._token)
         return _plain(self._token)
 
     def extensions(self) -> Mapping[str, str]:
-        """Return what the login module's options say."""
+        """Return the extensions from the login module's options."""
         return self.sasl_extensions
 
     def _ask(self) -> dict[str, Any]:
-        """Post the request; redirections are not followed, as they would carry the secret away."""
+        """Post the request; redirects are not followed, as they would disclose the secret."""
         from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
         parts = urlsplit(self.url)
@@ -407,7 +407,7 @@ class EndpointToken:
             connection.request("POST", path, body.encode(), headers)
             response = connection.getresponse()
             data = response.read(1 << 20)
-        except (OSError, HTTPException, UnicodeError) as error:  # the last of a host's name
+        except (OSError, HTTPException, UnicodeError) as error:  # UnicodeError: invalid host name
             reason = getattr(error, "strerror", None) or error
             raise self._error("an answer", f"{type(error).__name__}: {reason}") from None
         finally:
@@ -417,7 +417,7 @@ class EndpointToken:
         except (ValueError, RecursionError):
             answer = None
         if response.status not in (200, 201):
-            # RFC 6749, 5.2: the error's name is a short word; its description may say anything.
+            # RFC 6749, 5.2: the error is a short word; its description is arbitrary text.
             name = answer.get("error") if isinstance(answer, dict) else None
             told = f" ({name})" if isinstance(name, str) and _ERROR_NAME.fullmatch(name) else ""
             raise self._error("status 200", f"{response.status}{told}; check client id and secret")
@@ -474,7 +474,7 @@ def _secured(settings: ClientSettings, jaas: LoginModule, where: str) -> TokenPr
     try:
         parts = urlsplit(url.value)
         has_host = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets that are no IPv6 address, or a port that is none
+    except ValueError:  # an invalid IPv6 address or port
         raise url.expected("https://HOST/PATH, http or file:") from None
     if parts.scheme == "file":
         return FileToken(user_path(unquote(parts.path), url.where), url.where, extensions)
@@ -508,7 +508,7 @@ def _secured(settings: ClientSettings, jaas: LoginModule, where: str) -> TokenPr
 
 
 def _endpoint_tls(jaas: LoginModule, where: str) -> Tls:
-    """Take TLS to the endpoint from ``ssl.*`` among the login module's options, as Kafka does."""
+    """Return TLS for the endpoint from the login module's ``ssl.*`` options, as Kafka does."""
     from kgroup.source.config.tls import Tls
 
     options = [
@@ -528,7 +528,7 @@ def _extensions(jaas: LoginModule, prefix: str) -> dict[str, str]:
 
 
 def _plain(value: str | None) -> str:
-    """Return the real text of a secret that is none: a user's name, a scope."""
+    """Return the real text of a `Secret` that is not secret: a user name, a scope."""
     return "" if value is None else "".join(value)
 
 

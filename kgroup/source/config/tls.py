@@ -1,10 +1,10 @@
-"""TLS as Kafka's `ssl.*` settings describe it, as a context of Python's `ssl`.
+"""TLS as configured by Kafka's `ssl.*` settings, as a context of Python's `ssl`.
 
 Key and trust stores: PEM, Java's JKS, and PKCS12.
 
-JKS is read here, since its one Python library wants an abandoned C extension built wherever it is
-installed; PKCS12 is read by `cryptography`. The layout of JKS, big-endian; text is an uint16 size
-and modified UTF-8:
+JKS is parsed here, because the only Python library for it needs an abandoned C extension to be
+built; PKCS12 is parsed by `cryptography`. The layout of JKS, big-endian; text is a uint16 size and
+modified UTF-8:
 
     store    uint32 0xFEEDFEED, uint32 version 1 or 2, uint32 count, count of entry, digest
     entry    uint32 tag, text alias, int64 created at (epoch ms), then by tag
@@ -12,7 +12,6 @@ and modified UTF-8:
              2 (trusted): certificate
     certificate   text type (version 2 only), uint32 size, DER
     digest   SHA-1 of (password in UTF-16BE, "Mighty Aphrodite", all bytes before the digest)
-
     protected key   DER: SEQUENCE { SEQUENCE { OID 1.3.6.1.4.1.42.2.17.1.1, NULL }, OCTET STRING }
                     octets: 20 bytes of salt, PKCS#8 key xor stream, 20 bytes of check
                     stream: SHA-1(password, salt), SHA-1(password, last 20 bytes of stream), …
@@ -50,7 +49,7 @@ _KEY_PROTECTOR_OID = bytes.fromhex("060a2b060104012a02110101")
 
 
 class KeyStoreError(ValueError):
-    """A store that cannot be read; the text says what was expected and found, and no secret."""
+    """A store that cannot be read; the message says what was expected and found, no secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class PrivateKey:
     """A private key with its certificates.
 
     Attributes:
-        pem: PKCS#8, perhaps still encrypted with the key's password; never shown.
+        pem: PKCS#8, possibly still encrypted with the key's password; never displayed.
         chain: DER, the key's own certificate first.
     """
 
@@ -68,12 +67,12 @@ class PrivateKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """What a store holds.
+    """Contents of a store.
 
     Attributes:
-        certificates: DER, those that a trust store is made of.
-        key: the first private key, None where there is none or it was not asked for.
-        key_count: how many private keys there are.
+        certificates: certificates to trust, in DER.
+        key: the first private key; None if there is none or it was not requested.
+        key_count: number of private keys.
     """
 
     certificates: tuple[bytes, ...]
@@ -82,10 +81,10 @@ class KeyStore:
 
 
 def read_pem(data: bytes) -> KeyStore:
-    """Read certificates and at most one private key; other text around them is passed over.
+    """Parse certificates and at most one private key; other text is ignored.
 
     Raises:
-        KeyStoreError: a block is no base64.
+        KeyStoreError: a block is not base64.
     """
     certificates, keys = [], []
     for match in _PEM.finditer(data):
@@ -105,16 +104,16 @@ def read_pem(data: bytes) -> KeyStore:
 def read_key_store(
     data: bytes, password: str | None, key_password: str | None, *, with_key: bool
 ) -> KeyStore:
-    """Read JKS or PKCS12; the first bytes tell which, as for Java.
+    """Parse JKS or PKCS12, depending on the first bytes, as Java does.
 
     Args:
         data: the whole file.
-        password: of the store; without it JKS is not checked for damage.
-        key_password: of the private key, None where it is the store's.
-        with_key: whether the private key is wanted; else only certificates.
+        password: password of the store; without it, the integrity of JKS is not verified.
+        key_password: password of the private key; None if it is the store's.
+        with_key: whether the private key is needed, in addition to certificates.
 
     Raises:
-        KeyStoreError: a wrong password, damage, or another kind of file.
+        KeyStoreError: the password is wrong, the file is damaged, or of another kind.
     """
     if data.startswith(_JKS_MAGIC):
         return _read_jks(data, password, key_password or password, with_key)
@@ -153,7 +152,7 @@ def _read_jks(
 def _jks_entries(
     body: memoryview,
 ) -> tuple[tuple[bytes, ...], list[tuple[bytes, tuple[bytes, ...]]]]:
-    """Give the certificates to trust, and the protected keys with their chains."""
+    """Return the certificates to trust, and the protected keys with their chains."""
     version, count = struct.unpack_from(">II", body, 4)
     if version not in (1, 2):
         raise KeyStoreError(f"expected JKS of version 1 or 2, found {version}")
@@ -186,7 +185,7 @@ def _jks_entries(
             position += 4
             chain = tuple(take_certificate() for _ in range(length))
             keys.append((protected, chain))
-            certificates.extend(chain[:1])  # Java trusts the certificate of a key entry as well
+            certificates.extend(chain[:1])  # Java also trusts the certificate of a key entry
         elif tag == 2:
             certificates.append(take_certificate())
         else:
@@ -195,7 +194,7 @@ def _jks_entries(
 
 
 def _unprotect(protected: bytes, password: bytes) -> bytes:
-    """Undo Sun's key protector; give PKCS#8."""
+    """Return the PKCS#8 key from Sun's key protection."""
     _, info, _ = _der(protected, 0)
     _, algorithm, end = _der(info, 0)
     _, octets, _ = _der(info, end)
@@ -213,7 +212,7 @@ def _unprotect(protected: bytes, password: bytes) -> bytes:
 
 
 def _der(data: bytes, position: int) -> tuple[int, bytes, int]:
-    """Give tag and content of the DER value at a position, and where it ends."""
+    """Return tag, content and end of the DER value at a position."""
     try:
         tag, size = data[position], data[position + 1]
         start = position + 2
@@ -232,7 +231,7 @@ def _read_pkcs12(data: bytes, password: str | None) -> KeyStore:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
-    if password is not None and "\0" in password:  # the library would print it and panic
+    if password is not None and "\0" in password:  # the library would panic and print it
         raise KeyStoreError("expected a password without NUL, found one with it")
     try:
         store = load_pkcs12(data, None if password is None else password.encode())
@@ -253,7 +252,7 @@ def _read_pkcs12(data: bytes, password: str | None) -> KeyStore:
 
 
 def _chain(own: list[Certificate], others: list[Certificate]) -> list[Certificate]:
-    """Put the issuer of each certificate behind it: PKCS12 has them in no order."""
+    """Return the certificates with each issuer after its subject; PKCS12 has no order."""
     by_subject = {certificate.subject: certificate for certificate in others}
     chain = own[:1]
     while chain and (issuer := by_subject.pop(chain[-1].issuer, None)) is not None:
@@ -262,7 +261,7 @@ def _chain(own: list[Certificate], others: list[Certificate]) -> list[Certificat
 
 
 def pem(label: bytes, der: bytes) -> bytes:
-    """Write DER as PEM."""
+    """Encode DER as PEM."""
     return b"-----BEGIN %s-----\n%s-----END %s-----\n" % (label, encodebytes(der), label)
 
 
@@ -271,7 +270,7 @@ def _utf16(password: str) -> bytes:
 
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-"""Older ones in `ssl.enabled.protocols` are passed over: today's Java refuses them as well."""
+"""Supported TLS versions; older ones are ignored, as current Java rejects them too."""
 
 _TLS_1_3_SUITES = frozenset(
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
@@ -281,14 +280,14 @@ _TYPES = ("JKS", "PKCS12", "PEM")
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A key store or trust store as it was named; it is read when a context is made of it.
+    """A key store or trust store in the settings; it is read when a context is created.
 
     Attributes:
-        source: the setting that names the file, or holds PEM itself.
-        pem: the text where the setting holds it.
-        is_pem: whether the file is PEM; else JKS or PKCS12.
-        password: of the store.
-        key_password: of the private key in it, None where it has none of its own.
+        source: setting that names the file, or contains PEM itself.
+        pem: the text if the setting contains it, otherwise None.
+        is_pem: whether the file is PEM; otherwise JKS or PKCS12.
+        password: password of the store.
+        key_password: password of the private key; None if it has no separate one.
     """
 
     source: ClientSetting
@@ -298,11 +297,11 @@ class Store:
     key_password: str | None
 
     def read(self, *, with_key: bool) -> KeyStore:
-        """Read it.
+        """Read the store.
 
         Raises:
-            InputError: it cannot be read.
-            UsageError: it is no such store.
+            InputError: the file cannot be read.
+            UsageError: the file is not such a store.
         """
         where = self.source.where if self.pem is not None else self._where
         try:
@@ -322,15 +321,15 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What to trust, what to show, and what to offer.
+    """A TLS configuration: trusted certificates, client certificate, protocol versions and ciphers.
 
     Attributes:
-        trust_store: None for the authorities that the system trusts.
-        key_store: None without a certificate of the client.
-        check_host_name: whether the broker's certificate must be for the name that was called.
-        versions: least and greatest version of TLS.
-        ciphers: OpenSSL's names of the suites up to TLS 1.2; empty for its default.
-        notes: what could not be followed.
+        trust_store: None for the system's certificate authorities.
+        key_store: None without a client certificate.
+        check_host_name: whether the broker's certificate must match the host name.
+        versions: lowest and highest TLS version.
+        ciphers: OpenSSL's names of the cipher suites up to TLS 1.2; empty for its default.
+        notes: settings that are not supported.
     """
 
     trust_store: Store | None
@@ -342,10 +341,10 @@ class Tls:
 
     @classmethod
     def read(cls, settings: ClientSettings) -> Tls:
-        """Take the `ssl.*` settings.
+        """Return the configuration of the `ssl.*` settings.
 
         Raises:
-            UsageError: some of them make no sense together.
+            UsageError: settings are inconsistent.
         """
         versions = _versions(settings)
         ciphers: tuple[str, ...] = ()
@@ -365,16 +364,16 @@ class Tls:
         )
 
     def context(self) -> ssl.SSLContext:
-        """Read the stores and make a context.
+        """Read the stores and return an SSL context.
 
         Raises:
             InputError: a store cannot be read.
-            UsageError: a store holds nothing that could be used.
+            UsageError: a store contains nothing usable.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.check_host_name
         context.minimum_version, context.maximum_version = self.versions
-        # Java trusts each certificate of the trust store itself, not only those of authorities.
+        # Java trusts each certificate of the trust store itself, not only CA certificates.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if self.ciphers:
             context.set_ciphers(":".join(self.ciphers))
@@ -400,7 +399,7 @@ def _trust(context: ssl.SSLContext, store: Store) -> None:
 
 
 def _load_key(context: ssl.SSLContext, store: Store) -> None:
-    """Load the client's key and certificates, through a file that only this user may read."""
+    """Load the client's key and certificates, via a file that only this user may read."""
     found = store.read(with_key=True)
     key = found.key
     if key is None or (store.is_pem and found.key_count != 1):
@@ -414,7 +413,7 @@ def _load_key(context: ssl.SSLContext, store: Store) -> None:
         file.write(key.pem + b"".join(pem(b"CERTIFICATE", der) for der in key.chain))
         file.flush()
         try:
-            # Without a password of its own, OpenSSL would ask for one on the terminal.
+            # Without a password argument, OpenSSL would prompt for one on the terminal.
             context.load_cert_chain(file.name, password=lambda: password)
         except (ssl.SSLError, ValueError) as error:
             if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
@@ -446,7 +445,7 @@ def _key_store(settings: ClientSettings) -> Store | None:
 def _store(
     settings: ClientSettings, prefix: str, inline: ClientSetting | None, chain: ClientSetting | None
 ) -> Store | None:
-    """Put a store together, with the rules of Kafka's `DefaultSslEngineFactory`."""
+    """Return a store, validated by the rules of Kafka's `DefaultSslEngineFactory`."""
     kind = settings.choice(f"{prefix}.type", _TYPES, "JKS")
     location = settings.get(f"{prefix}.location")
     password = settings.get(f"{prefix}.password")
@@ -500,7 +499,10 @@ def _versions(settings: ClientSettings) -> tuple[ssl.TLSVersion, ssl.TLSVersion]
 def _suites(
     setting: ClientSetting, names: tuple[str, ...], versions: tuple[ssl.TLSVersion, ssl.TLSVersion]
 ) -> tuple[tuple[ssl.TLSVersion, ssl.TLSVersion], tuple[str, ...], tuple[str, ...]]:
-    """Split suites into what Python can choose (up to TLS 1.2) and which versions they leave."""
+    """Return the TLS versions that have suites, the suites up to TLS 1.2, and notes.
+
+    Python can select suites only up to TLS 1.2.
+    """
     new = _TLS_1_3_SUITES.intersection(names)
     old = tuple(name for name in map(_openssl_name, names) if _is_known(name))
     left = [
@@ -516,7 +518,7 @@ def _suites(
 
 
 def _openssl_name(name: str) -> str:
-    """Give OpenSSL's name of a suite up to TLS 1.2.
+    """Return OpenSSL's name of a suite up to TLS 1.2.
 
     ``TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256`` is ``ECDHE-RSA-AES128-GCM-SHA256``.
     """
@@ -530,6 +532,6 @@ def _is_known(name: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.set_ciphers(name)
-    except (ssl.SSLError, ValueError):  # a NUL
+    except (ssl.SSLError, ValueError):  # the name contains NUL
         return False
     return any(cipher["name"] == name for cipher in context.get_ciphers())

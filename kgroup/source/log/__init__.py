@@ -1,1 +1,1 @@
-"""A broker's log directory, or any folder of `__consumer_offsets` segments."""
+"""Source of a broker's log directory, or any folder of `__consumer_offsets` segments."""

@@ -1,7 +1,7 @@
-"""What brokers keep beside the segments: small files that tell of the cluster and of topics.
+"""Small files that brokers keep next to segments, about the cluster, topics and log starts.
 
-``meta.properties`` in a log directory has lines such as ``cluster.id=a2dy…`` (0.10.1 and later),
-``partition.metadata`` in a partition's folder the line ``topic_id: 5xG0…`` (2.8 and later).
+``meta.properties`` in a log directory has lines such as ``cluster.id=a2dy…`` (0.10.1 and later);
+``partition.metadata`` in a partition's folder has the line ``topic_id: 5xG0…`` (2.8 and later).
 
 A checkpoint file in a log directory has offsets of partitions (Kafka's `OffsetCheckpointFile`)::
 
@@ -10,9 +10,9 @@ A checkpoint file in a log directory has offsets of partitions (Kafka's `OffsetC
     orders 0 1000   topic, partition, offset
     orders 1 12
 
-A broker creates these files empty when it starts, and replaces them each minute and when it stops.
-``log-start-offset-checkpoint`` (0.11 and later) lists the partitions whose log starts behind the
-base offset of their first segment, and all that are in remote storage
+A broker creates these files empty when it starts, and replaces them every minute and when it stops.
+``log-start-offset-checkpoint`` (0.11 and later) lists the partitions whose log start offset is
+after the base offset of their first segment, and all partitions with remote storage
 (`LogManager.checkpointLogStartOffsetsInDir`).
 """
 
@@ -30,18 +30,18 @@ LOG_STARTS = "log-start-offset-checkpoint"
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 LARGEST_PAIRS = 1 << 16
-"""Bytes that are read of such a file; brokers write some hundred."""
+"""Maximum bytes to read of such a file; brokers write a few hundred."""
 
 LARGEST_CHECKPOINT = 64 << 20
-"""Bytes that are read of a checkpoint: 200,000 entries with the longest names of topics."""
+"""Maximum bytes to read of a checkpoint: 200,000 entries with topic names of maximum length."""
 
 _ENTRY = re.compile(rb"([a-zA-Z0-9._-]{1,249})\s+([0-9]{1,10})\s+([0-9]{1,19})")
 _SHOWN = 80
-"""Bytes of a line that an error shows."""
+"""Maximum bytes of a line that an error shows."""
 
 
 def read_topic_names(directories: Iterable[Path]) -> dict[str, str]:
-    """Read names of topics by id from one ``partition.metadata`` of each topic."""
+    """Return topic names by topic id, from one ``partition.metadata`` per topic."""
     names: dict[str, str] = {}
     seen: set[str] = set()
     for directory in directories:
@@ -60,7 +60,7 @@ def read_topic_names(directories: Iterable[Path]) -> dict[str, str]:
 
 
 def read_pairs(path: Path, separator: str) -> dict[str, str]:
-    """Read the lines ``name<separator>value`` of a small file; none where it cannot be read."""
+    """Read the lines ``name<separator>value`` of a small file; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return pairs_in(file.read(LARGEST_PAIRS), separator)
@@ -69,7 +69,7 @@ def read_pairs(path: Path, separator: str) -> dict[str, str]:
 
 
 def pairs_in(data: bytes, separator: str) -> dict[str, str]:
-    """Return the lines ``name<separator>value``; none where they are no text."""
+    """Parse the lines ``name<separator>value``; empty if the data are not text."""
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError:
@@ -79,18 +79,18 @@ def pairs_in(data: bytes, separator: str) -> dict[str, str]:
 
 
 def has_checkpoints(directory: Path) -> bool:
-    """Tell whether the offsets that a broker checkpoints lie in a log directory, or in its copy."""
+    """Return whether a log directory, or a copy of one, has checkpoint files of a broker."""
     return any(os.path.exists(directory / name) for name in (LOG_STARTS, _RECOVERY_POINTS))
 
 
 def read_log_starts(directory: Path) -> Mapping[tuple[str, int], int]:
-    """Read the log start offsets, by topic and partition, that ``log-start-offset-checkpoint`` has.
+    """Return log start offsets by topic and partition, from ``log-start-offset-checkpoint``.
 
     A broker before 0.11 has no such file: its logs start with their first segments.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no checkpoint; the message says what was expected and found.
+        ValueError: the file is not a checkpoint; the message says what was expected and found.
     """
     try:
         with (directory / LOG_STARTS).open("rb") as file:

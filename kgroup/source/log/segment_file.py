@@ -1,30 +1,30 @@
-"""Find segment files, and say which of them a broker that starts there would read.
+"""Discovery of segment files, and of those that a broker would load at startup.
 
-A broker's log directory holds a folder for each partition, ``<topic>-<partition>``, and in it::
+A broker's log directory has a folder per partition, ``<topic>-<partition>``, which contains::
 
     00000000000000000042.log          a segment, named after its base offset
     00000000000000000042.log.deleted  to be removed
-    00000000000000000042.log.cleaned  written by a compaction that is not finished
-    00000000000000000042.log.swap     finished, to be put in the place of what it covers
+    00000000000000000042.log.cleaned  written by a compaction that did not finish
+    00000000000000000042.log.swap     finished, to replace the segments that it covers
 
-Kafka's `LogLoader` removes the deleted and the cleaned, and with a cleaned one the swaps from its
-base offset on, which a split has left unfinished; renames the other swaps, and removes the segments
-between the first swap's base and the end of the last, which the swaps replace.
+Kafka's `LogLoader` removes deleted and cleaned files. With a cleaned file, it also removes the swap
+files from its base offset on, which an unfinished split has left. It renames the other swap files,
+and removes the segments between the base of the first and the end of the last one, which they
+replace. Folders named ``<topic>-<partition>.<id>-delete``, ``-future`` and ``-stray`` are not part
+of the log: a broker serves none of them.
 
-Folders named ``<topic>-<partition>.<id>-delete``, ``-future`` and ``-stray`` are beside the log: a
-broker serves none of them.
+The end of a partition's log is read from the header of its last batch.
 
-Where a partition's log ends, from the head of its last batch.
+Wire layout of the fields read (at the same place in every message format, big endian):
 
-Wire layout of what is read (the same place in every message format, big endian):
     offset 0   int64   v2: first offset of the batch; v0/v1: offset of the (last) message
-    offset 8   int32   length of what follows
+    offset 8   int32   number of bytes that follow
     offset 16  int8    magic
     offset 23  int32   v2 only: last offset of the batch, relative to the first
 
-The offset index beside a segment (`OffsetIndex`: pairs of int32, relative offset and position,
-ascending, zeros behind the end of an active one) says where to begin, so that the end of a long
-segment is found by reading a few kilobytes. No checksum is computed.
+The offset index of a segment (`OffsetIndex`: pairs of int32, relative offset and position,
+ascending, zeros after the end of an active one) gives the start position, so that finding the end
+of a long segment requires reading a few kilobytes. Checksums are not verified.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _LAST_OFFSET_DELTA = Struct(">i")
 _INDEX_ENTRY = Struct(">ii")
 _LOG_OVERHEAD = 12
 _LEAST_LENGTH = 14
-"""Bytes that the shortest message of all, of v0, has behind its length."""
+"""Bytes after the length field of the shortest possible message (v0)."""
 _HEAD_SIZE = 27
 _NO_OFFSET = -1
 
 
 def log_end(segment: Path, base_offset: int) -> int:
-    """Return the offset that follows the last whole batch of a segment; the base of an empty one.
+    """Return the offset after the last complete batch of a segment, or the base of an empty one.
 
     Raises:
         OSError: the file cannot be read.
@@ -63,7 +63,7 @@ def log_end(segment: Path, base_offset: int) -> int:
     with segment.open("rb") as file:
         start = _indexed_position(segment.with_suffix(".index"))
         end = _last_offset(file, start, base_offset)
-        if end == _NO_OFFSET and start:  # the index and the segment do not belong together
+        if end == _NO_OFFSET and start:  # the index does not match the segment
             end = _last_offset(file, 0, base_offset)
     return base_offset if end == _NO_OFFSET else end + 1
 
@@ -90,7 +90,7 @@ def _last_offset(file: BinaryIO, position: int, base_offset: int) -> int:
 
 
 def _indexed_position(index: Path) -> int:
-    """Return the position in the last entry of an offset index; 0 where there is none."""
+    """Return the position in the last entry of an offset index; 0 if there is none."""
     try:
         with index.open("rb") as file:
             low, high = 0, file.seek(0, 2) // _INDEX_ENTRY.size  # entries [0, low) are written
@@ -120,7 +120,7 @@ _BESIDE = {
 _SEGMENT_NAME = re.compile(r"(?:([0-9]{20})|.*)\.log(?:\.(deleted|cleaned|swap))?")
 _BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.|$)")
 _File = tuple[Path, str | None]
-"""A segment file, and why it is not to be read if its folder says so."""
+"""A segment file, and why it is not loaded, if its folder determines that."""
 
 _NO_SEGMENT = re.compile(
     r".*\.(?:index|timeindex|txnindex|snapshot)(?:\.\w+)?"
@@ -134,20 +134,20 @@ def find_segments(
     include: Collection[SegmentStatus] = (),
     on_problem: Callable[[Problem], None] | None = None,
 ) -> list[Segment]:
-    """Find segments below these paths, those that are not to be read too (`Segment.is_loaded`).
+    """Find segments below these paths, including those that are not loaded (`Segment.is_loaded`).
 
-    A path is a segment file, whatever its name; a folder of segments; or a folder of
-    ``__consumer_offsets-N`` folders, such as a broker's log directory. Files other than segments
-    are passed over. What is found twice is returned once.
+    A path is a segment file with any name; a folder of segments; or a folder of
+    ``__consumer_offsets-N`` folders, such as a broker's log directory. Other files are skipped.
+    Duplicates are returned once.
 
-    Those to `include` are read although a broker would remove them. `on_problem` takes what cannot
-    be read while something else can; by default that is raised too. Segments are sorted by
-    partition, folder and base offset.
+    Segments with a status in `include` are loaded even if a broker would remove them. `on_problem`
+    is called for files and folders that cannot be read while others can; by default their errors
+    are raised too. Segments are sorted by partition, folder and base offset.
 
     Raises:
-        InputError: a path does not exist or is a device or a pipe, a folder or all of the files
-            hold no segment.
-        OSError: a folder cannot be read, and nothing else is there.
+        InputError: a path does not exist or is a device or a pipe; a folder or all files together
+            contain no segment.
+        OSError: a folder cannot be read, and no segment was found elsewhere.
     """
     paths = list(paths)
     unreadable = _Unreadable(OFFSETS_TOPIC, on_problem)
@@ -164,9 +164,10 @@ def find_segments(
 def find_topic_segments(
     directories: Iterable[Path], topic: str, on_problem: Callable[[Problem], None] | None = None
 ) -> list[Segment]:
-    """Find the segments of a topic in brokers' log directories; none where it is not there.
+    """Find a topic's segments in brokers' log directories; empty if the topic is not there.
 
-    `on_problem` takes what cannot be read; by default that is raised.
+    `on_problem` is called for files and folders that cannot be read; by default their errors are
+    raised.
     """
     unreadable = _Unreadable(topic, on_problem)
     found: list[_File] = []
@@ -178,7 +179,7 @@ def find_topic_segments(
 
 
 def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
-    """Return the partition of a topic that a folder is named after."""
+    """Return the partition of a topic that a folder is named after; None if none."""
     name = _PARTITION_FOLDER.fullmatch(folder.name)
     if name is None or name[1] != topic or name[3] is not None or int(name[2]) > _MOST_PARTITION:
         return None
@@ -186,7 +187,7 @@ def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
 
 
 class _Unreadable:
-    """Takes folders and files that cannot be read, where somebody wants to be told of them."""
+    """Handles folders and files that cannot be read: reports them, or raises their errors."""
 
     def __init__(self, topic: str, on_problem: Callable[[Problem], None] | None) -> None:
         self._topic = topic
@@ -195,7 +196,7 @@ class _Unreadable:
 
     @contextmanager
     def noted(self, path: Path) -> Iterator[None]:
-        """Take note of what is raised inside."""
+        """Report an OSError that is raised inside the context."""
         try:
             yield
         except OSError as error:
@@ -215,13 +216,13 @@ class _Unreadable:
             )
 
     def reraise(self) -> None:
-        """Raise the first of what was noted, if there is any."""
+        """Raise the first reported error, if there is one."""
         if self._first is not None:
             raise self._first
 
 
 def _segment_files(path: Path, unreadable: _Unreadable) -> Iterator[_File]:
-    """Yield each segment file, and why it is not to be read if its folder says so."""
+    """Yield each segment file, and why it is not loaded, if its folder determines that."""
     if path.is_file():
         if may_be_segment_name(path.name):
             yield path, None
@@ -244,7 +245,7 @@ def _segment_files(path: Path, unreadable: _Unreadable) -> Iterator[_File]:
 
 
 def topic_folders(children: Iterable[Path], topic: str = OFFSETS_TOPIC) -> dict[Path, str | None]:
-    """Return the folders of a topic's partitions, and why one of them is not to be read."""
+    """Return the folders of a topic's partitions, with the reason for each that is not loaded."""
     folders = {}
     for child in children:
         name = _PARTITION_FOLDER.fullmatch(child.name)
@@ -254,12 +255,12 @@ def topic_folders(children: Iterable[Path], topic: str = OFFSETS_TOPIC) -> dict[
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a file of this name in a partition's folder is a segment."""
+    """Return whether a file with this name in a partition's folder is a segment."""
     return _SEGMENT_NAME.fullmatch(name) is not None
 
 
 def may_be_segment_name(name: str) -> bool:
-    """Return whether a file of this name is a segment if somebody says so."""
+    """Return whether a file with this name can be a segment when the user names it."""
     return _NO_SEGMENT.fullmatch(name) is None
 
 
@@ -289,9 +290,9 @@ def _segments(
     unreadable: _Unreadable,
     include: Collection[SegmentStatus] = (),
 ) -> list[Segment]:
-    """Make segments, each file's once, and decide folder by folder which of them are read."""
+    """Return segments, one per file, and decide for each folder which of them are loaded."""
     folders: dict[str, dict[str, Segment]] = {}
-    real = cache(os.path.realpath)  # Path.resolve raises for a loop
+    real = cache(os.path.realpath)  # Path.resolve raises for symlink loops
     for file, reason in files:
         with unreadable.noted(file):
             folder, name = real(file.parent), file.name
@@ -309,7 +310,7 @@ def _segments(
 def segment_at(
     path: Path, size: int, reason: str | None = None, topic: str = OFFSETS_TOPIC
 ) -> Segment:
-    """Make a segment of a file's names; the reason says why it is not to be read."""
+    """Return the segment of a file, from its name; `reason` says why it is not loaded."""
     name = _SEGMENT_NAME.fullmatch(path.name)
     base_offset = _BASE_OFFSET.match(path.name)
     return Segment(
@@ -328,10 +329,10 @@ def as_broker(
     include: frozenset[SegmentStatus] = frozenset(),
     end_of: Callable[[Segment], int] = lambda segment: log_end(segment.path, _base(segment)),
 ) -> Iterator[Segment]:
-    """Decide, for the segments of one folder, which of them a broker would read.
+    """Yield the segments of one folder, marked by whether a broker would load them.
 
-    Those to `include` are read although a broker would remove them; `end_of` gives the offset that
-    follows a segment.
+    Segments with a status in `include` are loaded even if a broker would remove them; `end_of`
+    returns the offset after a segment.
     """
     by_status: dict[SegmentStatus, list[Segment]] = {status: [] for status in SegmentStatus}
     for segment in segments:

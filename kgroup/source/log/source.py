@@ -1,27 +1,28 @@
 """Groups from a broker's log directory, or any folder of `__consumer_offsets` segments.
 
-The state is what a coordinator has when it has loaded the partitions: see `kgroup.model.delta`.
-Files are only read. What beyond the records is known comes from what brokers keep beside them: how
-far share groups have come from the partitions of `__share_group_state`, names of topics from
+The state is that of a coordinator that has loaded the partitions: see `kgroup.model.delta`. Files
+are only read. Facts that are not in the records come from other files of the broker: the progress
+of share groups from the partitions of `__share_group_state`, topic names from
 ``partition.metadata`` (Kafka 2.8 and later), the cluster and the broker from ``meta.properties``,
 and the log ranges of users' partitions from their own segments and, for the start, from
 ``log-start-offset-checkpoint``. A range is the one with which a broker that starts on these files
 loads this replica's log: its end is neither a high watermark nor the leader's log end offset. The
-start is unknown where no checkpoint lies beside the partition's folder.
+start is unknown if there is no checkpoint next to the partition's folder.
 
-How many partitions `__consumer_offsets` has is known only if all of them are there: that is
-believed where several folders are numbered without a gap and each group lies in the one that its
-name gives for that many.
+The partition count of `__consumer_offsets` is known only if all partitions are there. That is
+assumed if several folders are numbered without a gap, and each group is in the partition that its
+id has with that count.
 
-Where several folders hold the same partition (replicas of several brokers), the one whose log ends
-last is read. Where two partitions hold the same group (the topic's partition count was changed),
-the one that changed last wins.
+If several folders contain the same partition (replicas of several brokers), the one with the
+highest log end offset is read. If two partitions contain the same group (the topic's partition
+count was changed), the one that changed last is used.
 
-Of a partition of `__consumer_offsets` only what compaction would keep is decoded and replayed
-(`replay_groups`): the last record of each key, transactions settled by their markers. A coordinator
-that loads the log after a compaction gets no more, and the groups are the same. A small log is read
-once, and the last records are kept as they come; the keys of a large one are searched with compiled
-code first (`last_record`), and then its last records are decoded (`columnar.segment`).
+Of a partition of `__consumer_offsets`, only the records that compaction would keep are decoded and
+replayed (`replay_groups`): the last record of each key, with transactions resolved by their
+markers. A coordinator that loads the log after compaction gets the same records, and the groups are
+the same. A small log is read once, keeping the last records; the keys of a large log are first
+searched with compiled code (`last_record`), and then its last records are decoded
+(`columnar.segment`).
 """
 
 from __future__ import annotations
@@ -89,17 +90,17 @@ _CAPABILITIES = frozenset(
 )
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""What a topic's name is made of (Kafka's `Topic`); offsets can be committed for any text."""
+"""Valid topic names (Kafka's `Topic`); offsets can be committed for any text."""
 
 _SEGMENT_NAME = re.compile(r"[0-9]{1,20}\.log")
 _LOADED_NAME = re.compile(r"[0-9]{1,20}\.log(?:\.swap)?")
-"""Of segments that a broker loads, those of a finished compaction too."""
+"""Segments that a broker loads, including those of a finished compaction."""
 
 _Offsets = Mapping[tuple[str, int], int]
-"""By topic and partition."""
+"""Offsets by topic and partition."""
 
 _LONGEST_ID = 10
-"""Digits of a broker's id, an int32."""
+"""Maximum digits of a broker id, an int32."""
 
 
 class LogDir(GroupSource):
@@ -112,10 +113,10 @@ class LogDir(GroupSource):
         on_compile: Callable[[], None] | None = None,
         on_progress: Callable[[int, int], None] = lambda done, size: None,
     ) -> None:
-        """Take log directories, folders of partitions, or segments to read.
+        """Create a source of log directories, partition folders, or segments.
 
         `on_compile` is called before code is compiled, see `columnar.segment.decode_chunks`, and
-        `on_progress` with the bytes of `__consumer_offsets` that were read, and how many there are.
+        `on_progress` with the bytes of `__consumer_offsets` read so far and in total.
         """
         self._paths = tuple(paths)
         self._on_compile = on_compile
@@ -123,7 +124,7 @@ class LogDir(GroupSource):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What these folders know; see `GroupSource.capabilities`."""
+        """Facts that these folders contain; see `GroupSource.capabilities`."""
         known = set(_CAPABILITIES)
         directories = self._directories()
         if find_topic_segments(directories, SHARE_STATE_TOPIC, lambda problem: None):
@@ -135,7 +136,7 @@ class LogDir(GroupSource):
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        """Replay every partition found; see `GroupSource.read`."""
+        """Replay all partitions found; see `GroupSource.read`."""
         notes: list[str] = []
         damage = ProblemLog()
         logs = choose_logs(find_segments(self._paths, on_problem=damage.add), notes)
@@ -191,10 +192,10 @@ class LogDir(GroupSource):
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
     ) -> LogReading:
-        """Read the ranges of the partitions in these folders; see `GroupSource.log_ranges`.
+        """Return the ranges of the partitions in these folders; see `GroupSource.log_ranges`.
 
-        Of replicas in several folders the range of the one whose log ends last is taken. Open
-        transactions are not looked for.
+        Of replicas in several folders, the range with the highest log end offset is returned. Open
+        transactions are not considered.
         """
         ranges: dict[tuple[str, int], LogRange] = {}
         problems = ProblemLog()
@@ -224,13 +225,13 @@ class LogDir(GroupSource):
         return LogReading(ranges, problems.problems())
 
     def _directories(self) -> list[Path]:
-        """Log directories that the paths are, or lie in; each once."""
+        """Return the log directories that the paths are, or are in, each once."""
         directories = {}
         for path in self._paths:
             folder = path.absolute() if path.is_dir() else path.absolute().parent
             if partition_of(folder) is not None:
                 folder = folder.parent
-            directories[os.path.realpath(folder)] = folder  # Path.resolve raises for a loop
+            directories[os.path.realpath(folder)] = folder  # Path.resolve raises for symlink loops
         return list(directories.values())
 
 
@@ -300,7 +301,7 @@ def _with_share_states(
 def _identities(
     directories: Iterable[Path], notes: list[str]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Read the ids of clusters and brokers from each ``meta.properties``."""
+    """Return the ids of clusters and brokers in all ``meta.properties``."""
     clusters, brokers = set(), set()
     for directory in directories:
         pairs = read_pairs(directory / META_PROPERTIES, "=")
@@ -315,7 +316,7 @@ def _identities(
 
 
 def _log_starts(directory: Path, problems: ProblemLog) -> _Offsets | None:
-    """Read the checkpoint of log start offsets; None where the starts of logs are unknown."""
+    """Return the checkpoint of log start offsets; None if log start offsets are unknown."""
     if not has_checkpoints(directory):
         return None
     try:
@@ -331,12 +332,12 @@ def _log_starts(directory: Path, problems: ProblemLog) -> _Offsets | None:
 def _folder_range(
     folder: Path, starts: Callable[[], _Offsets | None], at: tuple[str, int]
 ) -> LogRange | None:
-    """Return the range of the log in a partition's folder; None where there is no segment.
+    """Return the range of the log in a partition's folder; None if it has no segment.
 
-    As Kafka's `LogLoader` does, the log starts at its checkpoint where that lies behind the base of
-    the first segment, and is emptied where the checkpoint lies behind its end. A checkpoint before
-    the first segment is that of a log whose first records are in remote storage, or older than the
-    removal of segments: which one is not known.
+    As in Kafka's `LogLoader`, the log starts at its checkpoint if that is after the base of the
+    first segment, and is emptied if the checkpoint is after its end. A checkpoint before the first
+    segment means that the first records are in remote storage, or that segments were removed after
+    it was written: the start is unknown.
 
     Raises:
         OSError: the folder, or its last segment, cannot be read.
@@ -358,14 +359,14 @@ def _folder_range(
 
 
 def _progress(log: LogRange) -> tuple[int, int]:
-    """Compare replicas by their ends, then by their starts: a log start only moves forward."""
+    """Return a sort key of replicas: end, then start, because log start offsets only increase."""
     return (log.end or 0, -1 if log.start is None else log.start)
 
 
 _Decoded = dict[str, Any] | None
 
 Decode = Callable[[bytes | None, bytes | None], tuple[str, _Decoded, _Decoded]]
-"""From the bytes of a record to type, key and value: `decode_group_record`, say."""
+"""Decodes the bytes of a record to type, key and value, such as `decode_group_record`."""
 
 _COMMIT_COLUMNS = (
     "group",
@@ -383,14 +384,16 @@ _COMMIT_COLUMNS = (
     "producer_id",
     "producer_epoch",
 )
-"""Of `columnar.schema.DECODED`: what `Delta.commit` takes, then what tells how to call it."""
+"""Columns of `columnar.schema.DECODED`: arguments of `Delta.commit`, then those that select the
+call.
+"""
 
 
 def decode_group_record(key: bytes | None, value: bytes | None) -> tuple[str, _Decoded, _Decoded]:
     """Decode a record of `__consumer_offsets` for `Delta`.
 
-    That is `decode_record`, and beyond what Kafka's tools show the subscriptions of a consumer that
-    still speaks the classic protocol in a consumer group.
+    This is `decode_record`, and in addition to Kafka's tools it decodes the subscriptions of
+    consumers that still use the classic protocol in a consumer group.
     """
     kind, decoded_key, decoded = decode_record(key, value)
     decode_subscriptions(kind, decoded)
@@ -406,11 +409,11 @@ def replay_groups(
     on_compile: Callable[[], None] | None = None,
     on_progress: Callable[[int], None] = lambda size: None,
 ) -> tuple[str, ...]:
-    """Feed what compaction would keep of a log to `target`; what cannot be read goes to `damage`.
+    """Replay the records of a log that compaction would keep to `target`; add problems to `damage`.
 
-    The log is the segments of one partition of `__consumer_offsets`, in order. By default compiled
-    code is used where it is large; `on_compile` is called before code is compiled, see
-    `columnar.segment.decode_chunks`, and `on_progress` now and then with the bytes that were read.
+    The log is the segments of one partition of `__consumer_offsets`, in order. By default, compiled
+    code is used for a large log; `on_compile` is called before code is compiled, see
+    `columnar.segment.decode_chunks`, and `on_progress` repeatedly with the bytes read so far.
 
     Returns:
         Notes, see `LogReader.notes`.
@@ -439,9 +442,9 @@ def replay_groups(
 def read_segment(
     segment: Segment, damage: ProblemLog, decode: Decode = decode_group_record
 ) -> Iterator[DecodedRecord]:
-    """Decode a segment's records in order, for `Delta`: transactional ones are all "open".
+    """Yield a segment's decoded records in order, for `Delta`: transactional ones are all "open".
 
-    What cannot be read goes to `damage`; `decode` is that of the topic's records.
+    Problems are added to `damage`; `decode` decodes the topic's records.
 
     Raises:
         OSError: the file cannot be read.
@@ -452,7 +455,7 @@ def read_segment(
                 if not is_allocated_ahead(batch, segment.path):
                     damage.add(_problem(batch, segment))
                 continue
-            # Whether a marker follows is seen when it comes, as it is for a coordinator.
+            # As for a coordinator, a transaction is open until its marker is read.
             is_open = batch.is_transactional and not batch.is_control
             decode_it = decode_control if batch.is_control else decode
             for record in read_records(batch):
@@ -486,7 +489,7 @@ def _decoded(
 
 
 def _replay_columns(rows: pa.RecordBatch, target: Delta) -> None:
-    """Replay rows of `columnar.schema.DECODED`: offset commits straight, the others as records."""
+    """Replay rows of `columnar.schema.DECODED`: commits directly, the others as records."""
     import pyarrow as pa
 
     from kgroup.columnar.schema import COMMIT_TYPES, records
@@ -513,7 +516,7 @@ def _replay_columns(rows: pa.RecordBatch, target: Delta) -> None:
 
 
 def _cells(column: pa.Array) -> list[Any]:
-    """Return a column's cells; of a dictionary's texts, rows share them."""
+    """Return a column's values; rows share the strings of a dictionary."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):
@@ -524,13 +527,13 @@ def _cells(column: pa.Array) -> list[Any]:
 
 
 _NO_END = -1
-"""Of a log whose last segment cannot be read."""
+"""End of a log whose last segment cannot be read."""
 
 
 def choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segment]]:
-    """Return the segments to read, one list for each partition, and note which are not.
+    """Return the segments to read, one list per partition, and add notes about the others.
 
-    Of replicas the one whose log ends last is read.
+    Of replicas, the one with the highest log end offset is read.
     """
     segments = list(segments)
     notes += left_out_notes((str(segment.path), segment) for segment in segments)
@@ -549,10 +552,10 @@ def choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segm
 
 
 def without_replicas(segments: Sequence[Segment], notes: list[str]) -> list[Segment]:
-    """Leave out those segments whose records others hold too, and note it.
+    """Return the segments without those whose records are also in others, and add notes.
 
-    Of replicas the one whose log ends last is kept. Folders of the same partition that hold other
-    parts of the log are no replicas.
+    Of replicas, the one with the highest log end offset is kept. Folders of the same partition with
+    other parts of the log are not replicas.
     """
     logs: dict[int, dict[object, list[Segment]]] = {}
     for segment in segments:
@@ -572,12 +575,14 @@ def without_replicas(segments: Sequence[Segment], notes: list[str]) -> list[Segm
 class _Replica(NamedTuple):
     segments: list[Segment]
     end: int
-    """Of its log. Without an index, finding it takes reading all heads of a segment."""
+    """Log end offset. Without an index, finding it requires reading all batch headers of a
+    segment.
+    """
 
 
 def _longest(logs: Sequence[list[Segment]]) -> tuple[_Replica, list[_Replica]]:
-    """Return the replica whose log ends last, and the others."""
-    if len(logs) == 1:  # nobody asks for its end
+    """Return the replica with the highest log end offset, and the others."""
+    if len(logs) == 1:  # its end is not needed
         return _Replica(logs[0], _NO_END), []
     replicas = [_Replica(log, _end(log)) for log in logs]
     longest = max(replicas, key=attrgetter("end"))

@@ -1,1 +1,1 @@
-"""A file in which another source's answers were kept."""
+"""Source of a snapshot: a file with the answers of another source."""

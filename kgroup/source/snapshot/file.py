@@ -1,7 +1,7 @@
-"""Snapshots as files: the dataclasses of `kgroup.model.snapshot` as JSON, perhaps in gzip.
+"""Snapshots as files: the dataclasses of `kgroup.model.snapshot` as JSON, optionally in gzip.
 
-msgspec maps between the two by the annotations of the dataclasses, and says where a file does not
-fit them. Fields that this version does not know are passed over; their order does not matter.
+msgspec converts between the two by the annotations of the dataclasses, and reports where a file
+does not match. Unknown fields are ignored; their order does not matter.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _STDIN = Path("-")
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_SIZE = 1 << 12
 LARGEST_SNAPSHOT = 1 << 28
-"""Bytes of JSON that are read at most; a cluster of 50,000 groups has some hundred million."""
+"""Maximum bytes of JSON to read; a cluster of 50,000 groups has a few hundred million."""
 
 _INT = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 _LONG = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _MOST = (1 << 15) - 1
-"""Bytes of UTF-8 that a string of Kafka's has at most, and so characters."""
+"""Maximum UTF-8 bytes of a string in Kafka, and thus its maximum characters."""
 _STRING = Annotated[str, msgspec.Meta(max_length=_MOST)]
 _LONGS = re.compile(r".*offset|(?!.*timeout).*_ms|lag|position|producer_id")
 """Names of numbers that have 64 bits in Kafka; all others have 32."""
 _TEXTS = ("base64", "data", "notes", "reason")
-"""Names of texts that are no strings of Kafka's."""
+"""Names of texts that are not strings in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What is looked at first: whether the rest can be understood."""
+    """Fields that are checked first: whether this version can read the rest."""
 
     command: Any = None
     schema_version: Any = None
@@ -55,7 +55,7 @@ def read_snapshot(path: Path) -> Snapshot:
     """Read a snapshot; ``-`` is standard input.
 
     Raises:
-        InputError: it is none, or is damaged, or is of a newer version.
+        InputError: the file is not a snapshot, is damaged, or is of a newer version.
         UsageError: standard input is a terminal.
     """
     try:
@@ -75,10 +75,10 @@ def read_snapshot(path: Path) -> Snapshot:
 
 
 def is_snapshot(path: Path) -> bool:
-    """Return whether a file may be a snapshot by how it begins: no segment does so.
+    """Return whether a file may be a snapshot, by its first bytes; no segment starts like that.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     if not path.is_file():
         return False
@@ -87,7 +87,7 @@ def is_snapshot(path: Path) -> bool:
 
 
 def snapshot_lines(snapshot: Snapshot) -> Iterator[bytes]:
-    """Write a snapshot: a field a line, each group on a line of its own, and each of the like."""
+    """Yield a snapshot with one field per line, and one line per group or other dataclass."""
     before = b"{"
     for field in fields(snapshot):
         value = getattr(snapshot, field.name)
@@ -101,7 +101,7 @@ def snapshot_lines(snapshot: Snapshot) -> Iterator[bytes]:
 
 
 def write_gzip(file: BinaryIO, blocks: Iterator[bytes]) -> None:
-    """Compress blocks; the same ones give the same bytes."""
+    """Compress blocks; equal blocks give equal bytes."""
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as compressed:
         for block in blocks:
             compressed.write(block)
@@ -111,12 +111,12 @@ def _encode(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        # A file's name need not be UTF-8; Python has lone surrogates then, to be escaped.
+        # File names need not be UTF-8; Python uses lone surrogates then, which must be escaped.
         return json.dumps(msgspec.to_builtins(value, str_keys=True)).encode()
 
 
 def _contents(file: BinaryIO) -> bytes:
-    """Read and decompress all of a file that may be a snapshot."""
+    """Read and decompress a file that may be a snapshot."""
     head = file.read(_HEAD_SIZE)
     if not head.startswith(_GZIP_MAGIC):
         return _object(head, file)
@@ -129,7 +129,7 @@ def _contents(file: BinaryIO) -> bytes:
 
 
 def _object(head: bytes, file: BinaryIO | gzip.GzipFile) -> bytes:
-    """Read the rest of what must begin as a JSON object does; blanks without end do not."""
+    """Read the rest of data that must start like a JSON object; endless blanks are rejected."""
     if not head.lstrip().startswith(b"{"):
         found = f"bytes {head[:8].hex(' ')}" if head else "an empty file"
         raise InputError(f"expected a snapshot (JSON, or gzip with JSON in it), found {found}")
@@ -155,7 +155,7 @@ def _decode(data: bytes) -> Snapshot:
         raise InputError(json_fault(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(json_fault(error)) from None
-    except UnicodeEncodeError as error:  # see `_convert`: it stands where no name of a file does
+    except UnicodeEncodeError as error:  # see `_convert`: a lone surrogate outside of file names
         found = ascii(error.object[:60])
         raise InputError(f"expected a field, a word or a number, found {found}") from None
     except RecursionError:
@@ -184,13 +184,13 @@ def _convert(data: bytes, into: Any) -> Any:
             raise
         try:
             tree = json.loads(data)
-        except ValueError:  # it is no JSON either
+        except ValueError:  # not JSON either
             raise error from None
     return msgspec.convert(tree, into)
 
 
 def _check_limits(data: bytes) -> None:
-    """Look whether Kafka's messages can hold the numbers and strings, as simulations write them."""
+    """Verify that numbers and strings fit into Kafka's messages, as simulations encode them."""
     try:
         read = _convert(data, _limits(Snapshot))
     except msgspec.ValidationError as error:
@@ -199,7 +199,7 @@ def _check_limits(data: bytes) -> None:
         for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", fault.partition(": ")[0]):
             found = found[name or int(index)]
         raise InputError(f"{fault}, found {_short(found)}") from None
-    # characters that are not ASCII have more bytes, and perhaps stand there as escapes
+    # non-ASCII characters take more bytes, and may be written as escapes
     is_plain = data.isascii() and b"\\u" not in data
     if not is_plain and (long := _long_text(read)):
         path, text = long
@@ -208,11 +208,11 @@ def _check_limits(data: bytes) -> None:
 
 
 def _long_text(found: Any, name: str = "") -> tuple[str, str] | None:
-    """Find a text of which Kafka's messages cannot hold the bytes: where it is, and the text.
+    """Return the place and the text of a string that is too long for Kafka's messages, if any.
 
     Args:
-        found: what `_limits` has a type for.
-        name: of the field.
+        found: value of a type from `_limits`.
+        name: name of the field.
     """
     if isinstance(found, str):
         is_long = name not in _TEXTS and len(found.encode(errors="surrogatepass")) > _MOST
@@ -232,11 +232,11 @@ def _long_text(found: Any, name: str = "") -> tuple[str, str] | None:
 
 @cache
 def _limits(kind: Any, name: str = "") -> Any:
-    """Return a type of the model with the limits of its numbers and strings, and no field else.
+    """Return a type of the model with only the limits of its numbers and strings.
 
     Args:
-        kind: the type, that of a field or of what a field has several of.
-        name: of the field.
+        kind: type of a field, or of the elements of a field.
+        name: name of the field.
     """
     if kind is int:
         return _LONG if _LONGS.fullmatch(name) else _INT
@@ -247,7 +247,7 @@ def _limits(kind: Any, name: str = "") -> Any:
         return msgspec.defstruct("Limits", limits)
     args = tuple(_limits(own, name) for own in get_args(kind))
     if isinstance(kind, UnionType) or get_origin(kind) is Union:
-        return Union[args]  # noqa: UP007 -- of as many as there are
+        return Union[args]  # noqa: UP007 -- a union of any number of types
     return get_origin(kind)[args] if args else kind
 
 

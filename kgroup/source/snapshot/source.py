@@ -1,4 +1,4 @@
-"""Groups from a snapshot: what another source said, kept in a file."""
+"""Groups from a snapshot: the answers of another source, saved to a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SnapshotSource(GroupSource):
     """The groups in a snapshot.
 
     Attributes:
-        snapshot: what is in the file.
+        snapshot: contents of the file.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -33,7 +33,7 @@ class SnapshotSource(GroupSource):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What the source knew that it was taken from."""
+        """Facts that the source of the snapshot could report."""
         return frozenset(
             capability for capability in Capability if capability in self.snapshot.capabilities
         )
@@ -41,9 +41,9 @@ class SnapshotSource(GroupSource):
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        """Choose among the groups that were saved; see `GroupSource.read`.
+        """Return the requested groups of the snapshot; see `GroupSource.read`.
 
-        A group that nobody asked for when the snapshot was taken is a problem: it may exist.
+        A group that was not requested when the snapshot was taken is a problem: it may exist.
         """
         snapshot = self.snapshot
         names = None if group_ids is None else frozenset(group_ids)
@@ -76,7 +76,7 @@ class SnapshotSource(GroupSource):
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
     ) -> LogReading:
-        """Look up what was saved; see `GroupSource.log_ranges`."""
+        """Return saved log ranges; see `GroupSource.log_ranges`."""
         wanted = frozenset(partitions)
         stable = committed and Capability.LAST_STABLE_OFFSETS in self.capabilities
         ranges = {
@@ -104,7 +104,7 @@ class SnapshotSource(GroupSource):
         return Question(regex=self._regex).names(group_id, self.snapshot.choice.group_ids)
 
     def _notes(self, group_ids: Collection[str] | None, question: Question) -> Iterator[str]:
-        """Say what the snapshot cannot tell of what is asked."""
+        """Yield notes about what was requested but is not in the snapshot."""
         choice = self.snapshot.choice
         is_same = question.regex is not None and question.regex.pattern == choice.regex
         if (group_ids is None or question.regex is not None) and not is_same:
@@ -129,14 +129,15 @@ class SnapshotSource(GroupSource):
 
 
 class ClusterSnapshotSource(SnapshotSource):
-    """What a cluster said: its brokers and topics too."""
+    """Snapshot of a cluster, including brokers and topics."""
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        """Look up coordinators; see `GroupSource.placements`.
+        """Return saved coordinators; see `GroupSource.placements`.
 
-        Of a group that nobody asked for the partition is known, and not who answers for it.
+        For a group that was not requested, the partition is known, but not the coordinator's
+        answer.
         """
         if transactional:
             raise InputError("a snapshot has the coordinators of groups, not of transactions")
@@ -147,7 +148,7 @@ class ClusterSnapshotSource(SnapshotSource):
         return {key: saved.get(key) or self._placement(key, offsets) for key in keys}
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Look up brokers and topics; see `GroupSource.view`."""
+        """Return saved brokers and topics; see `GroupSource.view`."""
         snapshot = self.snapshot
         return ClusterView(
             snapshot.cluster_id,
@@ -173,7 +174,7 @@ class ClusterSnapshotSource(SnapshotSource):
 
 
 class ZookeeperSnapshotSource(SnapshotSource):
-    """What ZooKeeper said: groups are decoded from its nodes."""
+    """Snapshot of ZooKeeper, whose groups are decoded from its nodes."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
@@ -183,7 +184,7 @@ class ZookeeperSnapshotSource(SnapshotSource):
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        """Choose among the groups that were saved; see `GroupSource.read`."""
+        """Return the requested groups of the snapshot; see `GroupSource.read`."""
         names = None if group_ids is None else frozenset(group_ids)
         reading = reading_of(_of_groups(self._tree, names, question), group_ids, question)
         return replace(
@@ -195,17 +196,17 @@ class ZookeeperSnapshotSource(SnapshotSource):
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        """Look up partitions of `__consumer_offsets`; see `GroupSource.placements`."""
+        """Return partitions of `__consumer_offsets`; see `GroupSource.placements`."""
         if transactional:
             raise InputError("a snapshot has the coordinators of groups, not of transactions")
         return placements(decode_tree(self._tree), keys)
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Look up brokers and topics; see `GroupSource.view`."""
+        """Return saved brokers and topics; see `GroupSource.view`."""
         return cluster_view(decode_tree(self._tree), topics)
 
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
-        """Look up what was saved; see `GroupSource.kafka_offsets`."""
+        """Return saved commits; see `GroupSource.kafka_offsets`."""
         commits = self.snapshot.kafka_commits
         if commits is None:
             return KafkaOffsets(None, self.snapshot.kafka_problems)
@@ -218,15 +219,15 @@ class ZookeeperSnapshotSource(SnapshotSource):
         return KafkaOffsets(offsets, self.snapshot.kafka_problems)
 
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
-        """Return all that was saved; see `GroupSource.subtree`."""
+        """Return all saved nodes; see `GroupSource.subtree`."""
         return self._tree
 
 
 def snapshot_source(snapshot: Snapshot) -> SnapshotSource:
-    """Return the source that a snapshot is: as much of one as its own source was."""
+    """Return the source for a snapshot, with the methods of the source that it was taken from."""
     if snapshot.zookeeper is not None:
         return ZookeeperSnapshotSource(snapshot)
-    if snapshot.topics is None:  # no cluster, or one that did not say
+    if snapshot.topics is None:  # not a cluster, or without topics
         return SnapshotSource(snapshot)
     return ClusterSnapshotSource(snapshot)
 
@@ -234,7 +235,7 @@ def snapshot_source(snapshot: Snapshot) -> SnapshotSource:
 def _of_groups(
     tree: ZookeeperTree, names: Collection[str] | None, question: Question
 ) -> ZookeeperTree:
-    """Leave out the nodes of groups that are not asked for."""
+    """Return the tree without the nodes of groups that are not requested."""
     if names is None and question.regex is None:
         return tree
 

@@ -1,4 +1,4 @@
-"""Tables of SQL databases that hold offsets, for kgroup and for applications."""
+"""Tables of SQL databases that store offsets, for kgroup and for applications."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what an application asks for only then."""
+    """Import the public names for applications on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

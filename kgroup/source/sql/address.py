@@ -1,14 +1,14 @@
-"""Which database and table: SQLAlchemy's URLs, whose secrets are never shown, and table names.
+"""Database and table: SQLAlchemy URLs, whose secrets are never displayed, and table names.
 
 They come from a flag, the environment, or a profile:
 
-[profiles.prod.sql]
-url-file = "prod-offsets.url"          # beside the configuration file; or url, or url-env
-table = "app.t_offset"
+    [profiles.prod.sql]
+    url-file = "prod-offsets.url"          # relative to the configuration file; or url, or url-env
+    table = "app.t_offset"
 
-[profiles.prod.sql.columns]            # only those with other names, or that need not be there
-offset = "next_offset"
-generation = "generation"
+    [profiles.prod.sql.columns]            # only optional columns, and those with other names
+    offset = "next_offset"
+    generation = "generation"
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DRIVERS = {
     "mysql": ("mysql", "pymysql"),
     "mariadb": ("mysql", "pymysql"),
 }
-"""The dialect and the driver of each name that a URL may begin with."""
+"""SQLAlchemy dialect and driver, by the scheme of a URL."""
 
 _OPEN = re.compile(
     "application_name|charset|client_encoding|connect_timeout|gssencmode|host|hostaddr|keepalives|"
@@ -46,22 +46,22 @@ _OPEN = re.compile(
     "tcp_user_timeout|unix_socket",
     re.IGNORECASE,
 )
-"""Parameters in a URL's query that may be shown; who knows what others are."""
+"""Parameters in a URL's query that may be displayed; the meaning of others is unknown."""
 
 _EXAMPLES = "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://…, sqlite:///FILE or a file's path"
 
 
 @dataclass(frozen=True, slots=True)
 class SqlAddress:
-    """Where a database is.
+    """Address of a database.
 
     Attributes:
-        url: with the driver that is used.
-        backend: ``sqlite``, ``postgresql`` or ``mysql``, which MariaDB is too.
-        shown: for people, without secrets.
-        path: of SQLite: the file.
-        read_only: of SQLite: whether the URL asks for that.
-        has_secrets: whether the URL must not be shown.
+        url: URL, including the driver.
+        backend: ``sqlite``, ``postgresql`` or ``mysql`` (also for MariaDB).
+        shown: the address for people, without secrets.
+        path: file of an SQLite database; None for others.
+        read_only: whether an SQLite URL requests read-only access.
+        has_secrets: whether the URL must not be displayed.
     """
 
     url: URL = field(repr=False)
@@ -73,20 +73,20 @@ class SqlAddress:
 
     @property
     def is_missing(self) -> bool:
-        """Whether it is a file of SQLite that is not there."""
+        """Whether it is an SQLite file that does not exist."""
         return self.path is not None and not self.path.exists()
 
 
 def sql_url(text: str | None, environment: Mapping[str, str]) -> Secret | None:
-    """Return the URL that a flag or the environment names: ``URL``, ``PATH`` or ``@FILE``.
+    """Return the URL in a flag or the environment: ``URL``, ``PATH`` or ``@FILE``.
 
     Args:
-        text: what was written; None: what `KGROUP_SQL_URL` says, where that is set.
-        environment: of the process.
+        text: value of the flag; None for the value of `KGROUP_SQL_URL`, if set.
+        environment: environment variables of the process.
 
     Raises:
         InputError: the file cannot be read.
-        UsageError: it holds something else than one line.
+        UsageError: the file does not contain exactly one line.
     """
     written = text if text is not None else environment.get("KGROUP_SQL_URL") or None
     if written is None:
@@ -98,7 +98,7 @@ def sql_url(text: str | None, environment: Mapping[str, str]) -> Secret | None:
 
 
 def read_url_file(path: Path, where: str) -> Secret:
-    """Return the URL that a file holds, alone; errors as of `sql_url`."""
+    """Return the URL in a file that contains nothing else; errors as for `sql_url`."""
     data = read_user_file(path, f"{where}: {path}")
     try:
         lines = data.decode().split()
@@ -112,17 +112,17 @@ def read_url_file(path: Path, where: str) -> Secret:
 
 
 def parse_address(text: str) -> SqlAddress:
-    """Read a URL or the path of an SQLite file. Nothing of a text that is neither is shown.
+    """Parse a URL or the path of an SQLite file. Errors never display a text that is neither.
 
     Raises:
-        UsageError: it is neither, names a database that is not known, or SQLAlchemy is missing.
+        UsageError: the text is neither, the database is not supported, or SQLAlchemy is missing.
     """
-    text = "".join(text)  # a Secret shows itself to whoever joins it
+    text = "".join(text)  # joining returns the text of a Secret
     keep_userinfo(text)
     keep_named_secrets(text)
     try:
         text.encode()
-    except UnicodeEncodeError:  # whose own text has all of the URL
+    except UnicodeEncodeError:  # its message contains the whole URL
         raise UsageError("the database's URL: expected UTF-8, found other bytes") from None
     name = re.match(r"([A-Za-z0-9_]+)(?:\+([A-Za-z0-9_]+))?:", text)
     if "://" not in text:
@@ -131,7 +131,7 @@ def parse_address(text: str) -> SqlAddress:
             or (name and name[1] in _DRIVERS)
             or ("@" in text and not text.startswith(("/", ".", "~")))
         ):
-            # USER:PASSWORD@HOST is no file, which would get the password as its name.
+            # Opening USER:PASSWORD@HOST as a file would create one named after the password.
             raise UsageError(
                 f"the database's URL: expected {_EXAMPLES}; found none of them (a file with @ in "
                 "its name is written ./FILE)"
@@ -177,7 +177,7 @@ def _parsed(text: str) -> URL:
         raise UsageError(f"SQL databases need SQLAlchemy, which is missing; {INSTALL}") from None
     try:
         return make_url(text)
-    except (ArgumentError, ValueError):  # whose texts have parts of the URL
+    except (ArgumentError, ValueError):  # their messages contain parts of the URL
         raise UsageError(
             f"the database's URL: expected {_EXAMPLES}; found something else. Write characters of "
             "the password that a URL has another use for as %40 (@), %3A (:), %2F (/), %25 (%)"
@@ -209,7 +209,7 @@ def _shown(url: URL) -> str:
 
 
 def _keep_secrets(url: URL) -> bool:
-    """Have the secrets of a URL hidden, and tell whether there are any."""
+    """Register the secrets of a URL for redaction; return whether there are any."""
     found: list[str] = []
     if url.password:
         found.append(str(url.password))
@@ -222,7 +222,7 @@ def _keep_secrets(url: URL) -> bool:
 
 
 def check_file(address: SqlAddress) -> None:
-    """Raise an InputError where SQLite's file is not there: to open it would make it."""
+    """Raise an InputError if an SQLite file does not exist, because opening it would create it."""
     if address.is_missing:
         raise AbsentTableError(
             f"{address.shown}: expected a database, found no such file",
@@ -238,10 +238,10 @@ _COLUMNS = tuple(role.replace("_", "-") for role in ROLES)
 
 @dataclass(frozen=True, slots=True)
 class SqlSettings:
-    """Where offsets are kept.
+    """Where offsets are stored.
 
     Attributes:
-        url: of the database, or the path of an SQLite file; None: nobody says.
+        url: URL of the database, or path of an SQLite file; None if not set.
         layout: names of table and columns.
     """
 
@@ -252,16 +252,16 @@ class SqlSettings:
 def sql_settings(
     flag: str | None, environment: Mapping[str, str], profile: SqlSettings | None = None
 ) -> SqlSettings:
-    """Choose the URL: flag > environment > profile; names are the profile's.
+    """Return the settings: URL by precedence flag, environment, profile; names from the profile.
 
     Args:
-        flag: what `--sql` says: a URL, the path of an SQLite file, or ``@FILE``.
-        environment: of the process; `KGROUP_SQL_URL` says the same.
-        profile: of `parse_sql_profile`.
+        flag: value of `--sql`: a URL, the path of an SQLite file, or ``@FILE``.
+        environment: environment variables of the process; `KGROUP_SQL_URL` has the same forms.
+        profile: result of `parse_sql_profile`.
 
     Raises:
         InputError: a file with a URL cannot be read.
-        UsageError: it holds something else.
+        UsageError: the file contains something else.
     """
     settings = profile or SqlSettings()
     return SqlSettings(sql_url(flag, environment) or settings.url, settings.layout)
@@ -270,17 +270,17 @@ def sql_settings(
 def parse_sql_profile(
     table: Mapping[str, Any], origin: str, folder: Path, environment: Mapping[str, str]
 ) -> SqlSettings:
-    """Read the table `sql` of a profile.
+    """Parse the table `sql` of a profile.
 
     Args:
-        table: what it holds.
-        origin: whose it is, to begin a message with: ``profile 'prod' of FILE``.
-        folder: of the configuration file; `url-file` lies there.
-        environment: of the process, for `url-env`.
+        table: contents of the table.
+        origin: start of messages: ``profile 'prod' of FILE``.
+        folder: folder of the configuration file, to which `url-file` is relative.
+        environment: environment variables of the process, for `url-env`.
 
     Raises:
         InputError: the file with the URL cannot be read.
-        UsageError: a key that is not known, or a value that is none; secrets are not shown.
+        UsageError: a key is unknown, or a value is invalid; the message contains no secrets.
     """
     origin = f"{origin}: sql"
     _known(table, _KEYS, origin)

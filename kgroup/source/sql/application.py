@@ -1,4 +1,4 @@
-"""Offsets beside an application's results: stored in its own transaction, fenced by generation.
+"""Offsets stored with an application's results, in one transaction, fenced by generation.
 
     store = OffsetStore(engine, table="t_offset", generation="generation")
     listener = store.listener(consumer, "orders")
@@ -9,7 +9,8 @@
                 ...                                                     # results
                 listener.save({partition: records[-1].offset + 1}, connection)
 
-Results and offset are committed together or not at all, so a record counts once, whatever dies.
+Results and offset are committed atomically, so each record takes effect exactly once, whichever
+process fails.
 """
 
 from __future__ import annotations
@@ -39,18 +40,19 @@ _T = TypeVar("_T")
 
 
 class OffsetStore:
-    """Offsets of an application's consumers, in a table that `kgroup offsets` understands.
+    """Offsets of an application's consumers, in a table that `kgroup offsets` can read and write.
 
-    Errors of the database leave as SQLAlchemy's own, for the application knows its transaction.
+    Errors of the database are raised as SQLAlchemy's own, because the application controls its
+    transaction.
 
     Args:
         engine_or_url: the application's engine, or the URL of its database.
-        table: its name, perhaps with a schema: `"app.t_offset"`; or all names.
-        generation: the column that fences, where the table has one; see `claim`.
-        timeout_s: the longest that a connection made from a URL waits.
+        table: name of the table, optionally with a schema: `"app.t_offset"`; or all names.
+        generation: column for fencing, if the table has one; see `claim`.
+        timeout_s: maximum wait, in seconds, of connections created from a URL.
 
     Raises:
-        UsageError: the URL is none, or its driver is missing.
+        UsageError: the URL is invalid, or its driver is missing.
     """
 
     def __init__(
@@ -86,21 +88,23 @@ class OffsetStore:
         pending: Callable[[], Mapping[Any, Any]] | None = None,
         committed: Callable[[Collection[Any]], Mapping[Any, Any]] | None = None,
     ) -> OffsetListener:
-        """Make a listener for `consumer.subscribe`, which seeks on assign and stores on revoke.
+        """Return a listener for `consumer.subscribe` that seeks on assign and stores on revoke.
 
         Args:
-            consumer: of kafka-python 3 or later.
-            group: its group.
-            pending: gives the offsets whose results are safe already and that nobody has stored,
-                by partition; asked when partitions are revoked. None: there never are any, as
-                where each transaction stores results and offsets.
-            committed: gives what the group has committed to Kafka for partitions; asked when they
-                are assigned, and not of the consumer, which waits for the listener. The listener
-                begins there, and stores that, where it is later than what is stored: as long as
-                there are members that commit to Kafka alone. None: there are none.
+            consumer: consumer of kafka-python 3 or later.
+            group: group of the consumer.
+            pending: returns the offsets, by partition, whose results are already saved but which
+                have not been stored; called when partitions are revoked. None if there are never
+                any, because each transaction stores results and offsets.
+            committed: returns the offsets that the group has committed to Kafka for partitions;
+                called when they are assigned. It must not use the consumer, which waits for the
+                listener. The listener starts at these offsets, and stores them, if they are higher
+                than the stored ones: use it while some members commit only to Kafka. None if there
+                are no such members.
 
         Raises:
-            InputError: there is no such table, or it is not fit; rather now than in a rebalance.
+            InputError: the table does not exist, or is unsuitable. This is checked here instead of
+                during a rebalance.
         """
         from kgroup.source.sql.listener import OffsetListener
 
@@ -110,9 +114,9 @@ class OffsetStore:
     def load(
         self, group: str, partitions: Collection[Partition], connection: Connection | None = None
     ) -> dict[Partition, int]:
-        """Return what is stored, by partition: the offset of the next record to process.
+        """Return the stored offsets by partition: the offset of the next record to process.
 
-        Partitions of which nothing is stored are left out.
+        Partitions without a stored offset are left out.
         """
         from sqlalchemy import select
 
@@ -142,14 +146,14 @@ class OffsetStore:
         """Store the offsets of the next records to process.
 
         Args:
-            group: the consumer's.
-            offsets: by partition: whole numbers, or kafka-python's `OffsetAndMetadata`.
-            connection: with the application's transaction, which commits it or takes it back;
-                None: it is committed at once.
-            generation: that the partitions were claimed with; in a table that fences.
+            group: group of the consumer.
+            offsets: offsets by partition: whole numbers, or kafka-python's `OffsetAndMetadata`.
+            connection: connection with the application's transaction, which commits or rolls back;
+                None to commit immediately.
+            generation: generation with which the partitions were claimed; for a table with fencing.
 
         Raises:
-            FencedError: a younger generation has claimed one of the partitions, or nobody has;
+            FencedError: a newer generation has claimed one of the partitions, or it is not claimed;
                 nothing was stored.
             UsageError: a generation for a table without the column, or none for one with it.
         """
@@ -185,13 +189,13 @@ class OffsetStore:
         generation: int,
         connection: Connection | None = None,
     ) -> dict[Partition, int]:
-        """Write the generation into the rows of partitions just assigned, and load their offsets.
+        """Write the generation to the rows of newly assigned partitions, and return their offsets.
 
-        From then on no older generation can store there. In a table without the column it only
-        loads: who owned the partitions before can still overwrite what is stored.
+        From then on, no older generation can store offsets for them. For a table without the
+        column, it only returns the offsets: previous owners can still overwrite them.
 
         Raises:
-            FencedError: a younger generation has one of them; nothing was written.
+            FencedError: a newer generation has claimed one of the partitions; nothing was written.
         """
         ordered = sorted((topic, partition) for topic, partition in partitions)
 
@@ -203,7 +207,7 @@ class OffsetStore:
                 holder = holder_of(connection, self._table, group, key)
                 if holder is None:
                     connection.execute(self._table.insert().values(row))
-                elif holder > generation or not update_row(  # an older one may have come just now
+                elif holder > generation or not update_row(  # an older one was just inserted
                     connection, self._table, row, generation
                 ):
                     raise fenced(self._layout.shown, group, key, generation, holder)
@@ -214,10 +218,11 @@ class OffsetStore:
         return self._run(take, connection, write=True)
 
     def forget_generations(self, group: str) -> None:
-        """Let a group begin anew whose generations count from 1 again; its offsets stay.
+        """Reset a group's stored generations after Kafka's restarted at 1; keep its offsets.
 
-        Kafka forgets a group, and its generation, when it was empty for some minutes and has
-        committed nothing to Kafka; then each `claim` is fenced. Stop all consumers before.
+        Kafka deletes a group, and its generation, when it has been empty for some minutes and has
+        no offsets committed to Kafka. After that, each `claim` is fenced. Stop all consumers before
+        this call.
         """
         if not self.fences:
             return
@@ -232,7 +237,7 @@ class OffsetStore:
     def _run(
         self, work: Callable[[Connection], _T], connection: Connection | None, *, write: bool
     ) -> _T:
-        """Run in the application's transaction, or in one of our own, which may be repeated."""
+        """Run `work` in the application's transaction, or in a new one, which may be retried."""
         if connection is not None:
             self._check(connection)
             return work(connection)
@@ -277,10 +282,10 @@ class OffsetStore:
 
 
 def check_owned(connection: Connection, layout: TableLayout) -> None:
-    """Look whether a table is fit for applications: what it takes for one, updates would mix up.
+    """Verify that a table is suitable for applications, whose updates would mix up equal keys.
 
     Raises:
-        InputError: it is not.
+        InputError: the table is not suitable.
     """
     shown = str(connection.engine.url.set(query={}))  # which hides the password
     facts = read_facts(connection, layout, shown)
@@ -304,7 +309,7 @@ def check_owned(connection: Connection, layout: TableLayout) -> None:
 def update_row(
     connection: Connection, table: Table, row: Mapping[str, Any], generation: int | None
 ) -> bool:
-    """Update a row, only if no younger generation has it; tell whether there is such a row."""
+    """Update a row unless a newer generation has claimed it; return whether a row was updated."""
     values = {role: value for role, value in row.items() if role not in KEY_ROLES}
     condition = [table.c[role] == row[role] for role in KEY_ROLES]
     if generation is not None:
@@ -319,13 +324,13 @@ def guard_rows(
     partitions: Sequence[Partition],
     generation: int,
 ) -> tuple[Partition, int | None] | None:
-    """Lock the rows by writing what they hold already; give one that may not be stored.
+    """Lock rows by writing their current values; return one that may not be stored, if any.
 
-    So nothing is half-stored where one is fenced, even if the application then commits. A
-    savepoint would do too, but Python's SQLite driver begins none inside a transaction.
+    This prevents a partial store when one row is fenced, even if the application then commits. A
+    savepoint would serve too, but Python's SQLite driver starts none inside a transaction.
 
     Returns:
-        None, or a partition and the generation that has it, None where it has no row.
+        None, or a partition and the generation that has claimed it, None if it has no row.
     """
     from sqlalchemy import and_, or_
 
@@ -345,9 +350,9 @@ def guard_rows(
 
 
 def holder_of(connection: Connection, table: Table, group: str, partition: Partition) -> int | None:
-    """Return the generation that has a partition, and lock its row; None: there is no row.
+    """Return the generation that has claimed a partition, and lock its row; None without a row.
 
-    Where a row came only just now, that keeps a younger generation out until what follows.
+    If the row was inserted just now, the lock keeps newer generations out until the next statement.
     """
     from sqlalchemy import func, select
 
@@ -362,7 +367,7 @@ def holder_of(connection: Connection, table: Table, group: str, partition: Parti
 def fenced(
     table: str, group: str, partition: Partition, generation: int, holder: int | None
 ) -> FencedError:
-    """Make the error of a consumer that has lost a partition."""
+    """Return the error of a consumer that has lost a partition."""
     found = "no row of it: claim it first" if holder is None else f"generation {holder}"
     return FencedError(
         f"{named_group(group)}, topic {partition[0]}, partition {partition[1]}, table {table}: "

@@ -1,4 +1,4 @@
-"""Connections to a database with timeouts, transactions, and database errors as kgroup's errors."""
+"""Connections to a database with timeouts, transactions, and translation of database errors."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 _LONGEST_ROW = 16 << 20
-"""Bytes of a row, or of a statement with its values, of SQLite, which holds rows as a whole."""
+"""Maximum bytes of a row, or a statement with its values, in SQLite, which loads whole rows."""
 
 
 def open_engine(address: SqlAddress, timeout_s: float, *, create: bool = False) -> Engine:
-    """Make an engine; nothing is connected yet, and no connection is kept.
+    """Return an engine that has not connected yet, and does not pool connections.
 
     Args:
-        address: where the database is.
-        timeout_s: the longest that a connection, a statement or a lock is waited for.
-        create: whether SQLite's file is made where there is none.
+        address: address of the database.
+        timeout_s: maximum wait, in seconds, for a connection, a statement or a lock.
+        create: whether to create a missing SQLite file.
 
     Raises:
         UsageError: the driver is missing.
@@ -40,16 +40,16 @@ def open_engine(address: SqlAddress, timeout_s: float, *, create: bool = False) 
 
 
 def _name_strange_errors(engine: Engine, address: SqlAddress) -> None:
-    """Let errors leave as kgroup's that a driver raises, and that are none of its own class.
+    """Translate errors that a driver raises, and that are not of its own error classes.
 
-    Those of its class are SQLAlchemy's then, and `sql_errors` tells what they mean.
+    SQLAlchemy translates those of its own classes, which `sql_errors` then interprets.
     """
     from sqlalchemy import ExceptionContext, event
 
     @event.listens_for(engine, "handle_error")
     def name(context: ExceptionContext) -> None:
         error = context.original_exception
-        ours = KgroupError, UnicodeEncodeError  # the latter: names that are no UTF-8
+        ours = KgroupError, UnicodeEncodeError  # the latter: names that are not valid Unicode
         is_own = context.sqlalchemy_exception is not None or isinstance(error, ours)
         if isinstance(error, Exception) and not is_own:
             text = f"{type(error).__name__}: {error}"
@@ -80,7 +80,7 @@ def _engine(address: SqlAddress, timeout_s: float, *, create: bool) -> Engine:
     def connect(dialect: Any, record: object, unnamed: list[Any], named: dict[str, Any]) -> Any:
         try:
             return dialect.connect(*unnamed, **named)
-        except (TypeError, ValueError, OSError, RuntimeError) as error:  # no error of the driver's
+        except (TypeError, ValueError, OSError, RuntimeError) as error:  # not a driver error
             raise UsageError(
                 f"{address.shown}: expected parameters that the driver knows, and files that are "
                 f"there; found: {error}"
@@ -92,17 +92,17 @@ def _engine(address: SqlAddress, timeout_s: float, *, create: bool) -> Engine:
         for statement in limits:
             cursor.execute(statement)
         cursor.close()
-        connection.commit()  # PostgreSQL takes a SET back with its transaction
+        connection.commit()  # PostgreSQL rolls back SET with its transaction
 
     return engine
 
 
 @contextmanager
 def transaction(engine: Engine, *, write: bool = False) -> Iterator[Connection]:
-    """Run a transaction, which ends with the context; an exception takes it back.
+    """Run a transaction that ends with the context; an exception rolls it back.
 
-    On SQLite, one that will write locks the file before it reads, or what it has read might have
-    changed by then.
+    On SQLite, a transaction that will write locks the file before it reads; otherwise the data
+    could change between reading and writing.
     """
     if engine.dialect.name != "sqlite":
         with engine.begin() as connection:
@@ -116,13 +116,13 @@ def transaction(engine: Engine, *, write: bool = False) -> Iterator[Connection]:
         except BaseException:
             from sqlalchemy.exc import DBAPIError
 
-            with suppress(DBAPIError):  # some errors have taken it back already
+            with suppress(DBAPIError):  # some errors have rolled it back already
                 connection.exec_driver_sql("ROLLBACK")
             raise
 
 
 def _sqlite_engine(address: SqlAddress, timeout_s: float, *, create: bool) -> Engine:
-    """Python's driver begins transactions when it sees fit; here they are begun explicitly."""
+    """Return an engine with explicit transactions; Python's driver starts them implicitly."""
     import sqlite3
 
     from sqlalchemy import create_engine
@@ -135,7 +135,7 @@ def _sqlite_engine(address: SqlAddress, timeout_s: float, *, create: bool) -> En
     file = f"file:{quote(str(path))}?mode={mode}"
 
     def connect() -> sqlite3.Connection:
-        if create:  # SQLite would let others read it
+        if create:  # SQLite would create it readable by others
             with suppress(OSError):
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         connection = sqlite3.connect(file, uri=True, timeout=timeout_s, isolation_level=None)
@@ -153,7 +153,7 @@ def _sqlite_engine(address: SqlAddress, timeout_s: float, *, create: bool) -> En
 
 def _postgresql(timeout_s: float) -> dict[str, Any]:
     return {
-        "connect_timeout": max(2, math.ceil(timeout_s)),  # libpq takes 1 for 2
+        "connect_timeout": max(2, math.ceil(timeout_s)),  # libpq treats 1 as 2
         "tcp_user_timeout": math.ceil(timeout_s * 1000),
         "client_encoding": "utf8",
         "application_name": "kgroup",
@@ -164,7 +164,7 @@ def _mysql(timeout_s: float) -> dict[str, Any]:
     whole = math.ceil(timeout_s)
     return {
         "connect_timeout": whole,
-        "read_timeout": whole + 1,  # the server, which ends statements, is asked first
+        "read_timeout": whole + 1,  # the server's own limit applies first
         "write_timeout": whole + 1,
         "charset": "utf8mb4",
     }
@@ -173,11 +173,11 @@ def _mysql(timeout_s: float) -> dict[str, Any]:
 def _limits(backend: str, timeout_s: float) -> tuple[str, ...]:
     if backend == "postgresql":
         limit = math.ceil(timeout_s * 1000)
-        # The lock's is shorter, for its error says more.
+        # The lock timeout is shorter because its error is more specific.
         return (f"SET statement_timeout = {limit + 500}", f"SET lock_timeout = {limit}")
     return (
         f"SET SESSION innodb_lock_wait_timeout = {math.ceil(timeout_s)}",
-        # Without it a server may cut what does not fit, and only warn.
+        # Without it, a server may truncate values that do not fit, with only a warning.
         "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')",
     )
 
@@ -218,7 +218,7 @@ _SQLITE: Mapping[str, _Meaning] = {
     "SQLITE_CONSTRAINT_UNIQUE": _KEY,
     "SQLITE_CONSTRAINT_PRIMARYKEY": _KEY,
 }
-"""By the extended result code, or the primary one that its name begins with."""
+"""Meanings by extended result code, or by the primary one that its name starts with."""
 
 _POSTGRESQL: Mapping[str, _Meaning] = {
     "28": _LOGIN,
@@ -238,7 +238,7 @@ _POSTGRESQL: Mapping[str, _Meaning] = {
     "42P01": _NO_TABLE,
     "42703": _NO_TABLE,
 }
-"""By SQLSTATE, or what it begins with: the longest counts."""
+"""Meanings by SQLSTATE, or its first characters; the longest match counts."""
 
 _POSTGRESQL_TEXT = {
     "password": _LOGIN,
@@ -255,7 +255,7 @@ _POSTGRESQL_TEXT = {
     "ssl": _LOGIN,
     "": _UNREACHABLE,
 }
-"""Of connections that were not made: these carry no SQLSTATE."""
+"""Meanings by text, for connections that could not be opened, which have no SQLSTATE."""
 
 _MYSQL: Mapping[int, _Meaning] = {
     1045: _LOGIN, 1698: _LOGIN, 2059: _LOGIN, 1044: _PERMISSION, 1049: _NO_DATABASE,
@@ -270,11 +270,11 @@ _MYSQL: Mapping[int, _Meaning] = {
 
 @contextmanager
 def sql_errors(address: SqlAddress, table: str) -> Iterator[None]:
-    """Let errors of SQLAlchemy and of drivers leave as kgroup's.
+    """Translate errors of SQLAlchemy and of drivers into kgroup's.
 
     Raises:
-        BrokerError: of the server, or who has it locked.
-        InputError: of what is asked for, and is not there or is no such thing.
+        BrokerError: the server fails, or the database is locked.
+        InputError: a database, table or column does not exist or is unsuitable.
     """
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -288,7 +288,7 @@ def sql_errors(address: SqlAddress, table: str) -> Iterator[None]:
 
 
 def is_conflict(error: DBAPIError) -> bool:
-    """Return whether a transaction failed only because of another one, and may be tried again."""
+    """Return whether a transaction failed only because of a concurrent one, and may be retried."""
     return _meaning(error.orig) is _KEY
 
 
@@ -320,7 +320,7 @@ def _meaning(error: Any) -> _Meaning:
 
 
 def _text(error: Any) -> str:
-    """Return what a driver says; PyMySQL gives a number and a sentence."""
+    """Return a driver's message; PyMySQL has a number and a sentence."""
     if isinstance(getattr(error, "args", None), tuple) and len(error.args) == 2:
         return re.sub(r"\[Errno -?\d+\] ", "", f"{error.args[1]} ({error.args[0]})")
     return str(error) or type(error).__name__

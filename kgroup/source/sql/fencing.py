@@ -1,4 +1,4 @@
-"""Who may store: the generation in which a consumer got its partitions, and the error of others."""
+"""Fencing: the generation in which a consumer was assigned its partitions, and its error."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ Partition = tuple[str, int]
 
 
 class FencedError(KgroupError):
-    """A consumer that does not own a partition any more has tried to store its offset.
+    """A consumer that no longer owns a partition has tried to store its offset.
 
-    Nothing was stored: take back the transaction, forget what was processed of these partitions.
+    Nothing was stored: roll back the transaction, and discard what was processed of these
+    partitions.
     """
 
     kind = ProblemKind.CHANGED
 
 
 def generation_of(consumer: Any) -> int:
-    """Return the generation of the group in which a kafka-python consumer is a member now.
+    """Return the generation of the group in which a kafka-python consumer is currently a member.
 
     Raises:
-        UsageError: it is no consumer that tells (kafka-python before 3), or no member of a group.
+        UsageError: the consumer has no generation (kafka-python before 3), or is not in a group.
     """
     metadata = getattr(consumer, "group_metadata", None)
     if metadata is None:

@@ -1,4 +1,4 @@
-"""What the table of offsets and its columns are called."""
+"""Names of the table of offsets and its columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEY_ROLES = ("group_id", "topic", "partition")
 """Columns of the unique key."""
 
 ROLES = (*KEY_ROLES, "offset", "metadata", "leader_epoch", "updated_at", "generation")
-"""All columns; those after `offset` need not be there."""
+"""All columns; those after `offset` are optional."""
 
 _PART = r'(?:"((?:[^"]|"")+)"|([^".]+))'
 _NAME = re.compile(rf"(?:{_PART}\.)?{_PART}")
@@ -20,21 +20,22 @@ _NAME = re.compile(rf"(?:{_PART}\.)?{_PART}")
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """Names, as they are in the database: with their case, without quotes.
+    """Names as in the database: case-sensitive, without quotes.
 
     Attributes:
-        table: of one row for each group, topic and partition.
-        schema: PostgreSQL's, or MySQL's database; None: that of the connection.
-        offset: of the next record to read; 64 bits. NULL in a row that `claim` made for a
-            partition of which nothing is stored yet.
-        metadata: text stored with the offset; None: the table has no such column, as of the rest.
-        leader_epoch: NULL where it is not known.
-        updated_at: when it was committed, in epoch milliseconds (64 bits): what Kafka has, and no
-            time zone can change.
-        generation: the youngest generation of the group that may store; see `OffsetStore.claim`.
+        table: table with one row for each group, topic and partition.
+        schema: schema in PostgreSQL, database in MySQL; None for that of the connection.
+        offset: offset of the next record to read, 64 bits; NULL in a row that `claim` inserted for
+            a partition without a stored offset.
+        metadata: text stored with the offset; None if the table has no such column, like all that
+            follow.
+        leader_epoch: NULL if unknown.
+        updated_at: time of the commit in epoch milliseconds (64 bits), as in Kafka, and independent
+            of time zones.
+        generation: newest generation of the group that may store; see `OffsetStore.claim`.
 
     Raises:
-        UsageError: two columns have one name, or a name is none.
+        UsageError: two columns have the same name, or a name is invalid.
     """
 
     table: str = "t_offset"
@@ -65,7 +66,7 @@ class TableLayout:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The name of each column that the table has, by role."""
+        """The names of the table's columns, by role."""
         names = ((role, getattr(self, role)) for role in ROLES)
         return {role: name for role, name in names if name is not None}
 
@@ -76,15 +77,15 @@ class TableLayout:
 
 
 def renamed(layout: TableLayout, table: str | None, columns: Iterable[str]) -> TableLayout:
-    """Return a layout other names.
+    """Return a layout with other names.
 
     Args:
-        layout: with the names so far.
-        table: as of `parse_table_name`; None: as it is.
-        columns: ``leader-epoch=epoch``: what a column holds, and its name.
+        layout: layout with the current names.
+        table: table name as in `parse_table_name`; None to keep it.
+        columns: ``leader-epoch=epoch``: content of a column, and its name.
 
     Raises:
-        UsageError: a name is none, or is that of two columns.
+        UsageError: a name is invalid, or used for two columns.
     """
     names: dict[str, str | None] = {}
     if table is not None:
@@ -102,14 +103,14 @@ def renamed(layout: TableLayout, table: str | None, columns: Iterable[str]) -> T
 
 
 def parse_table_name(text: str, where: str) -> tuple[str | None, str]:
-    """Give schema and table of ``table``, ``schema.table`` or ``"a.b"."c"``.
+    """Return schema and table of ``table``, ``schema.table`` or ``"a.b"."c"``.
 
     Args:
-        text: what was written; a part in double quotes may have dots, and quotes by two.
-        where: where, to begin a message with.
+        text: the name; a part in double quotes may contain dots, and doubled quotes.
+        where: where it was set, to start a message with.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the text has another form.
     """
     match = _NAME.fullmatch(text)
     if match is None:

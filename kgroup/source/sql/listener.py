@@ -1,4 +1,4 @@
-"""A listener of kafka-python's that keeps positions in a table, and knows when they are lost."""
+"""A kafka-python listener that stores positions in a table, and detects lost partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Store(Protocol):
-    """What is needed of an `OffsetStore`."""
+    """The required methods of an `OffsetStore`."""
 
     @property
     def fences(self) -> bool: ...
@@ -34,10 +34,10 @@ class _Store(Protocol):
 
 
 class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Seeks to what is stored when partitions are assigned; stores when they are revoked.
+    """Seeks to stored offsets when partitions are assigned; stores offsets when they are revoked.
 
-    kafka-python calls it from the thread that also sends heartbeats, while `poll` or `close` of
-    the consumer waits: the database must answer well within the session's timeout.
+    kafka-python calls it from the thread that also sends heartbeats, while the consumer's `poll` or
+    `close` waits: the database must answer well within the session timeout.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._generations: dict[Partition, int] = {}
 
     def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        """Claim the partitions, and go on where the table says, or what `committed` gives later.
+        """Claim the partitions, and seek to the stored offset, or that of `committed` if higher.
 
-        One without a stored offset begins where the consumer's own settings say.
+        A partition without a stored offset starts according to the consumer's own settings.
 
         Raises:
-            FencedError: a younger generation has them already.
+            FencedError: a newer generation has already claimed them.
         """
         if not assigned:
             return
@@ -77,7 +77,7 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
     def _save_later(
         self, assigned: Collection[Any], stored: Mapping[Partition, int]
     ) -> dict[Partition, int]:
-        """Store what is committed where that is later than what is stored."""
+        """Store committed offsets that are higher than the stored ones, and return them."""
         assert self._committed is not None
         view = self._committed(assigned).items()
         offsets = {tuple(partition): getattr(value, "offset", value) for partition, value in view}
@@ -90,10 +90,10 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
         return later
 
     def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
-        """Store what `pending` gives of these partitions: they are still ours.
+        """Store the `pending` offsets of these partitions, which the consumer still owns.
 
         Raises:
-            FencedError: they are not.
+            FencedError: the consumer no longer owns them.
         """
         try:
             if self._pending is not None:
@@ -104,14 +104,14 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
             self._forget(revoked)
 
     def on_partitions_lost(self, lost: Collection[Any]) -> None:
-        """Store nothing: others may own these partitions."""
+        """Store nothing: other consumers may own these partitions."""
         self._forget(lost)
 
     def save(self, offsets: Mapping[Any, Any], connection: Connection | None = None) -> None:
-        """Store offsets with the generations that claimed them; see `OffsetStore.save`.
+        """Store offsets with the generations that claimed the partitions; see `OffsetStore.save`.
 
         Raises:
-            FencedError: a partition is not ours; nothing was stored.
+            FencedError: the consumer does not own a partition; nothing was stored.
         """
         if not offsets:
             return
@@ -127,8 +127,8 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
             )
         generation = None
         if self._store.fences:
-            # A cooperative rebalance tells nothing of partitions that stay: they were claimed
-            # earlier, and are ours in the youngest of these generations too.
+            # A cooperative rebalance does not report partitions that stay: they were claimed
+            # earlier, and are still owned in the newest of these generations.
             generation = max(self._generations[key] for key in plain)
         self._store.save(self._group, plain, connection, generation)
 

@@ -1,7 +1,7 @@
 """A table of offsets as a store: read in batches; compared and changed in one transaction.
 
-Rows that other programs wrote are checked before they are used. A few statements serve thousands of
-rows, on each kind of database.
+Rows that other programs wrote are validated before use. A few statements handle thousands of rows,
+on each kind of database.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ if TYPE_CHECKING:
 
 
 _ATTEMPTS = 5
-"""Times that a transaction is begun anew because another one was in its way."""
+"""Maximum attempts of a transaction that conflicts with a concurrent one."""
 _CUT_OFF = frozenset({ProblemKind.DISCONNECTED, ProblemKind.SILENT, ProblemKind.UNREACHABLE})
-"""Kinds of errors behind which the server may have done what it was told last: a COMMIT."""
+"""Kinds of errors after which the server may have executed the last statement, such as COMMIT."""
 
 
 class SqlOffsetStore(OffsetTable):
     """Offsets in a table of SQLite, PostgreSQL, MySQL or MariaDB.
 
     Args:
-        url: of SQLAlchemy, or the path of an SQLite file.
+        url: SQLAlchemy URL, or the path of an SQLite file.
         layout: names of table and columns.
-        timeout_s: the longest that a connection, a statement or a lock is waited for.
-        creates: whether a table that is missing is an empty one, which the first change makes.
+        timeout_s: maximum wait, in seconds, for a connection, a statement or a lock.
+        creates: whether a missing table counts as empty and is created by the first change.
 
     Raises:
-        UsageError: the URL is none, or what it needs is missing.
+        UsageError: the URL is invalid, or a required package is missing.
     """
 
     def __init__(
@@ -90,29 +90,29 @@ class SqlOffsetStore(OffsetTable):
 
     @property
     def address(self) -> SqlAddress:
-        """Where the database is."""
+        """The address of the database."""
         return self._address
 
     @property
     def where(self) -> str:
-        """Database and table, for people: without secrets."""
+        """Database and table, for people, without secrets."""
         return f"{self._address.shown}, table {self._layout.shown}"
 
     @property
     def store_name(self) -> StoreName:
-        """What to call it: a file by its whole path, as another folder may have one of its name."""
+        """The name of the store, with an absolute path, as file names are not unique."""
         path = self._address.path
         database = self._address.shown if path is None else f"sqlite:///{path.absolute()}"
         return StoreName(f"{database}, table {self._layout.shown}")
 
     @property
     def keeps_metadata(self) -> bool:
-        """Whether the table has a column for them; see `GroupSource.keeps_metadata`."""
+        """Whether the table has a column for metadata; see `GroupSource.keeps_metadata`."""
         return self._layout.metadata is not None
 
     @property
     def keeps_leader_epochs(self) -> bool:
-        """Likewise for them."""
+        """Whether the table has a column for leader epochs."""
         return self._layout.leader_epoch is not None
 
     @property
@@ -121,7 +121,7 @@ class SqlOffsetStore(OffsetTable):
         return self._layout.generation is not None
 
     def has_table(self) -> bool:
-        """Return whether there is a table; see `OffsetTable.has_table`."""
+        """Return whether the table exists; see `OffsetTable.has_table`."""
         if self._address.is_missing:
             return False
         with self._errors(), transaction(self._engine) as connection:
@@ -131,11 +131,11 @@ class SqlOffsetStore(OffsetTable):
         return True
 
     def create_table(self) -> None:
-        """Make the table, where there is none; one that is there must be fit to be written.
+        """Create the table if it does not exist; an existing one must be suitable for writing.
 
         Raises:
-            BrokerError: the server cannot be asked, or does not let us.
-            InputError: there is one that cannot be used.
+            BrokerError: the server does not answer, or denies access.
+            InputError: the existing table is not suitable.
         """
         engine = open_engine(self._address, self._timeout_s, create=True)
         with self._errors(), transaction(engine, write=True) as connection:
@@ -149,7 +149,7 @@ class SqlOffsetStore(OffsetTable):
     def read_offsets(
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
     ) -> OffsetReading:
-        """Read what is stored; rows that are no offsets are problems."""
+        """Read the stored offsets; rows that are not valid offsets are problems."""
         if self._creates and self._address.is_missing:
             return OffsetReading({})
         check_file(self._address)
@@ -173,14 +173,14 @@ class SqlOffsetStore(OffsetTable):
         changes: Mapping[str, Sequence[OffsetChange]],
         on_done: Callable[[str], object] = lambda group_id: None,
     ) -> tuple[Problem, ...]:
-        """Change what is stored, in one transaction; see `GroupSource.write_offsets`.
+        """Change the stored offsets, in one transaction; see `GroupSource.write_offsets`.
 
-        A group of which anything else is stored than was expected is left out as a whole.
+        A group whose stored offsets differ from the expected ones is left out as a whole.
 
         Raises:
-            BrokerError: the server cannot be asked, or others are in the way; nothing was changed,
-                unless the connection broke at the end (`was_sent`).
-            InputError: the table is not fit for this, or cannot hold a value; nothing was changed.
+            BrokerError: the server does not answer, or concurrent transactions interfere; nothing
+                was changed, unless the connection broke at the end (`was_sent`).
+            InputError: the table is not suitable, or cannot hold a value; nothing was changed.
         """
         if self._creates:
             self.create_table()
@@ -211,7 +211,7 @@ class SqlOffsetStore(OffsetTable):
         group_ids: Iterable[str],
         on_done: Callable[[str], object],
     ) -> tuple[Problem, ...]:
-        """Run a transaction; begin it anew, from its comparison, where another was in its way."""
+        """Run a transaction; retry it, including the comparison, if a concurrent one interferes."""
         from sqlalchemy.exc import DBAPIError
 
         is_at_the_end = False
@@ -231,7 +231,7 @@ class SqlOffsetStore(OffsetTable):
                             raise
                         time.sleep(0.02 * attempt)
         except BrokerError as error:
-            # Else the server, or the library, has taken the transaction back.
+            # Otherwise the server, or the library, has rolled the transaction back.
             error.was_sent = is_at_the_end and error.kind in _CUT_OFF
             raise
         raise AssertionError("the last attempt returns or raises")
@@ -249,16 +249,16 @@ class SqlOffsetStore(OffsetTable):
         return facts
 
     def _cut(self, facts: TableFacts) -> frozenset[str]:
-        """Name the columns whose texts are cut by the database, so that they are not held whole.
+        """Return the columns whose texts the database truncates, so that they are not loaded whole.
 
-        SQLite would end a text at a NUL there; its rows have a limit of their own.
+        SQLite would end a truncated text at a NUL; its rows have their own limit.
         """
         return frozenset() if self._address.backend == "sqlite" else facts.texts
 
     def _wanted(
         self, connection: Connection, group_ids: Collection[str] | None, regex: Pattern | None
     ) -> frozenset[str] | None:
-        """Return the ids of the groups that are asked for; None: all."""
+        """Return the ids of the requested groups; None for all."""
         if regex is None:
             return None if group_ids is None else frozenset(group_ids)
         from sqlalchemy import select
@@ -279,21 +279,23 @@ class SqlOffsetStore(OffsetTable):
 
 
 MOST_CHARACTERS = 1 << 20
-"""Of a text; Kafka takes ids of 32,767 bytes and, by default, metadata of 4,096."""
+"""Maximum characters of a text; Kafka accepts ids of 32,767 and, by default, metadata of 4,096
+bytes.
+"""
 _SHOWN = 200
-"""Characters of a value in an error."""
+"""Maximum characters of a value in an error."""
 _MOST_OFFSET = 2**63 - 1
 _MOST_PARTITION = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a table holds of groups.
+    """Contents of a table for groups.
 
     Attributes:
-        offsets: by group, then by topic and partition.
-        claimed: groups, topics and partitions of rows without an offset.
-        unusable: likewise of rows that are no offsets.
+        offsets: offsets by group, then by topic and partition.
+        claimed: group, topic and partition of rows without an offset.
+        unusable: group, topic and partition of rows that are not valid offsets.
     """
 
     offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = field(
@@ -304,7 +306,7 @@ class Found:
 
     @property
     def names(self) -> set[tuple[str, str]]:
-        """Groups and topics of all rows."""
+        """The groups and topics of all rows."""
         names = {(group_id, topic) for group_id, topic, _ in self.claimed | self.unusable}
         for group_id, stored in self.offsets.items():
             names.update((group_id, topic) for topic, _ in stored)
@@ -318,14 +320,14 @@ def read_rows(
     where: str,
     problems: ProblemLog,
 ) -> Found:
-    """Read rows.
+    """Return the offsets in rows.
 
     Args:
-        rows: values in the order of `roles`, which begin with the key and the offset.
-        roles: of the columns.
-        wanted: ids of groups; rows of others are left out. None: of all.
+        rows: values in the order of `roles`, which start with the key and the offset.
+        roles: roles of the columns.
+        wanted: group ids; rows of other groups are left out. None for all groups.
         where: the table, for people.
-        problems: takes what is wrong with rows.
+        problems: collects problems with rows.
     """
     found = Found()
     extra = {role: roles.index(role) for role in roles[4:] if role != "generation"}
@@ -338,7 +340,7 @@ def read_rows(
         if offset is None and "generation" in roles:
             found.claimed.add(_key(row))
             continue
-        # Hundreds of thousands of rows come this way: the usual ones are told by their types.
+        # A fast path for valid rows, because there may be hundreds of thousands.
         if not (
             type(offset) is int
             and type(partition) is int
@@ -373,7 +375,7 @@ def read_rows(
 
 
 def _key(row: Sequence[Any]) -> tuple[str, str, int]:
-    """Return the key of a row: of arrays and documents, which have no hash, what Python shows."""
+    """Return the key of a row; values that cannot be hashed (arrays, documents) as their repr."""
     group_id, topic, partition = (
         each if isinstance(each, Hashable) else repr(each) for each in row[:3]
     )
@@ -390,7 +392,7 @@ def _problem(group_id: object, topic: object, partition: object, where: str, why
 
 
 def _complaint(values: dict[str, Any]) -> str:
-    """Say what is wrong with a row, of a database that does not watch its types."""
+    """Return what is wrong with a row; some databases do not enforce column types."""
     for role in ("group_id", "topic"):
         if not isinstance(values[role], str):
             return f"expected a text as {role}, found {_shown(values[role])}"
@@ -413,13 +415,13 @@ def _complaint(values: dict[str, Any]) -> str:
 
 
 def _shown(value: object) -> str:
-    """Write a value that may be anything a database can hold, shortened."""
+    """Return the shortened repr of any value that a database can hold."""
     text = repr(value[:MOST_CHARACTERS] if isinstance(value, str | bytes) else value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _is_whole(number: Any) -> bool:
-    """Return whether it is one; a NUMERIC column gives decimals, NaN and infinity among them."""
+    """Return whether a value is whole; NUMERIC columns return decimals, also NaN and infinity."""
     if isinstance(number, Decimal):
         return number.is_finite() and number == number.to_integral_value()
     return isinstance(number, int)
@@ -427,10 +429,10 @@ def _is_whole(number: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """Rows by role to delete, update and insert, in the order of their keys.
+    """Rows by role to delete, update and insert, sorted by key.
 
     Attributes:
-        problems: of each group that is left out.
+        problems: problems of groups that are left out.
     """
 
     deleted: Sequence[Mapping[str, Any]]
@@ -442,13 +444,13 @@ class TableChanges:
 def table_changes(
     changes: Mapping[str, Sequence[OffsetChange]], found: Found, facts: TableFacts, *, now_ms: int
 ) -> TableChanges:
-    """Compare what is stored with what was expected, and give what is to be done.
+    """Compare stored with expected offsets, and return the rows to change.
 
     Args:
-        changes: by group.
-        found: what is stored, and stays so until it is changed.
-        facts: of the table.
-        now_ms: time of rows whose offset was not committed at a known time.
+        changes: changes by group.
+        found: stored offsets, which are locked until they are changed.
+        facts: properties of the table.
+        now_ms: time for rows whose commit time is unknown, in epoch milliseconds.
 
     Raises:
         InputError: a partition has two changes.
@@ -457,7 +459,7 @@ def table_changes(
     updated: list[Mapping[str, Any]] = []
     inserted: list[Mapping[str, Any]] = []
     problems: list[Problem] = []
-    # A row's generation fences as long as the group lives, with an offset or without.
+    # A row's generation fences as long as the group exists, even without an offset.
     keeps_claims = "generation" in facts.columns and facts.columns["offset"].nullable
     for group_id in sorted(changes):
         ordered = sorted(changes[group_id], key=place_of)
@@ -471,7 +473,7 @@ def table_changes(
             at = place_of(change)
             key = {"group_id": group_id, "topic": change.topic, "partition": change.partition}
             if change.after is None:
-                if change.before is None:  # a claim without an offset stays
+                if change.before is None:  # keep a claim without an offset
                     continue
                 if keeps_claims:
                     updated.append(key | _values(None, facts, now_ms))
@@ -496,7 +498,7 @@ def _check_once(group_id: str, ordered: Sequence[OffsetChange]) -> None:
 
 
 def _unusable(group_id: str, changes: Sequence[OffsetChange], found: Found) -> str | None:
-    """Say of which change there is a row that cannot be compared."""
+    """Return the first change whose row cannot be compared, as a sentence; None if none."""
     for change in changes if found.unusable else ():
         if (group_id, *place_of(change)) in found.unusable:
             return (
@@ -506,7 +508,7 @@ def _unusable(group_id: str, changes: Sequence[OffsetChange], found: Found) -> s
 
 
 def _values(after: CommittedOffset | None, facts: TableFacts, now_ms: int) -> dict[str, Any]:
-    """Return the values of a row; what a column cannot leave open is what Kafka means by it."""
+    """Return the values of a row; columns without NULL get Kafka's values for "none"."""
     values: dict[str, Any] = {"offset": after and after.committed_offset}
     if "metadata" in facts.columns:
         absent = None if facts.columns["metadata"].nullable else ""
@@ -523,16 +525,16 @@ def _values(after: CommittedOffset | None, facts: TableFacts, now_ms: int) -> di
 
 
 _NAMES = 500
-"""Group ids in a statement; SQLite before 3.32 takes 999 parameters."""
+"""Maximum group ids in a statement; SQLite before 3.32 accepts 999 parameters."""
 
 _ROWS = 10_000
-"""Rows in a statement."""
+"""Maximum rows in a statement."""
 
 _T = TypeVar("_T")
 
 
 def batches(items: Iterable[_T], size: int = _NAMES) -> Iterator[list[_T]]:
-    """Cut into lists of at most `size`."""
+    """Yield lists of at most `size` items."""
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
@@ -546,17 +548,16 @@ def select_rows(
     texts: Collection[str] = (),
     lock: bool = False,
 ) -> Iterator[Any]:
-    """Yield the rows of groups, or of all; columns as in the table.
+    """Yield the rows of groups, or of all groups; columns as in the table.
 
-    The database may take other ids for the same, and so give too many.
+    The result may include rows of other ids that the database's collation considers equal.
 
     Args:
-        connection: in a transaction.
-        table: of `sql_table`.
-        group_ids: sorted, so that two writers lock in one order.
-        texts: roles of columns that hold texts: of these comes one character more than
-            `MOST_CHARACTERS` at most, however large they are.
-        lock: whether nobody else may change these rows until the transaction ends.
+        connection: connection in a transaction.
+        table: result of `sql_table`.
+        group_ids: sorted ids, so that concurrent writers lock rows in the same order.
+        texts: roles of text columns to truncate to `MOST_CHARACTERS` + 1 characters.
+        lock: whether to lock the rows until the transaction ends.
     """
     from sqlalchemy import func, select
 
@@ -566,7 +567,7 @@ def select_rows(
             for role, column in table.c.items()
         )
     )
-    if lock:  # SQLite knows no such clause; there the whole file is locked
+    if lock:  # SQLite has no FOR UPDATE; it locks the whole file
         statement = statement.order_by(*(table.c[role] for role in KEY_ROLES)).with_for_update()
     if group_ids is None:
         yield from connection.execute(statement).all()
@@ -576,7 +577,7 @@ def select_rows(
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert plainly: a row that somebody else has inserted meanwhile is an IntegrityError."""
+    """Insert rows; a row that another transaction has inserted meanwhile is an IntegrityError."""
     from sqlalchemy import insert, select
 
     for batch in batches(rows, _ROWS):
@@ -591,11 +592,11 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
 def update_rows(
     connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, is_plain: bool
 ) -> None:
-    """Update rows that are there and locked, found by their key; all have the same columns.
+    """Update existing, locked rows by their key; all have the same columns.
 
-    MySQL's driver sends many rows at a time of an INSERT only, and a statement for each of any
-    other; where the table `is_plain`, ON DUPLICATE KEY UPDATE does the same in an eighth of the
-    time. (Behind VALUES the driver leaves a doubled % as it is, so no name may have one.)
+    MySQL's driver batches rows only for INSERT, and sends one statement per row otherwise; if the
+    table `is_plain`, ON DUPLICATE KEY UPDATE does the same in an eighth of the time. (After VALUES,
+    the driver does not unescape a doubled %, so no name may contain one.)
     """
     from sqlalchemy import update
     from sqlalchemy.dialects.mysql import insert
@@ -617,7 +618,7 @@ def update_rows(
 
 
 def delete_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Delete rows, found by their key."""
+    """Delete rows by their key."""
     from sqlalchemy import delete, tuple_
 
     if connection.dialect.name not in ("postgresql", "sqlite"):
@@ -635,7 +636,7 @@ def delete_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
 
 
 def _open_values(table: Table, names: Iterable[str]) -> dict[ColumnElement[Any], Any]:
-    """Return columns their parameters, which have names of their own, as SQLAlchemy wants it."""
+    """Return a parameter for each column, with a distinct name, as SQLAlchemy requires."""
     from sqlalchemy import bindparam
 
     return {table.c[name]: bindparam(f"given_{name}") for name in names}
@@ -644,7 +645,7 @@ def _open_values(table: Table, names: Iterable[str]) -> dict[ColumnElement[Any],
 def _execute_many(
     connection: Connection, statement: Insert | Update | Delete, batch: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Run a statement for each row; SQLAlchemy, given dictionaries, takes longer than SQLite."""
+    """Execute a statement for each row; SQLAlchemy's own batching takes longer than SQLite."""
     compiled = statement.compile(dialect=connection.dialect)
     given: list[Any]
     if compiled.positiontup:
@@ -656,7 +657,7 @@ def _execute_many(
 
 
 def _exact_key(connection: Connection, table: Table) -> list[ColumnElement[bool]]:
-    """Compare the key exactly: a column of SQLite may have another collation than the key."""
+    """Return conditions for the exact key: an SQLite column's collation may not be the key's."""
     from sqlalchemy import bindparam, collate
 
     exact = connection.dialect.name == "sqlite"
@@ -675,7 +676,7 @@ def _same_key(table: Table, source: FromClause) -> list[ColumnElement[bool]]:
 
 
 def _unnested(table: Table, batch: Sequence[Mapping[str, Any]]) -> FromClause:
-    """Return rows to PostgreSQL as an array for each column: one statement, few parameters."""
+    """Return rows for PostgreSQL as one array per column: one statement, few parameters."""
     from sqlalchemy import bindparam, column, func
     from sqlalchemy.dialects.postgresql import ARRAY
 

@@ -1,4 +1,4 @@
-"""The table of offsets: how kgroup creates it, how an existing one looks, and what fits into it."""
+"""The table of offsets: how kgroup creates it, what an existing one is like, what fits into it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 
 _LONGEST_NAME = {"postgresql": 63, "mysql": 64}
-"""Bytes, or characters, of a name; PostgreSQL would cut a longer one without an error."""
+"""Maximum length of a name in bytes (PostgreSQL, which truncates silently) or characters
+(MySQL).
+"""
 
 MYSQL_GROUP_CHARACTERS = 512
-"""Of a group id in a table that is made there: a key has at most 3072 bytes, four a character."""
+"""Maximum characters of a group id in a new table: a key has at most 3072 bytes, four per
+character.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +32,15 @@ class ColumnFacts:
     """What a column can hold.
 
     Attributes:
-        name: in the database.
-        nullable: whether it takes NULL.
-        characters: the most that a text may have; None: any.
-        octets: likewise the bytes of its UTF-8.
-        charset: of MySQL; None elsewhere.
-        collation: by which texts are compared, where it is not by their bytes.
-        most: the largest whole number; None: the column takes no whole numbers.
-        is_text: whether it takes texts as they are.
-        kind: its type, for people.
+        name: name in the database.
+        nullable: whether it accepts NULL.
+        characters: maximum characters of a text; None if unlimited.
+        octets: maximum UTF-8 bytes of a text; None if unlimited.
+        charset: character set in MySQL; None for others.
+        collation: collation of texts, None if they are compared by bytes.
+        most: largest whole number; None if the column accepts no whole numbers.
+        is_text: whether it stores texts unchanged.
+        kind: type, for people.
     """
 
     name: str
@@ -52,15 +56,15 @@ class ColumnFacts:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What the table is like.
+    """Properties of the table.
 
     Attributes:
-        columns: by role.
+        columns: columns by role.
         has_key: whether (group_id, topic, partition) is unique.
-        engine: of MySQL: who stores it, where that one has no transactions.
-        unfilled: other columns that a new row would need a value for.
-        is_plain: whether an INSERT of a row's changed columns meets the unique key and nothing else
-            that could be in its way: no other unique key, no column that needs a value.
+        engine: MySQL storage engine if it has no transactions, otherwise None.
+        unfilled: other columns that require a value in a new row.
+        is_plain: whether an INSERT of a row's changed columns can conflict only with the unique
+            key: no other unique key, no column that requires a value.
     """
 
     columns: Mapping[str, ColumnFacts]
@@ -71,14 +75,14 @@ class TableFacts:
 
     @property
     def texts(self) -> frozenset[str]:
-        """Roles of the columns that hold texts."""
+        """The roles of the text columns."""
         return frozenset(role for role, column in self.columns.items() if column.is_text)
 
 
 def sql_table(layout: TableLayout) -> Table:
-    """Give the table to SQLAlchemy, with the columns under their roles: ``table.c.group_id``.
+    """Return the SQLAlchemy table, with columns by role: ``table.c.group_id``.
 
-    Names are always quoted: `partition` and `offset` are words of SQL.
+    Names are always quoted, because `partition` and `offset` are SQL keywords.
     """
     from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
     from sqlalchemy.sql.elements import quoted_name
@@ -101,7 +105,7 @@ def sql_table(layout: TableLayout) -> Table:
 
 
 def check_names(layout: TableLayout, backend: str) -> None:
-    """Raise a UsageError where a name is longer than the database's names are."""
+    """Raise a UsageError if a name is longer than the database allows."""
     longest = _LONGEST_NAME.get(backend)
     names = [layout.table, *layout.columns.values()] + ([layout.schema] if layout.schema else [])
     for name in names:
@@ -111,12 +115,12 @@ def check_names(layout: TableLayout, backend: str) -> None:
 
 
 def create_statement(layout: TableLayout, dialect: Dialect, collation: str | None) -> str:
-    """Return the statement that makes the table.
+    """Return the statement that creates the table.
 
     Args:
-        layout: its names.
-        dialect: of the database.
-        collation: of MySQL: one that compares bytes, best one that takes blanks at the end too.
+        layout: names of table and columns.
+        dialect: dialect of the database.
+        collation: MySQL collation that compares bytes, if possible including trailing blanks.
     """
     quote = dialect.identifier_preparer.quote_identifier
     texts = {"group_id": "TEXT", "topic": "TEXT", "metadata": "TEXT"}
@@ -147,7 +151,7 @@ def key_statement(layout: TableLayout, dialect: Dialect) -> str:
     """Return the statement that adds the unique key."""
     quote = dialect.identifier_preparer.quote_identifier
     name, on = quote(f"{layout.table[:50]}_key"), _full_name(layout, dialect)
-    if dialect.name == "sqlite" and layout.schema is not None:  # there the index has the schema
+    if dialect.name == "sqlite" and layout.schema is not None:  # its index has the schema
         name, on = f"{quote(layout.schema)}.{name}", quote(layout.table)
     return f"CREATE UNIQUE INDEX {name} ON {on} ({_key(layout, dialect)})"
 
@@ -164,9 +168,9 @@ def _full_name(layout: TableLayout, dialect: Dialect) -> str:
 
 
 def exact_collation(connection: Connection) -> str | None:
-    """Choose the collation of a table that is made on MySQL, None elsewhere.
+    """Return the collation for a new table on MySQL, None for others.
 
-    utf8mb4_bin pads texts with blanks before it compares them; of the others, which do not,
+    utf8mb4_bin pads texts with blanks before it compares them. Of the collations without padding,
     MariaDB (10.2) and MySQL (8.0) have one each.
     """
     if connection.dialect.name in ("sqlite", "postgresql"):
@@ -179,7 +183,7 @@ def exact_collation(connection: Connection) -> str | None:
 
 
 def absent(layout: TableLayout, shown: str) -> InputError:
-    """Make the error of a table that is not there."""
+    """Return the error of a missing table."""
     return AbsentTableError(
         f"{shown}: expected the table {layout.shown}, found none",
         "have a change make it (--create-table), or name another (--sql-table)",
@@ -187,21 +191,21 @@ def absent(layout: TableLayout, shown: str) -> InputError:
 
 
 _INTEGERS = {"TINYINT": 7, "SMALLINT": 15, "MEDIUMINT": 23, "INTEGER": 31, "INT": 31, "BIGINT": 63}
-"""Bits of a type's largest number."""
+"""Bits of the largest number, by type."""
 
 _TRANSACTIONAL = ("innodb", "rocksdb", "ndbcluster", "tokudb")
 
 
 def read_facts(connection: Connection, layout: TableLayout, shown: str) -> TableFacts:
-    """Look at the table.
+    """Return the properties of the table.
 
     Args:
-        connection: of any kind of database.
-        layout: the names.
-        shown: where the database is, for people.
+        connection: connection to any supported database.
+        layout: names of table and columns.
+        shown: the database, for people.
 
     Raises:
-        InputError: there is no such table, or it lacks a column.
+        InputError: the table does not exist, or lacks a column.
     """
     from sqlalchemy import inspect
     from sqlalchemy.exc import NoSuchTableError
@@ -260,7 +264,7 @@ def _column(
     word = type(kind).__name__.upper()
     most = None
     if word in _INTEGERS:
-        # SQLite has 64 bits, whatever the type is called.
+        # SQLite integers have 64 bits, whatever the type name.
         bits = 63 if dialect == "sqlite" else _INTEGERS[word]
         most = 2 ** (bits + bool(getattr(kind, "unsigned", False))) - 1
     elif isinstance(kind, Numeric) and dialect != "sqlite" and kind.asdecimal:
@@ -284,7 +288,7 @@ def _column(
 def _mysql_texts(
     connection: Connection, layout: TableLayout
 ) -> Mapping[str, Mapping[str, Any]] | None:
-    """Give what MySQL's texts hold by column, None elsewhere: SQLAlchemy does not tell defaults."""
+    """Return limits of MySQL's text columns, None for others; SQLAlchemy omits default values."""
     if connection.dialect.name in ("sqlite", "postgresql"):
         return None
     rows = connection.exec_driver_sql(
@@ -315,7 +319,7 @@ def _mysql_engine(connection: Connection, layout: TableLayout) -> str | None:
 
 
 def _unique_keys(inspector: Inspector, layout: TableLayout) -> list[tuple[str, Sequence[str]]]:
-    """Return names and columns of unique keys that hold for whole columns of all rows."""
+    """Return names and columns of unique keys that apply to whole columns of all rows."""
     table, schema = layout.table, layout.schema
     primary = inspector.get_pk_constraint(table, schema=schema)
     keys: list[tuple[str, Sequence[str]]] = [("", primary["constrained_columns"])]
@@ -327,7 +331,7 @@ def _unique_keys(inspector: Inspector, layout: TableLayout) -> list[tuple[str, S
         columns = [name for name in index["column_names"] if name is not None]
         if index["unique"] and not partial and len(columns) == len(index["column_names"]):
             keys.append((str(index["name"]), columns))
-            if options.get("mysql_length"):  # only the beginnings of texts
+            if options.get("mysql_length"):  # an index of text prefixes
                 keys.pop()
     return keys
 
@@ -335,7 +339,7 @@ def _unique_keys(inspector: Inspector, layout: TableLayout) -> list[tuple[str, S
 def _sqlite_collations(
     connection: Connection, layout: TableLayout, keys: Sequence[str]
 ) -> Mapping[str, str]:
-    """Give by column what SQLite's key compares by, where it is not bytes."""
+    """Return the collations of SQLite's key by column, except BINARY."""
     if connection.dialect.name != "sqlite" or not keys:
         return {}
     quote = connection.dialect.identifier_preparer.quote_identifier
@@ -354,7 +358,7 @@ def _sqlite_collations(
 
 
 def _sqlite_rowid(inspector: Inspector, layout: TableLayout, dialect: str) -> str | None:
-    """Return the column that SQLite numbers by itself: an INTEGER that alone is the primary key."""
+    """Return the column that SQLite fills automatically: the INTEGER primary key, if any."""
     columns = inspector.get_pk_constraint(layout.table, schema=layout.schema)["constrained_columns"]
     return columns[0] if dialect == "sqlite" and len(columns) == 1 else None
 
@@ -370,14 +374,14 @@ def _needs_value(column: Mapping[str, Any]) -> bool:
 
 
 _POSTGRESQL_KEY = 2600
-"""Bytes of group id and topic; PostgreSQL indexes entries of up to 2704 bytes."""
+"""Maximum bytes of group id and topic; PostgreSQL indexes entries of up to 2704 bytes."""
 
 _SHOWN = 60
-"""Characters of an id that a message shows."""
+"""Maximum characters of an id that a message shows."""
 
 
 def check_table(facts: TableFacts, layout: TableLayout, dialect: Dialect, where: str) -> None:
-    """Raise an InputError where the table cannot be written safely."""
+    """Raise an InputError if the table cannot be written safely."""
     if not facts.has_key:
         key = ", ".join(layout.columns[role] for role in KEY_ROLES)
         raise InputError(
@@ -411,7 +415,7 @@ def check_table(facts: TableFacts, layout: TableLayout, dialect: Dialect, where:
 def check_values(
     facts: TableFacts, changes: Mapping[str, Sequence[OffsetChange]], backend: str, where: str
 ) -> None:
-    """Raise an InputError for the first value that its column cannot hold as it is."""
+    """Raise an InputError for the first value that its column cannot store unchanged."""
     columns = facts.columns
     for group_id, group_changes in changes.items():
         _check_text(columns["group_id"], "group id", group_id, backend, where, group_id)
@@ -484,7 +488,7 @@ def _check_text(
 
 
 def _is_held(text: str, charset: str) -> bool:
-    """Return whether a character set of MySQL's surely has all characters of a text."""
+    """Return whether a MySQL character set certainly has all characters of a text."""
     return text.isascii() or (
         charset in ("utf8", "utf8mb3") and all(ord(character) < 0x10000 for character in text)
     )
@@ -497,13 +501,13 @@ def check_collisions(
     found: Collection[tuple[str, str]],
     where: str,
 ) -> None:
-    """Raise an InputError where the database takes two ids for one.
+    """Raise an InputError if the database considers two ids equal.
 
     Args:
-        connection: asked about pairs that look so.
-        facts: of the table.
-        wanted: groups and topics that shall be written.
-        found: those that the table has, of groups that it takes for one of these.
+        connection: connection for comparing candidates.
+        facts: properties of the table.
+        wanted: groups and topics to write.
+        found: groups and topics in the table, of groups that it considers equal to one of these.
         where: the table, for people.
     """
     names = {*wanted, *found}
@@ -518,7 +522,7 @@ def check_collisions(
 def _check_distinct(
     connection: Connection, column: ColumnFacts, names: Collection[tuple[str, str]], where: str
 ) -> None:
-    """Raise an InputError where two ids that share a place, the second text, are one."""
+    """Raise an InputError if two ids with the same place (the second text) are considered equal."""
     if column.collation is None:
         return
     fold = _fold(column.collation)
@@ -536,7 +540,7 @@ def _check_distinct(
 
 
 def _fold(collation: str | None) -> Callable[[str], str]:
-    """Return what makes texts equal that a collation may take for one."""
+    """Return a function that maps texts that a collation may consider equal to the same value."""
     if collation is None:
         return str
     if collation.endswith("_bin") or collation == "RTRIM":
@@ -552,7 +556,7 @@ def _plain(text: str) -> str:
 
 
 def _equal(connection: Connection, column: ColumnFacts, a: str, b: str) -> bool:
-    """Ask MySQL whether its collation takes both for one; SQLite's are known."""
+    """Return whether the collation considers two texts equal; only MySQL must be queried."""
     if column.charset is None:
         return True
     text = f"CONVERT(%s USING {column.charset}) COLLATE {column.collation}"

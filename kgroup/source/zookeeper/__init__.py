@@ -1,1 +1,1 @@
-"""A live ZooKeeper: read and, where offsets of groups are to be changed, written."""
+"""Source of a live ZooKeeper, which reads groups, changes their offsets, and deletes groups."""

@@ -1,4 +1,4 @@
-"""Where ZooKeeper is: ``host:port,host:port/chroot``, as Kafka's ``zookeeper.connect`` has it."""
+"""Address of ZooKeeper: ``host:port,host:port/chroot``, as in Kafka's ``zookeeper.connect``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ZookeeperAddress:
 
     Attributes:
         servers: host and port of each, in the order given.
-        chroot: path below which all of Kafka lies, as in ``/kafka``; empty without.
+        chroot: path of Kafka's root node, such as ``/kafka``; empty if none.
     """
 
     servers: tuple[tuple[str, int], ...]

@@ -1,14 +1,14 @@
-"""Reads of ZooKeeper, hundreds in flight on one connection; nothing else is asked here.
+"""Reads of ZooKeeper with hundreds of requests in flight on one connection.
 
-kazoo's messages are used and its hosts' rules, not its client: that waits for each answer on
-another thread, which takes minutes for what is read here in seconds, and can write.
+It uses kazoo's messages and host parsing, but not its client, which waits for each response on
+another thread and would need minutes for reads that take seconds here, and which can write.
 
     frame     int32 length, body
     request   int32 xid, int32 opcode, fields
-    answer    int32 xid, int64 zxid, int32 error, fields
+    response  int32 xid, int64 zxid, int32 error, fields
 
-Answers come in the order of the requests. The opcodes that are sent: getData, getChildren2, auth,
-closeSession; and what opens a session, which has none.
+Responses arrive in the order of the requests. The opcodes sent: getData, getChildren2, auth,
+closeSession; and the request that opens a session, which has no opcode.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper.address import ZookeeperAddress
 
 _WINDOW = 256
-"""Requests in flight: ZooKeeper stops reading from its clients at 1000 (globalOutstandingLimit)."""
+"""Requests in flight; ZooKeeper stops reading from clients at 1000 (globalOutstandingLimit)."""
 _SESSION_MS = 30_000
 _LARGEST = 64 << 20
-"""Bytes of an answer; a list of a million children has some 20 million."""
+"""Maximum bytes of a response; a list of a million children has about 20 million."""
 _NO_NODE, _NO_AUTH, _BAD_ARGUMENTS, _AUTH_FAILED = -101, -102, -8, -115
 _AUTH_XID = -4
 _NOTIFICATION_XID = -1
@@ -41,7 +41,7 @@ _HEADER = struct.Struct(">iqi")
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a node holds."""
+    """Contents of a node."""
 
     data: bytes | None
     stat: Stat
@@ -56,14 +56,14 @@ class Children:
 
 
 class _Denied:
-    """A node that may not be read."""
+    """A node that the client is not authorized to read."""
 
 
 DENIED = _Denied()
 
 
 class ServerError(Exception):
-    """Why one server cannot be used; `kind` as of `BrokerError`."""
+    """Why a server cannot be used; `kind` as in `BrokerError`."""
 
     def __init__(self, kind: ProblemKind, reason: str) -> None:
         super().__init__(reason)
@@ -71,10 +71,10 @@ class ServerError(Exception):
 
 
 class ZookeeperClient:
-    """One session at a time, with whichever server answers.
+    """One session at a time, with any server that answers.
 
     Attributes:
-        deadline: bounds all waiting.
+        deadline: limits all waiting.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class ZookeeperClient:
         context: ssl.SSLContext | None = None,
         digest: str | None = None,
     ) -> None:
-        """Connect to nothing yet.
+        """Create a client that is not connected yet.
 
         Args:
-            address: where it is.
-            deadline: when to give up.
-            context: for TLS.
-            digest: ``user:password`` to show, as of ZooKeeper's scheme "digest".
+            address: address of ZooKeeper.
+            deadline: time limit.
+            context: SSL context for TLS.
+            digest: ``user:password`` for ZooKeeper's scheme "digest".
         """
         self.address = address
         self.deadline = deadline
@@ -107,7 +107,7 @@ class ZookeeperClient:
             self._link = None
 
     def contents(self, paths: Iterable[str]) -> list[Content | _Denied | None]:
-        """Read nodes, in the order given: None where there is none.
+        """Read nodes, in the order given; None for nodes that do not exist.
 
         Raises:
             BrokerError: no server answers.
@@ -120,7 +120,7 @@ class ZookeeperClient:
         return self._ask(GetData, list(paths), content)
 
     def children(self, paths: Iterable[str]) -> list[Children | _Denied | None]:
-        """Read the names of nodes' children, likewise."""
+        """Read the names of nodes' children, in the order given; errors as for `contents`."""
         from kazoo.protocol.serialization import GetChildren2
 
         def names(found: tuple[list[str], Any]) -> Children:
@@ -129,7 +129,7 @@ class ZookeeperClient:
         return self._ask(GetChildren2, list(paths), names)
 
     def _ask(self, request: Any, paths: Sequence[str], result: Any) -> list[Any]:
-        """Send a request for each path, and again on another connection what was not answered."""
+        """Send a request for each path; resend unanswered ones over another connection."""
         answers: list[Any] = [None] * len(paths)
         waiting, flying = deque(range(len(paths))), deque[int]()
         losses = 0
@@ -155,7 +155,7 @@ class ZookeeperClient:
         return answers
 
     def _result(self, error: int, body: bytes, request: Any, result: Any, link: Link) -> Any:
-        if error in (_NO_NODE, _BAD_ARGUMENTS):  # what is no path is no node either
+        if error in (_NO_NODE, _BAD_ARGUMENTS):  # an invalid path cannot exist
             return None
         if error == _NO_AUTH:
             return DENIED
@@ -169,14 +169,14 @@ class ZookeeperClient:
             ) from None
 
     def full_path(self, path: str) -> str:
-        """Put the chroot before a path."""
+        """Return a path with the chroot."""
         return f"{self.address.chroot}{path}".rstrip("/") or "/"
 
     def connected(self) -> Link:
-        """Return the connection that there is, or open one to the first server that answers.
+        """Return the open connection, or connect to the first server that answers.
 
         Raises:
-            BrokerError: none does.
+            BrokerError: no server answers.
         """
         if self._link is not None:
             return self._link
@@ -196,14 +196,14 @@ class ZookeeperClient:
         raise self.error(troubles)
 
     def drop(self) -> None:
-        """Give a connection up, and try the next server."""
+        """Close the connection; the next one uses the next server."""
         if self._link is not None:
             self._link.close()
             self._link = None
         self._next += 1
 
     def error(self, troubles: Sequence[ServerError]) -> BrokerError:
-        """Make one error of what kept each server from being used."""
+        """Return one error for the failures of all servers."""
         return BrokerError(troubles[0].kind, "; ".join(map(str, troubles)))
 
 
@@ -211,7 +211,7 @@ class Link:
     """A session on one connection.
 
     Attributes:
-        who: the server, to begin a message with.
+        who: the server, to start a message with.
     """
 
     def __init__(
@@ -222,10 +222,10 @@ class Link:
         context: ssl.SSLContext | None,
         digest: str | None,
     ) -> None:
-        """Connect, open a session, show who we are.
+        """Connect, open a session, and authenticate.
 
         Raises:
-            ServerError: that fails.
+            ServerError: one of these fails.
         """
         from kazoo.protocol.serialization import Auth, Connect
 
@@ -241,7 +241,7 @@ class Link:
             self._read()
             self._due: deque[int] = deque()
             if digest is not None:
-                user = "".join(digest)  # a `Secret` gives its text by joining
+                user = "".join(digest)  # joining returns the text of a `Secret`
                 body = (
                     struct.pack(">ii", _AUTH_XID, Auth.type) + Auth(0, "digest", user).serialize()
                 )
@@ -256,7 +256,7 @@ class Link:
             raise
 
     def send(self, requests: Iterable[Any]) -> None:
-        """Send requests in one go."""
+        """Send several requests at once."""
         frames = bytearray()
         for request in requests:
             self._xid = self._xid % 0x7FFFFFFF + 1
@@ -265,7 +265,7 @@ class Link:
         self._write(frames)
 
     def answer(self) -> tuple[int, bytes]:
-        """Wait for the next answer: its error and all of it."""
+        """Wait for the next response; return its error and its bytes."""
         while True:
             body = self._read()
             if len(body) < _HEADER.size:
@@ -278,7 +278,7 @@ class Link:
             return error, body
 
     def end(self) -> None:
-        """Close the session, so that the server need not keep it until it times out."""
+        """Close the session, so that the server does not keep it until it times out."""
         from kazoo.protocol.serialization import Close
 
         with suppress(ServerError):
@@ -304,7 +304,7 @@ class Link:
                 raise
         except OSError as error:
             raise self._trouble(error) from None
-        except UnicodeError:  # what the codec of host names refuses, such as two dots in a row
+        except UnicodeError:  # invalid host name, such as one with two dots in a row
             raise self._trouble(socket.gaierror()) from None
 
     def _write(self, frames: bytes | bytearray) -> None:
@@ -326,7 +326,7 @@ class Link:
         return bytes(memoryview(self._buffer)[begin : self._start])
 
     def _fill(self, size: int) -> None:
-        """Read until so many bytes lie ahead."""
+        """Receive until the buffer has at least `size` unread bytes."""
         while len(self._buffer) - self._start < size:
             if self._start:
                 del self._buffer[: self._start]

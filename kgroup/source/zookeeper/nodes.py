@@ -1,4 +1,4 @@
-"""Which nodes of ZooKeeper tell what is asked, read level by level: a round trip for each level."""
+"""Reading of the nodes needed for a question, level by level, with one round trip per level."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _CLUSTER = (
 )
 _BY_TOPIC = ("owners", "offsets")
 _TOPIC_DEPTH = 4
-"""Of ``/consumers/<group>/owners/<topic>``."""
+"""Depth of ``/consumers/<group>/owners/<topic>``."""
 _SECRET = ("/config/users/", "/delegation_token/tokens/")
-"""Where Kafka keeps credentials: SCRAM's salted passwords, and delegation tokens."""
+"""Nodes with credentials: SCRAM's salted passwords, and delegation tokens."""
 _MOST_GUESSES = 100
 
 
@@ -35,7 +35,7 @@ def read_group_ids(client: ZookeeperClient) -> tuple[str, ...]:
 
     Raises:
         BrokerError: no server answers.
-        InputError: there is nothing of Kafka.
+        InputError: there are no nodes of Kafka.
     """
     reader = _Reader(client)
     return reader.base()[_CONSUMERS]
@@ -44,13 +44,13 @@ def read_group_ids(client: ZookeeperClient) -> tuple[str, ...]:
 def read_tree(
     client: ZookeeperClient, group_ids: Collection[str] | None, question: Question
 ) -> ZookeeperTree:
-    """Read what tells about the groups of these ids, or all, as far as the question goes.
+    """Read the nodes of the groups with these ids, or of all, that the question needs.
 
-    Nodes that vanish meanwhile are left out; those that may not be read are problems.
+    Nodes that are deleted meanwhile are left out; nodes without read access are problems.
 
     Raises:
         BrokerError: no server answers.
-        InputError: there is nothing of Kafka.
+        InputError: there are no nodes of Kafka.
     """
     reader = _Reader(client)
     base = reader.base()
@@ -65,11 +65,11 @@ def read_tree(
 
 
 def read_topics(client: ZookeeperClient, names: Collection[str]) -> ZookeeperTree:
-    """Read the brokers, the controller, and everything about these topics.
+    """Read the brokers, the controller, and all nodes of these topics.
 
     Raises:
         BrokerError: no server answers.
-        InputError: there is nothing of Kafka.
+        InputError: there are no nodes of Kafka.
     """
     reader = _Reader(client)
     reader.contents(f"{_BROKERS}/{name}" for name in reader.base()[_BROKERS])
@@ -78,11 +78,11 @@ def read_topics(client: ZookeeperClient, names: Collection[str]) -> ZookeeperTre
 
 
 def read_subtree(client: ZookeeperClient, path: str, depth: int | None) -> ZookeeperTree:
-    """Read a node and those below it, so many levels, or all; nothing where it does not exist.
+    """Read a node and its descendants, down to a depth or all; empty if it does not exist.
 
     Raises:
         BrokerError: no server answers.
-        InputError: there is no such chroot.
+        InputError: the chroot does not exist.
     """
     reader = _Reader(client)
     level = [path]
@@ -107,7 +107,7 @@ class _Reader:
         self._problems: dict[str, Problem] = {}
 
     def tree(self) -> ZookeeperTree:
-        """Return what was collected."""
+        """Return the collected nodes."""
         return tree_of(self._nodes.values(), self._problems.values())
 
     def base(self) -> Mapping[str, tuple[str, ...]]:
@@ -119,7 +119,7 @@ class _Reader:
         return {path: found.get(path, ()) for path in paths}
 
     def children(self, paths: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-        """Read the names of children: those of nodes that exist and may be read."""
+        """Read the names of children, of nodes that exist and are readable."""
         asked = list(paths)
         found: dict[str, tuple[str, ...]] = {}
         for path, answer in zip(asked, self._client.children(asked), strict=True):
@@ -150,7 +150,7 @@ class _Reader:
                 if child in wanted:
                     parts.append(f"{path}/{child}")
                 elif child not in ("ids", "owners", "offsets"):
-                    self._nodes[f"{path}/{child}"] = Node(f"{path}/{child}")  # whose, is told
+                    self._nodes[f"{path}/{child}"] = Node(f"{path}/{child}")  # reported as foreign
         ids: list[str] = []
         topics: list[str] = []
         for path, children in self.children(parts).items():
@@ -162,7 +162,7 @@ class _Reader:
         self.contents(ids + leaves)
 
     def topics(self, names: Collection[str], question: Question) -> None:
-        """Read the topics that the groups have to do with; all about them where nodes matter."""
+        """Read the topics that the groups use; with `question.nodes`, all nodes of these topics."""
         wanted = self._topics_of_groups(names) | {OFFSETS_TOPIC}
         if question.nodes:
             deleting = self.children(["/admin/delete_topics"])
@@ -174,7 +174,7 @@ class _Reader:
         self.contents(_join(*pair) for pair in _pairs(self.children(old)))
 
     def about_topics(self, names: Iterable[str]) -> None:
-        """Read everything about topics, and about the cluster as a whole."""
+        """Read all nodes of topics, and those of the cluster."""
         wanted = sorted(names)
         self.contents(_CLUSTER)
         self.contents(f"{_TOPICS}/{name}" for name in wanted)
@@ -187,7 +187,7 @@ class _Reader:
         )
 
     def _topics_of_groups(self, names: Collection[str]) -> set[str]:
-        """Return which of the topics the groups own, committed, or subscribe to."""
+        """Return the topics that the groups own, have committed, or subscribe to."""
         folders = (path for path in self._nodes if path.count("/") == _TOPIC_DEPTH)
         wanted = {parts[3] for parts in map(path_parts, folders) if parts[2] in _BY_TOPIC}
         registrations = self._those_of("consumers", None, "ids")
@@ -196,11 +196,11 @@ class _Reader:
                 try:
                     wanted.update(subscribed_topics(registration, names))
                 except ValueError:
-                    continue  # told when the group is put together
+                    continue  # reported when the group is decoded
         return wanted.intersection(names)
 
     def _those_of(self, *names: str | None) -> ZookeeperTree:
-        """Return the nodes whose paths begin with these names; None stands for any."""
+        """Return the nodes whose paths start with these names; None matches any name."""
 
         def is_wanted(path: str) -> bool:
             parts = path_parts(path)
@@ -211,7 +211,7 @@ class _Reader:
         return tree_of(node for path, node in self._nodes.items() if is_wanted(path))
 
     def _is_old(self, path: str) -> bool:
-        """Return whether a topic's node is one of Kafka 0.7: without data, with brokers below."""
+        """Return whether a topic's node is of Kafka 0.7: without data, with brokers as children."""
         node = self._nodes.get(path)
         return node is not None and not node.data and bool(node.stat.children)
 
@@ -227,10 +227,10 @@ class _Reader:
         )
 
     def expect_chroot(self) -> tuple[str, ...]:
-        """Return the names right below the chroot, none where they may not be read.
+        """Return the names directly below the chroot; empty if they are not readable.
 
         Raises:
-            InputError: it does not exist.
+            InputError: the chroot does not exist.
         """
         (root,) = self._client.children([""])
         if root is None:
@@ -241,10 +241,10 @@ class _Reader:
         return root.names if isinstance(root, Children) else ()
 
     def _nothing(self) -> str:
-        """Say that there is no Kafka, and where one might be.
+        """Return a message that there is no Kafka, and where there may be one.
 
         Raises:
-            InputError: there is not even the chroot.
+            InputError: the chroot does not exist.
         """
         chroot = self._client.address.chroot
         names = self.expect_chroot()
@@ -262,14 +262,14 @@ class _Reader:
 
 
 def _repeated(chroot: str) -> str:
-    """Explain a chroot in which further servers are, as where each was given its own."""
+    """Return a hint on a chroot that contains servers, as if each had its own chroot."""
     if "," not in chroot:
         return ""
     return "; the servers come first, and the chroot once behind the last: a:2181,b:2181/kafka"
 
 
 def is_name(name: str) -> bool:
-    """Return whether there can be a node of this name."""
+    """Return whether a node can have this name."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 

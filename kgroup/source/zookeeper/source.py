@@ -1,7 +1,7 @@
-"""Groups of the ZooKeeper consumer, from a live ZooKeeper; reading writes nothing there.
+"""Groups of the ZooKeeper consumer, from a live ZooKeeper; reading changes nothing there.
 
-The ends of partitions, and records, are asked of the brokers that are registered there; where they
-do not answer, what ZooKeeper says is told all the same.
+Log start and end offsets, and records, are requested from the registered brokers; if they do not
+answer, the data of ZooKeeper are returned nevertheless.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Zookeeper(GroupSource):
-    """A source of groups, and a store of what they commit; a context manager."""
+    """A source of groups and a store of their committed offsets; a context manager."""
 
     capabilities = ZOOKEEPER_CAPABILITIES
     keeps_metadata = False
@@ -64,16 +64,17 @@ class Zookeeper(GroupSource):
         digest: str | None = None,
         brokers: Mapping[str, Any] | None = None,
     ) -> None:
-        """Connect to nothing yet.
+        """Create the source, without a connection.
 
         Args:
-            address: where ZooKeeper is.
-            timeout_s: bounds everything that is done with this object, or
-            of_silence: the time in which no server answers.
-            context: TLS to ZooKeeper.
+            address: address of ZooKeeper.
+            timeout_s: time limit, in seconds, for everything done with this object; with
+                `of_silence`, for the time in which no server answers.
+            of_silence: see `timeout_s`.
+            context: SSL context for TLS to ZooKeeper.
             digest: ``user:password`` for ZooKeeper.
-            brokers: kafka-python's options for brokers; `bootstrap_servers` there are asked in the
-                place of those that are registered.
+            brokers: kafka-python's options for brokers; `bootstrap_servers` in them replaces the
+                registered brokers.
         """
         self._address = address
         deadline = Deadline(timeout_s, of_silence=of_silence)
@@ -91,7 +92,7 @@ class Zookeeper(GroupSource):
 
     @property
     def store_name(self) -> StoreName:
-        """What to call it."""
+        """The name of the store."""
         return StoreName(f"ZooKeeper {self._address}")
 
     def close(self) -> None:
@@ -111,11 +112,11 @@ class Zookeeper(GroupSource):
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        """Read nodes; see `GroupSource.read`.
+        """Read groups from nodes; see `GroupSource.read`.
 
         Raises:
             BrokerError: no server answers.
-            InputError: there is nothing of Kafka.
+            InputError: there are no nodes of Kafka.
         """
         if not (question.state or question.members or question.offsets or question.nodes):
             return self._names(group_ids, question)
@@ -125,7 +126,7 @@ class Zookeeper(GroupSource):
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
     ) -> LogReading:
-        """Ask the brokers; see `GroupSource.log_ranges`."""
+        """Return log start and end offsets from the brokers; see `GroupSource.log_ranges`."""
         if not partitions:
             return LogReading({})
         reading, problems = self._of_brokers(
@@ -137,7 +138,7 @@ class Zookeeper(GroupSource):
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
     ) -> NextReading:
-        """Ask the brokers; see `GroupSource.next_records`."""
+        """Return next records from the brokers; see `GroupSource.next_records`."""
         if not positions:
             return NextReading({})
         reading, problems = self._of_brokers(
@@ -147,7 +148,7 @@ class Zookeeper(GroupSource):
         return NextReading({}, problems) if reading is None else reading
 
     def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
-        """Ask the brokers; see `GroupSource.offsets_at`."""
+        """Return offsets of a time from the brokers; see `GroupSource.offsets_at`."""
         if not partitions:
             return LogReading({})
         reading, problems = self._of_brokers(
@@ -157,7 +158,10 @@ class Zookeeper(GroupSource):
         return LogReading({}, problems) if reading is None else reading
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Ask the brokers; see `GroupSource.log_sizes`. That none answers, `log_ranges` tells."""
+        """Return partition sizes from the brokers; see `GroupSource.log_sizes`.
+
+        It does not report that no broker answers; `log_ranges` does.
+        """
         if not partitions:
             return {}
         found, _ = self._of_brokers(
@@ -166,7 +170,7 @@ class Zookeeper(GroupSource):
         return found or {}
 
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
-        """Ask the brokers; see `GroupSource.kafka_offsets`."""
+        """Return commits to Kafka from the brokers; see `GroupSource.kafka_offsets`."""
         question = Question(log_budget=0, commit_times=False)
         reading, problems = self._of_brokers(
             "commits to Kafka are not known", lambda cluster: cluster.read(group_ids, question)
@@ -186,20 +190,20 @@ class Zookeeper(GroupSource):
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        """Tell who leads the partitions of `__consumer_offsets` that group ids belong to.
+        """Return the leaders of the partitions of `__consumer_offsets` that groups belong to.
 
-        Which broker answers for them is not known here, nor is anything of transactions.
+        The brokers' own answers are unknown, and so are coordinators of transactions.
         """
         if transactional:
             return {}
         return placements(decode_tree(read_topics(self._client, [OFFSETS_TOPIC])), keys)
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Tell brokers and topics as ZooKeeper has them; see `GroupSource.view`."""
+        """Return the brokers and topics registered in ZooKeeper; see `GroupSource.view`."""
         return cluster_view(decode_tree(read_topics(self._client, topics)), topics)
 
     def unreachable(self) -> Mapping[int, Problem]:
-        """Connect to the brokers that are registered; see `GroupSource.unreachable`."""
+        """Connect to the registered brokers; see `GroupSource.unreachable`."""
         found, problems = self._of_brokers(
             "ends of partitions are not known", lambda cluster: cluster.unreachable()
         )
@@ -210,18 +214,18 @@ class Zookeeper(GroupSource):
         return read_subtree(self._client, path, depth)
 
     def _names(self, group_ids: Collection[str] | None, question: Question) -> Reading:
-        """Tell which groups there are, and nothing else of them."""
+        """Return only the ids of the groups."""
         names = [name for name in read_group_ids(self._client) if question.names(name, group_ids)]
         return Reading(Image({name: Group(name, GroupType.ZOOKEEPER, None) for name in names}))
 
     def read_offsets(
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
     ) -> OffsetReading:
-        """Read what is committed to ZooKeeper; see `GroupSource.read_offsets`.
+        """Read the offsets committed to ZooKeeper; see `GroupSource.read_offsets`.
 
         Raises:
             BrokerError: no server answers.
-            InputError: there is nothing of Kafka.
+            InputError: there are no nodes of Kafka.
         """
         question = Question(regex=regex, state=False, members=False)
         reading = reading_of(read_tree(self._client, group_ids, question), group_ids, question)
@@ -237,14 +241,14 @@ class Zookeeper(GroupSource):
         changes: Mapping[str, Sequence[OffsetChange]],
         on_done: Callable[[str], object] = lambda group_id: None,
     ) -> tuple[Problem, ...]:
-        """Set, make and remove nodes, a group in a transaction; see `GroupSource.write_offsets`.
+        """Write, create and delete nodes, in one transaction per group.
 
-        Only offsets can be kept there: no metadata, no leader epochs. A group of more than some
-        6,000 partitions is several transactions.
+        See `GroupSource.write_offsets`. ZooKeeper stores only offsets: no metadata, no leader
+        epochs. A group of more than about 6,000 partitions takes several transactions.
 
         Raises:
-            BrokerError: no server answers, before anything was changed.
-            InputError: there is nothing of Kafka.
+            BrokerError: no server answers, and nothing was changed.
+            InputError: there are no nodes of Kafka.
         """
         from kgroup.source.zookeeper.writer import write_offsets
 
@@ -253,10 +257,10 @@ class Zookeeper(GroupSource):
     def delete_groups(
         self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
     ) -> tuple[Problem, ...]:
-        """Remove groups with all their nodes; see `GroupSource.delete_groups`.
+        """Delete groups with all their nodes; see `GroupSource.delete_groups`.
 
         Raises:
-            BrokerError: no server answers, before anything was deleted.
+            BrokerError: no server answers, and nothing was deleted.
         """
         from kgroup.source.zookeeper.writer import delete_groups
 
@@ -265,7 +269,10 @@ class Zookeeper(GroupSource):
     def _of_brokers(
         self, loss: str, ask: Callable[[LiveCluster], T]
     ) -> tuple[T | None, tuple[Problem, ...]]:
-        """Ask the brokers something; where none answers, say what is lost, and wait but once."""
+        """Query the brokers; if none answers, return a problem that says what is lost.
+
+        After one failure it does not wait for brokers again.
+        """
         try:
             if self._silence is not None:
                 raise self._silence
@@ -280,7 +287,10 @@ class Zookeeper(GroupSource):
             return None, (Problem(error.kind, reason, broker=error.broker_id),)
 
     def _of_known_topics(self, found: LogReading) -> LogReading:
-        """Correct what brokers take for gone: a topic of ZooKeeper that they have not learnt of."""
+        """Return the reading with topics that exist in ZooKeeper but are not yet known to brokers.
+
+        Brokers report such topics as missing; here they have no answer, and a problem.
+        """
         gone = [at for at, log in found.ranges.items() if log.mark in GONE]
         if not gone or self._nodes is None:
             return found
@@ -305,7 +315,7 @@ class Zookeeper(GroupSource):
         return LogReading(ranges, found.problems + problems)
 
     def _part(self, prefix: str) -> ZookeeperTree:
-        """Return the nodes that were read last whose paths begin so."""
+        """Return those of the last read nodes whose paths start with a prefix."""
         nodes = self._nodes or read_topics(self._client, [])
         return tree_of(node for path, node in nodes.nodes.items() if path.startswith(prefix))
 
@@ -319,10 +329,10 @@ class Zookeeper(GroupSource):
         return LiveCluster(servers, deadline=self._client.deadline, **options)
 
     def _registered(self, protocol: str) -> list[str]:
-        """Return where brokers listen with this security protocol.
+        """Return the brokers' addresses with this security protocol.
 
         Raises:
-            BrokerError: none does.
+            BrokerError: no broker has it.
         """
         brokers = decode_tree(self._part("/brokers/ids/")).brokers.values()
         servers = [

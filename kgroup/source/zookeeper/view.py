@@ -1,4 +1,4 @@
-"""What ZooKeeper's nodes say, as sources answer it: live ones and snapshots alike."""
+"""Answers of sources from ZooKeeper's nodes, for the live source and for snapshots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 def reading_of(
     tree: ZookeeperTree, group_ids: Collection[str] | None, question: Question
 ) -> Reading:
-    """Return the groups of these ids, or all, that a tree has and that the question asks for."""
+    """Return the groups in a tree that the question covers, with these ids or all."""
     view = decode_tree(tree)
     groups, problems = groups_of(view)
     names = None if group_ids is None else frozenset(group_ids)
@@ -57,13 +57,13 @@ def cluster_view(view: ZookeeperView, topics: Collection[str]) -> ClusterView:
 
 
 def placements(view: ZookeeperView, keys: Collection[str]) -> Mapping[str, Placement]:
-    """Return who leads the partition of `__consumer_offsets` that each group id belongs to."""
+    """Return the leader of the partition of `__consumer_offsets` that each group belongs to."""
     topic, brokers = _topic(view, OFFSETS_TOPIC), cluster_view(view, ()).brokers
     return {key: placement(topic, brokers, key) for key in keys} if topic.partitions else {}
 
 
 def placement(topic: Topic, brokers: Mapping[int, Broker], group_id: str) -> Placement:
-    """Return the same for one id, where `__consumer_offsets` has partitions."""
+    """Return the placement of one group; `__consumer_offsets` must have partitions."""
     count = len(topic.partitions)
     partition = topic.partitions.get(offsets_partition(group_id, count))
     leader = partition.leader if partition else None

@@ -1,31 +1,31 @@
-"""Change groups in ZooKeeper: write committed offsets (compare and set), and remove groups.
+"""Change groups in ZooKeeper: write committed offsets (compare and set), and delete groups.
 
     /consumers/<group>/offsets/<topic>/<partition>     the offset in decimal ASCII
 
-as `ZkUtils.updatePersistentPath` writes it for 0.8's consumers. A group is one transaction: each
-node is set in the version in which it was read, made where there was none, or removed, all or
-nothing. What others have changed meanwhile is noticed by ZooKeeper itself. That nobody joins in the
-moment between looking for members and writing, no transaction can say.
+as `ZkUtils.updatePersistentPath` writes it for 0.8's consumers. The changes of a group are one
+transaction: each node is set in the version that was read, created if missing, or deleted, all or
+nothing. ZooKeeper itself detects concurrent changes. No transaction can prevent a member from
+joining between the check for members and the write.
 
-A group too large for one transaction (jute.maxbuffer; some 6,000 partitions) is divided: then an
-error may leave a part of it written, and is told partition by partition.
+A group too large for one transaction (jute.maxbuffer; about 6,000 partitions) is divided: an error
+may then leave part of it written, and is reported by partition.
 
-Nodes that are made on the way get the ACL of the node above: open to the world below Kafka's
-`/consumers`, for consumers of any user write there (`ZkData.defaultAcls`), and what the cluster's
-people chose where they have chosen something else. When its last offset goes, so does the node of a
-topic; those of groups stay.
+New parent nodes get the ACL of the node above them: below Kafka's `/consumers`, open to the world,
+because consumers of any user write there (`ZkData.defaultAcls`), or the ACL that the cluster's
+administrators have set. When the last offset of a topic is deleted, so is the topic's node; nodes
+of groups stay.
 
-All changes are transactions (multi), many in flight. kazoo's messages go over the connection that
-`ZookeeperClient` reads from: with its servers, TLS and digest, and without a thread and a round
-trip for each group. kazoo's own client would add a second session, with its own settings and
+All changes are transactions (multi), many of them in flight. kazoo's messages are sent over the
+connection that `ZookeeperClient` reads from: with its servers, TLS and digest, and without a thread
+and a round trip per group. kazoo's own client would add a second session, with its own settings and
 threads.
 
     multi     for each operation: int32 opcode, byte 0, int32 -1, the operation's fields;
               then int32 -1, byte 1, int32 -1
-    answer    likewise with results; of one that failed the error of each operation: 0 for those
-              before the one that failed, -2 for those behind it
+    response  the same with results; for a failed one, the error of each operation: 0 for those
+              before the failed one, -2 for those after it
 
-Besides multi there is getACL: a new node gets the ACL of the node that it is put below.
+Besides multi, getACL is sent: a new node gets the ACL of its parent.
 """
 
 from __future__ import annotations
@@ -54,10 +54,13 @@ _STATE = Question(members=False)
 _NO_NAME = "No node of ZooKeeper can have this name, of the group or a topic."
 
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
-"""What the name of a node cannot have (`org.apache.zookeeper.common.PathUtils.validatePath`)."""
+"""Characters that a node's name cannot have.
+
+Source: `org.apache.zookeeper.common.PathUtils.validatePath`.
+"""
 
 Operation = Any
-"""kazoo's Create, SetData, Delete or CheckVersion, with its whole path."""
+"""kazoo's Create, SetData, Delete or CheckVersion, with its full path."""
 
 
 def write_offsets(
@@ -68,8 +71,8 @@ def write_offsets(
     """Write offsets; see `GroupSource.write_offsets`.
 
     Raises:
-        BrokerError: no server answers, before anything was changed.
-        InputError: there is nothing of Kafka.
+        BrokerError: no server answers, and nothing was changed.
+        InputError: there are no nodes of Kafka.
     """
     wanted = {group_id: each for group_id, each in changes.items() if each}
     writer = _Writer(client, wanted, on_done)
@@ -83,7 +86,7 @@ class _Writer:
     """Writes groups.
 
     Attributes:
-        problems: what was not done, by group.
+        problems: problems of changes that were not made, by group.
     """
 
     def __init__(
@@ -98,11 +101,11 @@ class _Writer:
         self._on_done = on_done
         self._acls: dict[str, list[Any] | None] = {}
         self._rest: dict[str, list[OffsetChange]] = {}
-        """What is to be done of groups that are sent."""
+        """Remaining changes of the groups that are being sent."""
         self._was_sent: set[str] = set()
 
     def write(self, group_ids: Sequence[str]) -> None:
-        """Write some groups; those that others write to at the same time again."""
+        """Write some groups; retry those that are changed concurrently."""
         waiting = dict.fromkeys(group_ids, (ProblemKind.CHANGED, BUSY))
         for _ in range(ATTEMPTS):
             try:
@@ -125,10 +128,10 @@ class _Writer:
         rest = self._rest.get(group_id, changes)
         self.problems[group_id] = unwritten(kind, reason, group_id, rest, changes)
 
-    # --- what each group needs ---
+    # --- planning ---
 
     def _plan(self, group_ids: Sequence[str]) -> dict[str, list[list[Operation]]]:
-        """Read groups, and give what each needs; refuse those that may not be changed."""
+        """Read groups, and return their operations; refuse groups that may not be changed."""
         names = [group_id for group_id in group_ids if _can_be_made(group_id)]
         for group_id in group_ids:
             if not _can_be_made(group_id):
@@ -166,7 +169,7 @@ class _Writer:
         now: Mapping[At, CommittedOffset],
         denied: Problem | None,
     ) -> tuple[ProblemKind, str] | None:
-        """Say what keeps a group from being changed."""
+        """Return why a group cannot be changed; None if it can."""
         if denied is not None:
             return ProblemKind.DENIED_NODE, f"{denied.path}: {denied.reason}"
         if (reason := active(group_id, tree, owners=False)) is not None:
@@ -189,7 +192,7 @@ class _Writer:
     def _operations(
         self, group_id: str, changes: Sequence[OffsetChange], tree: ZookeeperTree
     ) -> Iterator[Operation]:
-        """Yield what makes nodes what they shall be, parents before their children."""
+        """Yield the operations for the changes, parents before their children."""
         full_path = self._client.full_path
         left = Counter[str]()
         made: set[str] = set()
@@ -222,12 +225,12 @@ class _Writer:
             self._acls[path] = acl_of(self._client, path)
         return self._acls[path]
 
-    # --- the doing of it ---
+    # --- execution ---
 
     def _run(
         self, planned: Mapping[str, Sequence[list[Operation]]]
     ) -> dict[str, tuple[ProblemKind, str]]:
-        """Run transactions; return the groups that are to be looked at again, and why."""
+        """Run transactions; return the groups that must be read again, and why."""
         flat = [(group_id, part) for group_id, parts in planned.items() for part in parts]
         lost: LostError | None = None
         try:
@@ -261,13 +264,13 @@ def _leaf(group_id: str, change: OffsetChange) -> str:
 
 
 def _parents(path: str) -> list[str]:
-    """Name the nodes above, those nearest to the root first."""
+    """Return the paths of the ancestors, starting nearest to the root."""
     parts = path.split("/")[1:-1]
     return [f"/{'/'.join(parts[:count])}" for count in range(1, len(parts) + 1)]
 
 
 def _above(path: str, tree: ZookeeperTree) -> str:
-    """Name the nearest node above that exists: the chroot, if none of Kafka's does."""
+    """Return the nearest existing ancestor: the chroot, if no node of Kafka exists."""
     return next((parent for parent in reversed(_parents(path)) if parent in tree.nodes), "")
 
 
@@ -277,19 +280,19 @@ def _can_be_made(name: str) -> bool:
 
 CONSUMERS = "/consumers"
 ATTEMPTS = 5
-"""How often a group is read and compared again that others write to at the same time."""
+"""Number of times that a group is read and compared when it is changed concurrently."""
 _TOPIC_DEPTH = 4
-"""Of ``/consumers/<group>/owners/<topic>``."""
+"""Depth of ``/consumers/<group>/owners/<topic>``."""
 _ACTIVE = "The group has {} (nodes below {}): stop its consumers first."
 
 
 def delete_groups(
     client: ZookeeperClient, group_ids: Collection[str], on_done: Callable[[str], object]
 ) -> tuple[Problem, ...]:
-    """Remove all nodes of groups; see `GroupSource.delete_groups`.
+    """Delete all nodes of groups; see `GroupSource.delete_groups`.
 
     Raises:
-        BrokerError: no server answers, before anything was deleted.
+        BrokerError: no server answers, and nothing was deleted.
     """
     problems: list[Problem] = []
     has_changed = False
@@ -309,7 +312,7 @@ def delete_groups(
 
 
 def _delete(client: ZookeeperClient, group_id: str) -> Problem | None:
-    """Remove a group; return why it was not."""
+    """Delete a group; return the problem if it was not deleted."""
     root = f"{CONSUMERS}/{group_id}"
     trouble: tuple[ProblemKind, str] = (ProblemKind.NOT_FOUND, "There is no such group.")
     was_sent = False
@@ -353,7 +356,7 @@ def _delete(client: ZookeeperClient, group_id: str) -> Problem | None:
 
 
 def active(group_id: str, tree: ZookeeperTree, *, owners: bool) -> str | None:
-    """Say that consumers are registered or, where that counts, own partitions."""
+    """Return that consumers are registered or, with `owners`, own partitions; None if not."""
     root = f"{CONSUMERS}/{group_id}"
     node = tree.nodes.get(f"{root}/ids")
     if node is not None and node.stat.children:
@@ -369,12 +372,12 @@ def active(group_id: str, tree: ZookeeperTree, *, owners: bool) -> str | None:
 
 
 _LARGEST = 900_000
-"""Bytes: a server takes no request above jute.maxbuffer, 1 MiB where nobody set it."""
+"""Maximum bytes of a request: a server accepts at most jute.maxbuffer, 1 MiB by default."""
 NO_ERROR = 0
 _NO_NODE, _NO_AUTH, _BAD_VERSION, _NODE_EXISTS, _NOT_EMPTY = -101, -102, -103, -110, -111
 _UNIMPLEMENTED, _READ_ONLY = -6, -119
 CONTENDED = frozenset({_NO_NODE, _BAD_VERSION, _NODE_EXISTS, _NOT_EMPTY})
-"""Errors by which ZooKeeper says that a node is not as it was read."""
+"""ZooKeeper's errors for a node that has changed since it was read."""
 BUSY = "Others write to the group again and again: stop them first."
 _HEADER = struct.Struct(">iqi")
 _IN_FLIGHT = 32
@@ -385,10 +388,10 @@ class LostError(Exception):
     """A connection that broke.
 
     Attributes:
-        errors: of the transactions whose answers had come.
-        sent: how many were sent; of those without an answer nobody knows whether they were done.
-        trouble: why.
-        unknown_end: what is told of those.
+        errors: error codes of the transactions that were answered.
+        sent: number of transactions sent; the outcome of those without a response is unknown.
+        trouble: why the connection broke.
+        unknown_end: kind and reason of the problem for an unknown outcome.
     """
 
     def __init__(self, errors: Sequence[int], sent: int, trouble: ServerError) -> None:
@@ -403,7 +406,7 @@ class LostError(Exception):
 
 
 def parts_of(operations: Iterable[Operation]) -> Iterator[list[Operation]]:
-    """Divide operations into transactions that a server takes; mostly there is one."""
+    """Divide operations into transactions that a server accepts; usually there is one."""
     part: list[Operation] = []
     size = 0
     for operation in operations:
@@ -418,7 +421,7 @@ def parts_of(operations: Iterable[Operation]) -> Iterator[list[Operation]]:
 
 
 def reason_of(error: int) -> tuple[ProblemKind, str]:
-    """Say why a transaction failed."""
+    """Return why a transaction failed."""
     if error in CONTENDED:
         return ProblemKind.CHANGED, BUSY
     if error == _NO_AUTH:
@@ -432,17 +435,17 @@ def reason_of(error: int) -> tuple[ProblemKind, str]:
 
 
 def version_of(node: Node) -> int:
-    """Return the version in which a node was read, to be compared."""
+    """Return the version in which a node was read, for comparison."""
     return _ANY_VERSION if node.stat.version is None else node.stat.version
 
 
 def run_transactions(
     client: ZookeeperClient, transactions: Sequence[Sequence[Operation]]
 ) -> list[int]:
-    """Run transactions in order, each whether or not those before it succeeded.
+    """Run transactions in order, each regardless of whether those before it succeeded.
 
     Returns:
-        ZooKeeper's error code of each, 0 where it was done.
+        ZooKeeper's error code of each, 0 on success.
 
     Raises:
         LostError: the connection broke.
@@ -458,7 +461,7 @@ def run_transactions(
                 sent == len(errors)
                 or (sent - len(errors) < _IN_FLIGHT and size + sizes[sent] <= _BYTES_IN_FLIGHT)
             ):
-                sent += 1  # as soon as a part of it may be on its way
+                sent += 1  # count it before any part of it is sent
                 link.send([Transaction(transactions[sent - 1])])
                 size += sizes[sent - 1]
             error, body = link.answer()
@@ -472,7 +475,7 @@ def run_transactions(
 
 
 def acl_of(client: ZookeeperClient, path: str) -> list[Any] | None:
-    """Return the ACL of a node, as kazoo has it; None where it is gone or not told.
+    """Return the ACL of a node, in kazoo's form; None if the node is gone or the ACL is hidden.
 
     Raises:
         BrokerError: no server answers.
@@ -487,14 +490,14 @@ def acl_of(client: ZookeeperClient, path: str) -> list[Any] | None:
     if error:
         return None
     acl, _ = GetACL.deserialize(body, _HEADER.size)
-    # A server hides the digests of others from those who may not change the ACL.
+    # A server hides other users' digests from users who may not change the ACL.
     if any(each.id.scheme == "digest" and each.id.id.endswith(":x") for each in acl):
         return None
     return list(acl)
 
 
 def _error(error: int, body: bytes, who: str) -> int:
-    """Find the error of the operation that made a transaction fail."""
+    """Return the error of the operation that made a transaction fail."""
     if error:
         return error
     try:
@@ -508,7 +511,7 @@ def _error(error: int, body: bytes, who: str) -> int:
         for exception in results
         if isinstance(exception, Exception)
     ]
-    return next((code for code in codes if code), NO_ERROR)  # all behind that one have -2
+    return next((code for code in codes if code), NO_ERROR)  # all after that one have -2
 
 
 def _size(operation: Operation) -> int:

@@ -6,12 +6,12 @@ from time import monotonic
 
 
 class Deadline:
-    """When a command stops waiting: some time after its start, or after it last heard something.
+    """Time limit of a command: a time after its start, or after the last response.
 
     Attributes:
-        patience_s: how long to wait for one answer: less than there is, so that one silent server
-            leaves time for the others. It is half of the silence that is allowed, or a third of
-            the time of a command that is bounded as a whole.
+        patience_s: seconds to wait for one response. It is less than the total, so that a server
+            that does not answer leaves time for the others: half of the time allowed without a
+            response, or a third of the time limit of a whole command.
     """
 
     def __init__(self, timeout_s: float, *, of_silence: bool = False) -> None:
@@ -22,30 +22,30 @@ class Deadline:
         self._waits: dict[str, float] = {}
 
     def restart(self) -> None:
-        """Start the time anew, after a wait that the user asked for."""
+        """Restart the time limit, after a wait that the user requested."""
         self._end = monotonic() + self.timeout_s
         self._waits.clear()
 
     def waited(self, what: str, seconds: float) -> None:
-        """Note what time was spent waiting for."""
+        """Record time spent waiting, and for what."""
         self._waits[what] = self._waits.get(what, 0.0) + seconds
 
     @property
     def longest_wait(self) -> str:
-        """The end of a sentence: what most of the time was spent waiting for; nothing if short."""
+        """The end of a sentence: what the longest wait was for; empty if it was short."""
         what, seconds = max(self._waits.items(), key=lambda item: item[1], default=("", 0.0))
         return f", {seconds:.1f} s of it waiting for {what}" if seconds > self.timeout_s / 5 else ""
 
     @property
     def left_s(self) -> float:
-        """Seconds left; 0 where the time is over."""
+        """The remaining seconds; 0 when the time is up."""
         return max(0.0, self._end - monotonic())
 
     def heard(self) -> None:
-        """Note that a broker has answered a question.
+        """Record that a broker has answered a request.
 
-        That it lets itself be connected to does not count: one that does, and hangs up whenever it
-        is asked something, would be asked for ever.
+        Accepting a connection does not count: a broker that does so, and disconnects on each
+        request, would be asked forever.
         """
         if self._of_silence:
             self._end = monotonic() + self.timeout_s

@@ -1,4 +1,4 @@
-"""What is wrong with JSON, in the words of other messages."""
+"""Faults in JSON, in the wording of kgroup's other messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _SENTENCES = (
 
 
 def json_fault(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
-    """Say what msgspec says, such as "Expected `int`, got `str` - at `$.a`", place first."""
+    """Return the location and the fault of a msgspec error.
+
+    An example of the original message is "Expected `int`, got `str` - at `$.a`".
+    """
     what, _, where = str(error).partition(" - at ")
     text = what.replace("`", "")
     for pattern, ours in _SENTENCES:

@@ -1,4 +1,4 @@
-"""What is still to be done of a group's planned changes, and the problems of what is not."""
+"""Planned changes of a group that remain to be made, and problems of those that were not made."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
 
 At = tuple[str, int]
-"""A partition of a topic."""
+"""Topic and partition."""
 
 
 def place_of(offset: CommittedOffset | OffsetChange) -> At:
-    """Return the partition that something is about."""
+    """Return topic and partition of an offset or a change."""
     return offset.topic, offset.partition
 
 
 def remaining(
     changes: Iterable[OffsetChange], now: Mapping[At, CommittedOffset]
 ) -> list[OffsetChange]:
-    """Leave out what was done already, perhaps by an attempt whose answer was lost."""
+    """Return the changes that were not made yet, not even by an attempt whose response was lost."""
     return [change for change in changes if not change.is_done(now.get(place_of(change)))]
 
 
 def conflict(changes: Iterable[OffsetChange], now: Mapping[At, CommittedOffset]) -> str | None:
-    """Say how what is committed now differs from what was when changes were planned."""
+    """Return how the committed offsets differ from those when the changes were planned."""
     texts = [change.conflict(now.get(place_of(change))) for change in changes]
     found = [text for text in texts if text is not None]
     if not found:
@@ -41,9 +41,9 @@ def unwritten(
     rest: Collection[OffsetChange],
     changes: Sequence[OffsetChange],
 ) -> tuple[Problem, ...]:
-    """Tell that the rest of a group's changes was not done: of the group, if that is all of them.
+    """Return problems for the changes in `rest`: one for the group if these are all its changes.
 
-    Else of each partition, for a problem of the group says that nothing of it was done.
+    Otherwise one per partition, because a problem of the group means that nothing was changed.
     """
     if len(rest) == len(changes):
         return (Problem(kind, reason, group_id=group_id),)
@@ -53,7 +53,7 @@ def unwritten(
 def by_partition(
     kind: ProblemKind, reason: str, group_id: str, partitions: Iterable[At]
 ) -> tuple[Problem, ...]:
-    """Tell the same of each partition."""
+    """Return the same problem for each partition."""
     return tuple(
         Problem(kind, reason, group_id=group_id, topic=topic, partition=partition)
         for topic, partition in partitions

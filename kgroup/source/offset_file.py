@@ -1,7 +1,7 @@
-"""Offsets in a file: Kafka's CSV plans, and what `kgroup offsets show` writes as JSON, or by line.
+"""Offsets in a file: Kafka's CSV plans, and JSON documents or lines of `kgroup offsets show`.
 
-Kafka's CSV has offsets and nothing else of them; JSON has all. Also read is what `kcl group seek
---to-file` takes: an array of objects with topic, partition and offset.
+Kafka's CSV has only offsets; JSON has all their fields. The input of `kcl group seek --to-file` is
+read too: an array of objects with topic, partition and offset.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kgroup.source.json_fault import json_fault
 from kgroup.source.offset_change import At
 
 LARGEST = 1 << 30
-"""Bytes of a file of lines, which are read one after another; seven million offsets have less."""
+"""Maximum bytes of a file that is read line by line; seven million offsets take less."""
 MOST_OFFSETS = 2_000_000
-"""Of the groups that are read, which are held: some 2 GB."""
+"""Maximum offsets of the requested groups, which are held in memory: about 2 GB."""
 LARGEST_WHOLE = 1 << 27
-"""Bytes of what is read as a whole: JSON that is not one offset a line, or UTF-16."""
+"""Maximum bytes of input that is read as a whole: JSON without one offset per line, or UTF-16."""
 _ADVICE = "'kgroup offsets export' writes one offset a line; or split the file by groups"
 
 _STDIN = Path("-")
@@ -47,17 +47,17 @@ _MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
 
 
 _COMMAND = "offsets show"
-"""Whose documents hold offsets; a plan's have the same fields, and mean another thing."""
+"""Command whose documents contain offsets; a plan has the same fields with another meaning."""
 
 
 class _Row(StoredOffset, frozen=True, gc=False):
-    """A row of JSON; a plan's has what shall be beside what is, and is no row of offsets."""
+    """A row of JSON; a plan's row also has a target offset, and is not accepted."""
 
     target_offset: Any = msgspec.UNSET
 
 
 class _Error(msgspec.Struct):
-    """What could not be saved; a newer version may have further kinds."""
+    """What could not be saved; a newer version may have other kinds."""
 
     kind: str
     reason: str
@@ -67,7 +67,7 @@ class _Error(msgspec.Struct):
 
 
 class _Document(msgspec.Struct):
-    """What is read of a document."""
+    """The fields that are read of a document."""
 
     schema_version: int
     data: list[_Row]
@@ -77,13 +77,13 @@ class _Document(msgspec.Struct):
 
 
 class _Object(msgspec.Struct):
-    """What tells a document from an offset."""
+    """The field that distinguishes a document from an offset."""
 
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class _SeekRow(msgspec.Struct):
-    """One of kcl's file; other fields mean nothing."""
+    """A row of kcl's file; other fields are ignored."""
 
     topic: str
     partition: int
@@ -91,10 +91,10 @@ class _SeekRow(msgspec.Struct):
 
 
 class OffsetFile(GroupSource):
-    """A store of offsets that is read only.
+    """A read-only store of offsets.
 
     Args:
-        path: of the file; - is standard input.
+        path: path of the file; - is standard input.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,12 +105,12 @@ class OffsetFile(GroupSource):
     ) -> OffsetReading:
         """Read the file; see `GroupSource.read_offsets`.
 
-        Its problems are those that it was saved with. Offsets that name no group are those of the
-        group that is named, if it is one.
+        Its problems are those that were saved with it. Offsets without a group belong to the
+        requested group, if exactly one is requested.
 
         Raises:
-            NotFoundError: the file has no offsets at all.
-            InputError: it cannot be read, or is no file of offsets.
+            NotFoundError: the file contains no offsets at all.
+            InputError: the file cannot be read, or is not a file of offsets.
         """
         names = None if group_ids is None and regex is None else set(group_ids or ())
         only = next(iter(names)) if names is not None and len(names) == 1 else None
@@ -130,7 +130,7 @@ class OffsetFile(GroupSource):
             tuple(
                 self._problem(error)
                 for error in (document.errors if document else ())
-                if error.kind != ProblemKind.NOT_FOUND  # of which there was nothing to save
+                if error.kind != ProblemKind.NOT_FOUND  # there was nothing to save of them
                 if regex or names is None or _concerns(error, names, names - groups.keys())
             ),
             absent={group_id: none for group_id, (_, none) in groups.items() if none},
@@ -161,7 +161,7 @@ class OffsetFile(GroupSource):
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Let errors begin with what the file is called."""
+        """Add the file's name to the start of errors."""
         name = "standard input" if self._path == _STDIN else str(self._path)
         try:
             yield
@@ -175,20 +175,20 @@ class OffsetFile(GroupSource):
 
 
 def _concerns(error: _Error, names: Collection[str], absent: Collection[str]) -> bool:
-    """Tell whether an error may be why groups that were named are not, or not whole, in a file."""
+    """Return whether an error may explain why named groups are missing or incomplete in a file."""
     return bool(absent) if error.group_id is None else error.group_id in names
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:
-    """Give lines with their ends, as far as limits allow; no more than one is held.
+    """Yield lines with their line ends, within the limits; at most one line is held in memory.
 
     Raises:
-        InputError: it is too large, or no text.
+        InputError: the file is too large, or is not text.
     """
     position = 0
     while data := _line(file, LARGEST - position):
         if position == 0 and data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-            # as `>` of PowerShell writes
+            # output of PowerShell's `>`
             data += _limited(file, LARGEST_WHOLE - len(data))
             yield from StringIO(_decoded(data, "utf-16", 0), newline="\n")
             return
@@ -198,7 +198,7 @@ def _lines(file: BinaryIO) -> Iterator[str]:
 
 
 def _line(file: BinaryIO, most: int) -> bytes:
-    """Read a line by pieces, so that bytes without an end are refused at once."""
+    """Read a line in pieces, so that bytes without a line end are rejected early."""
     pieces: list[bytes] = []
     left = min(most, LARGEST_WHOLE)
     while piece := file.readline(min(_PIECE, left + 1)):
@@ -237,13 +237,13 @@ def _decoded(data: bytes, encoding: str, position: int) -> str:
 _Rows = Iterator[tuple[int, StoredOffset]]
 """Offsets, each with its number."""
 _Place = Callable[[int], str]
-"""What a number's place is called."""
+"""Returns the place of a number in the file."""
 _OfGroup = tuple[tuple[CommittedOffset, ...], tuple[At, ...]]
-"""What is committed, and for which partitions nothing is."""
+"""Committed offsets, and partitions without a commit."""
 
 
 def _by_group(rows: _Rows, place: _Place, is_wanted: Callable[[str], bool]) -> dict[str, _OfGroup]:
-    """Return the offsets of some groups, sorted; the same partition twice is an error."""
+    """Return the offsets of some groups, sorted; a duplicate partition is an error."""
     names: dict[str, str] = {}
     groups: dict[str, tuple[list[CommittedOffset], array[int]]] = {}
     absent: defaultdict[str, list[tuple[At, int]]] = defaultdict(list)
@@ -290,7 +290,7 @@ def _sorted(
     absent: list[tuple[At, int]],
     place: _Place,
 ) -> _OfGroup:
-    """Sort the offsets of a group by partition, and look whether each is there once."""
+    """Return the offsets of a group sorted by partition; a duplicate partition is an error."""
     places = [((row.topic, row.partition), at) for row, at in zip(committed, numbers, strict=True)]
     for (at, first), (other, second) in pairwise(sorted(places + absent)):
         if at == other:
@@ -303,7 +303,7 @@ def _sorted(
 
 
 def _read(lines: Iterator[str], group_id: str | None) -> tuple[_Rows, _Place, _Document | None]:
-    """Read offsets in whichever form they are, and the document that holds them, if one does."""
+    """Read offsets in any of the formats, and the document that contains them, if there is one."""
     begin: list[str] = []
     for line in lines:
         begin.append(line)
@@ -318,7 +318,7 @@ def _read(lines: Iterator[str], group_id: str | None) -> tuple[_Rows, _Place, _D
         return _rows_of_array(_whole(lines), group_id), "$[{}]".format, None
     if _is_offset(first):
         return _rows_of_lines(lines), _line_at, None
-    if _HEAD.match(first):  # as kgroup writes it, an offset a line
+    if _HEAD.match(first):  # kgroup's format, one offset per line
         document = _document(f"{first}]}}")
         for _ in begin:
             next(lines)
@@ -336,7 +336,7 @@ def _whole(lines: Iterable[str]) -> str:
     """Join lines.
 
     Raises:
-        InputError: that is too large.
+        InputError: the text is too large.
     """
     size, kept = 0, []
     for line in lines:
@@ -348,7 +348,7 @@ def _whole(lines: Iterable[str]) -> str:
 
 
 def _document(text: str) -> _Document:
-    """Read a document, and see that it is one of offsets."""
+    """Decode a document, and verify that it contains offsets."""
     try:
         document = msgspec.json.decode(text, type=_Document)
     except msgspec.DecodeError as error:
@@ -368,7 +368,7 @@ def _document(text: str) -> _Document:
 
 
 def _elements(lines: Iterator[str], document: _Document) -> Iterator[str]:
-    """Yield the rows of a document that has one a line; then its errors, behind them, are read."""
+    """Yield the rows of a document with one row per line; then decode the errors after the rows."""
     has_more, row = True, ""
     for line in lines:
         if line.startswith("]"):
@@ -426,13 +426,13 @@ def _rows_of_lines(lines: Iterable[str]) -> _Rows:
 
 
 def _is_json(first: str) -> bool:
-    """Tell JSON from Kafka's CSV, in which a name may begin likewise."""
+    """Return whether the text is JSON and not Kafka's CSV, where names may start the same."""
     first = first.lstrip()
     return first.startswith(("{", "[")) and not _ENDS_LIKE_CSV.search(first)
 
 
 def _is_offset(first: str) -> bool:
-    """Return whether the first line is an offset of its own, and not the start of a document."""
+    """Return whether the first line is a single offset, and not the start of a document."""
     try:
         return msgspec.json.decode(first, type=_Object).data is msgspec.UNSET
     except msgspec.DecodeError:
@@ -442,16 +442,16 @@ def _is_offset(first: str) -> bool:
 def _checked(
     row: _Row, place: _Place, number: int, *, offset: str = "committed_offset"
 ) -> StoredOffset:
-    """See that a row is one of offsets, and numbers are what Kafka can have.
+    """Return the row, after verifying that it is a row of offsets, and its numbers are in range.
 
     Args:
-        row: as it was read.
-        place: of a number, for errors.
-        number: of the row.
-        offset: what the file calls the offset.
+        row: row as read.
+        place: returns the place of a number, for errors.
+        number: number of the row.
+        offset: the file's name for the offset.
 
     Raises:
-        InputError: it is not, or one is not.
+        InputError: it is a plan's row, or a number is out of range.
     """
     if row.target_offset is not msgspec.UNSET:
         raise InputError(

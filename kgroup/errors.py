@@ -25,7 +25,7 @@ class ExitStatus(IntEnum):
 
 
 class ProblemKind(Word):
-    """Kind of a problem, as a word that is promised to scripts.
+    """Kind of a problem, as a word that scripts may rely on.
 
     A `kgroup.model.problem.Problem`, damage in a log and every error have one.
     """

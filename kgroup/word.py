@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Word(StrEnum):
-    """A word that is promised to scripts; its `sentence` explains it to people."""
+    """A word that scripts may rely on; `sentence` explains it to people."""
 
     _value_: str
     sentence: str

@@ -676,13 +676,17 @@ def as_of_command(
 def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitStatus:
     """Answer any other question, by a SELECT on the tables.
 
-    \b offset_commits         a row for each commit group_generations      for each record of a
-    classic group consumer_group_epochs  for each record of a consumer, share or streams group
-    members                for each member in such a record assignments            for each stretch
-    of time in which a member owned a partition tombstones             for each record without a
-    value transactions           for each end of a transaction other_records          for each
-    record that is none of these log_ends               for each end of a partition that a snapshot
-    recorded damage                 for each stretch of bytes that could not be read
+    \b
+    offset_commits         a row for each commit
+    group_generations      for each record of a classic group
+    consumer_group_epochs  for each record of a consumer, share or streams group
+    members                for each member in such a record
+    assignments            for each stretch of time in which a member owned a partition
+    tombstones             for each record without a value
+    transactions           for each end of a transaction
+    other_records          for each record that is none of these
+    log_ends               for each end of a partition that a snapshot recorded
+    damage                 for each stretch of bytes that could not be read
 
     Times are epoch milliseconds; each table also has the columns cluster and date. Tables can be
     read, and nothing else. DESCRIBE shows the columns of a table; docs/history.md says what each

@@ -4,8 +4,9 @@ The scripts in `kgroup/cli/shell` contain no words of kgroup's own: on every tab
 ``kgroup completion SHELL -- …`` with the words typed so far. It prints the kind of the suggestions,
 then one suggestion per line:
 
-    file, dir   paths, which the shell completes itself; no more lines follow plain       whole
-    words part        words that may continue, so that no space follows them
+    file, dir   paths, which the shell completes itself; no more lines follow
+    plain       whole words
+    part        words that may continue, so that no space follows them
 
 bash receives quoted text. zsh and fish quote by themselves; they receive the plain words, each with
 a tab and its explanation if there is one.

@@ -91,10 +91,13 @@ class GroupSpec:
         if own is not None:
             return own
         libraries = {
-            each
-            for each in {member.client for member in self.members}
-            if each is not None
-            and (not self.strategy or self.strategy in CLIENTS[each.name].strategies[each.version])
+            client
+            for client in {member.client for member in self.members}
+            if client is not None
+            and (
+                not self.strategy
+                or self.strategy in CLIENTS[client.name].strategies[client.version]
+            )
         }
         of_all = libraries.pop() if len(libraries) == 1 else None
         if of_all is None or (leader is not None and of_all.name in leader.not_of):

@@ -151,7 +151,7 @@ class OffsetChange(Struct, frozen=True, gc=False):
         return f"{self.topic}-{self.partition}: expected {expected}, found {found}"
 
     def is_done(self, now: CommittedOffset | None) -> bool:
-        """Return whether what is committed now is what shall be; see `is_same`."""
+        """Return whether the committed offset equals the planned one; see `is_same`."""
         return is_same(now, self.after)
 
 

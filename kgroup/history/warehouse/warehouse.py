@@ -498,7 +498,7 @@ def _locked(path: Path, kind: int, holder: str = "") -> Iterator[bool]:
 
     Args:
         path: file to lock; a process without write permission does not create it.
-        kind: `fcntl.LOCK_SH`, shared: waits, as nobody holds it exclusively for long. Or
+        kind: `fcntl.LOCK_SH`, shared: waits, because exclusive locks are held briefly. Or
             `fcntl.LOCK_EX`, exclusive: does not wait.
         holder: text to write into the file.
     """

@@ -75,7 +75,7 @@ taken, which is correct for every record that those releases write:
   final layout that was truncated by two bytes can be mistaken for this layout.)
 * ConsumerGroupCurrentMemberAssignment: has a target epoch before the arrays. The final layout takes
   its first byte as the state and its second as an array's count, which is null unless the epoch is
-  above 65535; then the rest would by chance have to be an array of exactly epoch >> 16 topics.
+  above 65535; then the value fits only if the rest happens to be an array of epoch >> 16 topics.
 """
 
 _FAMILY = RecordFamily(

@@ -608,4 +608,4 @@ REQUESTS: Mapping[type, Callable[[ClassicCoordinator, Any], None]] = {
     ListGroups: ClassicCoordinator.list_groups,
     DeleteGroup: ClassicCoordinator.delete_group,
 }
-"""The method that handles each request."""
+"""Handler of each request, by class of the request."""

@@ -360,7 +360,7 @@ class EndpointToken:
     _renew_at: float = field(default=0.0, init=False, repr=False)
 
     def token(self) -> str:
-        """Return the last token while it is valid for long enough, otherwise request a new one."""
+        """Return the current token, or request a new one if it expires soon."""
         if time.monotonic() >= self._renew_at:
             asked_at = time.monotonic()
             answer = self._ask()

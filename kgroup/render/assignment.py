@@ -20,7 +20,7 @@ from kgroup.operation.assign.zookeeper import Overlap
 from kgroup.operation.report import first_names
 from kgroup.render.assignment_object import lag_moved, move_object
 from kgroup.render.cell import Column, Kind, cell, ranges
-from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.render.sheet import Either, Lines, Part, Sheet, Title, apart, facts, section
 
 _KEPT, _GOT, _LOST, _OTHER, _BOTH = "=", "+", "-", ".", "*"
 _STYLES = {_GOT: "bold green", _LOST: "bold red", _BOTH: "bold yellow", _OTHER: "dim"}
@@ -65,13 +65,12 @@ class _Piece:
         return min(room, max(self.stop - self.start, _width(self.title), len(self.ruler)))
 
 
-def grid_text(plan: AssignPlan, width: int, *, terminal: bool) -> Iterator[str]:
+def grid_page(plan: AssignPlan, width: int) -> Iterator[Part]:
     """Draw who has which partition before and after a rebalance.
 
     Args:
         plan: with an assignment.
         width: of a line, in characters.
-        terminal: whether to colour what changes.
     """
     labels = _labels(plan, min(_WIDEST_LABEL, width // 3))
     label_width = max(map(_width, [*labels.values(), f"{len(labels)} others"]))
@@ -92,8 +91,7 @@ def grid_text(plan: AssignPlan, width: int, *, terminal: bool) -> Iterator[str]:
     for block in blocks[:_MOST_BLOCKS]:
         rows = _rows(block, labels, room)
         is_folded |= any(_BOTH in cells for _, cells in rows[2:])
-        yield from _block_text(rows, label_width, terminal=terminal)
-        yield "\n"
+        yield from (_block_lines(rows, label_width), "\n")
     yield f"{_legend(plan, is_folded=is_folded)}\n"
     for note in notes:
         yield f"{note}\n"
@@ -224,21 +222,14 @@ def _cells(piece: _Piece, members: Sequence[str]) -> str:
     return "".join(cells)
 
 
-def _block_text(
-    rows: Sequence[tuple[str, str]], label_width: int, *, terminal: bool
-) -> Iterator[str]:
+def _block_lines(rows: Sequence[tuple[str, str]], label_width: int) -> Lines:
     gap = " " * _GAP
     lines = [
         (f"{label}{' ' * (label_width - _width(label))}{gap}" if cells else label, cells)
         for label, cells in rows
     ]
-    if not terminal:
-        yield from (f"{label}{cells}\n" for label, cells in lines)
-        return
-    from kgroup.render.table import rich_lines
-
     heads = [[(label, ""), (cells, "bold")] for label, cells in lines[:2]]
-    yield rich_lines([*heads, *([(label, ""), *_coloured(cells)] for label, cells in lines[2:])])
+    return Lines([*heads, *([(label, ""), *_coloured(cells)] for label, cells in lines[2:])])
 
 
 def _coloured(cells: str) -> Iterator[tuple[str, str]]:
@@ -337,54 +328,43 @@ def moves_sheet(runs: Sequence[Run]) -> Sheet:
     return Sheet(MOVE_COLUMNS, rows)
 
 
-def runs_text(
-    runs: Sequence[Run], form: str, *, headers: bool, terminal: bool, grid_width: int | None = None
-) -> Iterator[str]:
-    """Write runs as a page: what happens, what moves, who has what then.
+def runs_page(runs: Sequence[Run], *, grid_width: int | None = None) -> Iterator[Part]:
+    """Return what happens in runs, what moves, and who has what then.
 
     Args:
         runs: of one group, or several.
-        form: "table" or one of `MARKUPS`.
-        headers: whether the tables have heads.
-        terminal: whether to write for a terminal.
         grid_width: how wide a drawing in place of moves and members may be; None: the tables.
     """
-    for at, run in enumerate(runs):
-        yield "\n" if at else ""
-        for number, plan in enumerate(run.plans):
-            if number:
-                yield "\n"
-                yield from title_text("The rebalance after it", form, level=2, terminal=terminal)
-            else:
-                name = "" if plan.id is None else f" {cell(plan.id, Kind.NAME)}"
-                title = f"Dry run of group{name}"
-                yield from title_text(title, form, level=2, terminal=terminal)
-            facts = Sheet(_FACTS, _facts(plan))
-            yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
-            if grid_width is None:
-                yield from _tables_text(plan, form, headers=headers, terminal=terminal)
-            elif plan.assignment is not None:
-                yield "\n"
-                yield from grid_text(plan, grid_width, terminal=terminal)
+    return apart(
+        _plan_parts(plan, "The rebalance after it" if number else _title("", plan.id), grid_width)
+        for run in runs
+        for number, plan in enumerate(run.plans)
+    )
 
 
-def bounces_text(
-    bounces: Sequence[Bounce], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write rolling restarts as a page: the sums, and every rebalance."""
-    for at, bounce in enumerate(bounces):
-        yield "\n" if at else ""
-        name = "" if bounce.id is None else f" {cell(bounce.id, Kind.NAME)}"
-        title = f"Dry run of a rolling restart of group{name}"
-        yield from title_text(title, form, level=2, terminal=terminal)
-        facts = Sheet(_FACTS, _bounce_facts(bounce))
-        yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
-        sheet = bounces_sheet([bounce])
-        rows = list(sheet.rows)
-        if rows:
-            yield "\n"
-            shown = Sheet(sheet.columns, rows).select(_BOUNCE_SHOWN).without_blank()
-            yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+def _title(of_what: str, group_id: str | None) -> str:
+    return f"Dry run of {of_what}group{'' if group_id is None else f' {cell(group_id, Kind.NAME)}'}"
+
+
+def _plan_parts(plan: AssignPlan, title: str, grid_width: int | None) -> Iterator[Part]:
+    yield from (Title(title), facts(_facts(plan), _FACTS))
+    if grid_width is None:
+        yield from _tables(plan)
+    elif plan.assignment is not None:
+        yield from ("\n", *grid_page(plan, grid_width))
+
+
+def bounces_page(bounces: Sequence[Bounce]) -> Iterator[Part]:
+    """Return the sums of rolling restarts, and every rebalance."""
+    return apart(map(_bounce_parts, bounces))
+
+
+def _bounce_parts(bounce: Bounce) -> Iterator[Part]:
+    title = _title("a rolling restart of ", bounce.id)
+    yield from (Title(title), facts(_bounce_facts(bounce), _FACTS))
+    sheet = bounces_sheet([bounce])
+    if sheet.rows:
+        yield from ("\n", sheet.select(_BOUNCE_SHOWN).without_blank())
 
 
 def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
@@ -468,30 +448,24 @@ def compared_sheet(runs: Sequence[Run]) -> Sheet:
     return Sheet(COMPARE_COLUMNS, rows)
 
 
-def compared_text(
-    runs: Sequence[Run], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write strategies as a table, in which a group that is the only one is not named.
+def compared_page(runs: Sequence[Run]) -> Iterator[Part]:
+    """Yield strategies as a table, in which a group that is the only one is not named.
 
     Below stands what is imitated, if that is not Kafka's newest, and the warnings.
     """
     sheet = compared_sheet(runs)
     begins = [at for at, run in enumerate(runs) if run.rank == 1]
     is_one = len(begins) == 1
-    if form == "table":
-        sheet = sheet.select(_COMPARED_SHOWN if is_one else ()).without_blank()
-    yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
-    facts = [
+    shown = sheet.select(_COMPARED_SHOWN if is_one else ()).without_blank()
+    yield Either((shown,), (sheet,))
+    rows = [
         (runs[begin].first.id, *fact)
         for begin, end in zip(begins, [*begins[1:], None], strict=False)
         for fact in _compared_facts(runs[begin:end])
     ]
-    if facts:
-        yield "\n"
-        shown = Sheet((COMPARE_COLUMNS[0], *_FACTS), facts)
-        if is_one:
-            shown = shown.select([column.name for column in _FACTS])
-        yield from sheet_text(shown, form, headers=form != "table", terminal=terminal)
+    if rows:
+        said = facts(rows, (COMPARE_COLUMNS[0], *_FACTS))
+        yield from ("\n", said.select([column.name for column in _FACTS] if is_one else ()))
 
 
 def _compared_facts(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
@@ -536,8 +510,8 @@ def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
     return Sheet(BOUNCE_COLUMNS, rows)
 
 
-def _tables_text(plan: AssignPlan, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    for name, sheet in (
+def _tables(plan: AssignPlan) -> Iterator[Part]:
+    for title, sheet in (
         ("Moves", moves_sheet([Run(plan)]).select(_MOVES_SHOWN)),
         ("Members", _members_sheet(plan)),
         ("Threads", _threads_sheet(plan)),
@@ -545,10 +519,7 @@ def _tables_text(plan: AssignPlan, form: str, *, headers: bool, terminal: bool) 
     ):
         rows = [tuple(None if value is False else value for value in row) for row in sheet.rows]
         if rows:
-            yield "\n"
-            yield from title_text(name, form, level=3, terminal=terminal)
-            shown = Sheet(sheet.columns, rows).without_blank()
-            yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+            yield from section(title, Sheet(sheet.columns, rows).without_blank())
 
 
 def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kgroup.operation.describe import OffsetDescription, ShareOffsetDescription
-from kgroup.render.cell import PARTS, Column, Kind, cell, harmless, problem_line
-from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.render.cell import Column, Kind, cell, harmless, problem_line
+from kgroup.render.sheet import Part, Sheet, Title, apart, facts, section
 
 if TYPE_CHECKING:
     from kgroup.operation.check.check import Audit
@@ -65,29 +65,22 @@ PLUGIN_UNKNOWN = 3
 """The status of a plugin that could not find out, for Nagios and Icinga."""
 
 
-def findings_text(
-    findings: Sequence[Finding], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write findings as a page: those of each group, then what to do about each kind of them."""
-    for at, (group_id, own) in enumerate(groupby(findings, key=lambda finding: finding.group_id)):
-        yield "\n" if at else ""
-        of_group = list(own)
-        title = "Cluster" if group_id is None else f"Group {cell(group_id, Kind.NAME)}"
-        yield from title_text(title, form, level=2, terminal=terminal)
-        shown = finding_sheet(of_group).select(_SHOWN)
-        yield from sheet_text(shown, form, headers=headers, terminal=terminal)
-        commands = dict.fromkeys(command for finding in of_group for command in finding.commands)
-        if commands:
-            yield "\n"
-            parts = Sheet(PARTS, [("run", command) for command in commands])
-            yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
+def findings_page(findings: Sequence[Finding]) -> Iterator[Part]:
+    """Yield the findings of each group, then what to do about each kind of them."""
+    groups = groupby(findings, key=lambda finding: finding.group_id)
+    yield from apart(_group_findings(group_id, list(own)) for group_id, own in groups)
     if findings:
-        yield "\n"
-        yield from title_text("What to do", form, level=2, terminal=terminal)
-        kinds = {(finding.code, finding.advice): finding for finding in findings}
+        kinds = dict.fromkeys((finding.code, finding.advice) for finding in findings)
         rows = [(code, code.sentence, advice) for code, advice in kinds]
-        advice = Sheet(_ADVICE_COLUMNS, rows)
-        yield from sheet_text(advice, form, headers=headers, terminal=terminal)
+        yield from section("What to do", Sheet(_ADVICE_COLUMNS, rows), level=2)
+
+
+def _group_findings(group_id: str | None, findings: Sequence[Finding]) -> Iterator[Part]:
+    yield Title("Cluster" if group_id is None else f"Group {cell(group_id, Kind.NAME)}")
+    yield finding_sheet(findings).select(_SHOWN)
+    commands = dict.fromkeys(command for finding in findings for command in finding.commands)
+    if commands:
+        yield from ("\n", facts([("run", command) for command in commands]))
 
 
 def nagios_status(audit: Audit) -> int:

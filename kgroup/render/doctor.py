@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind
-from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.render.sheet import Part, Sheet, Title, apart
 
 if TYPE_CHECKING:
     from kgroup.operation.doctor import Diagnosis
@@ -24,10 +24,8 @@ DIAGNOSIS_COLUMNS = (
 diagnosis_sheet = partial(Sheet.of, DIAGNOSIS_COLUMNS)  # one row a thing
 
 
-def diagnoses_text(
-    rows: Sequence[Diagnosis], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write what is installed, what is missing, and what was asked; a table for each."""
+def diagnoses_page(rows: Sequence[Diagnosis]) -> Iterable[Part]:
+    """Return what is installed, what is missing, and what was asked; a table for each."""
     diagnosis = [row for row in rows if row.kind in ("source", "broker")]
     others = [row for row in rows if row.kind not in ("source", "broker")]
     tables = {
@@ -35,9 +33,8 @@ def diagnoses_text(
         "Missing": ([row for row in others if row.condition != "ok"], ("needed_for", "advice")),
         "Asked": (diagnosis, ("condition", "reason")),
     }
-    told = {title: table for title, table in tables.items() if table[0]}
-    for at, (title, (part, columns)) in enumerate(told.items()):
-        yield "\n" if at else ""
-        yield from title_text(title, form, level=2, terminal=terminal)
-        sheet = diagnosis_sheet(part).select(("name", *columns)).without_blank()
-        yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+    return apart(
+        (Title(title), diagnosis_sheet(part).select(("name", *columns)).without_blank())
+        for title, (part, columns) in tables.items()
+        if part
+    )

@@ -211,18 +211,18 @@ _TOPOLOGY_COLUMNS = (
 
 def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a member."""
-    return _part_sheet(MEMBER_COLUMNS, ((group, group.members) for group in groups))
+    return Sheet.of_parts(MEMBER_COLUMNS, (((group.group_id,), group.members) for group in groups))
 
 
 def offsets_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a partition that is committed or owned."""
-    return _part_sheet(OFFSET_COLUMNS, ((group, group.offsets) for group in groups))
+    return Sheet.of_parts(OFFSET_COLUMNS, (((group.group_id,), group.offsets) for group in groups))
 
 
 def last_stable_sheet(group: GroupDescription) -> Sheet:
     """One row a member of the group before the rebalance that is in flight."""
     members = group.last_stable.members if group.last_stable else ()
-    return _part_sheet(MEMBER_COLUMNS, [(group, members)])
+    return Sheet.of_parts(MEMBER_COLUMNS, [((group.group_id,), members)])
 
 
 def connect_sheet(group: GroupDescription) -> Sheet:
@@ -281,19 +281,6 @@ def share_sheet(group: GroupDescription) -> Sheet:
 def topology_sheet(group: GroupDescription) -> Sheet:
     """One row a subtopology of a streams group."""
     return Sheet.of(_TOPOLOGY_COLUMNS, group.topology.subtopologies if group.topology else ())
-
-
-def _part_sheet(
-    columns: tuple[Column, ...], groups: Iterable[tuple[GroupDescription, Iterable[object]]]
-) -> Sheet:
-    """Make a row of each part of each group; the first column is the group's id."""
-    values = [column.value or attrgetter(column.name) for column in columns[1:]]
-    rows = [
-        [group.group_id, *[value(part) for value in values]]
-        for group, parts in groups
-        for part in parts
-    ]
-    return Sheet(columns, rows)
 
 
 def _broker(item: object, name: str) -> str | None:

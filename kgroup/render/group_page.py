@@ -23,8 +23,7 @@ from kgroup.render.group import (
     share_sheet,
     topology_sheet,
 )
-from kgroup.render.sheet import Sheet, sheet_text, title_text
-from kgroup.render.table import rich_title
+from kgroup.render.sheet import Part, Sheet, Title, apart, facts, section
 
 _FACTS: Mapping[ChangeKind, str] = {
     ChangeKind.STATE: "state",
@@ -55,13 +54,14 @@ _OFFSET_COLUMNS: Mapping[ChangeKind, str] = {
 }
 
 
-def mark_facts(facts: Sheet, changes: Collection[Change]) -> Sheet:
-    """Mark what has changed in the table of properties and values."""
+def mark_facts(
+    rows: Iterable[tuple[str, str]], changes: Collection[Change]
+) -> Iterator[tuple[str, object]]:
+    """Mark what has changed of properties and values."""
     changed = {_FACTS[change.change] for change in changes if change.change in _FACTS}
     if sum((c.after or 0) - (c.before or 0) for c in changes if c.change is ChangeKind.LAG):
         changed.add("lag")
-    rows = [(name, Changed(value) if name in changed else value) for name, value in facts.rows]
-    return Sheet(facts.columns, rows)
+    return ((name, Changed(value) if name in changed else value) for name, value in rows)
 
 
 def mark_members(sheet: Sheet, changes: Collection[Change]) -> Sheet:
@@ -158,47 +158,39 @@ _OWN = frozenset(
 _FACT_COLUMNS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
 
 
-def description_text(
+def description_page(
     groups: Iterable[GroupDescription],
-    form: str,
     *,
     sections: Collection[str],
     now_ms: int,
-    headers: bool,
-    terminal: bool,
     changes: Iterable[Change] = (),
-) -> Iterator[str]:
-    """Write groups as a page, one below the other.
+) -> Iterator[Part]:
+    """Return a page of groups, one below the other.
 
     Args:
         groups: to describe.
-        form: "table" or one of `MARKUPS`.
         sections: of `SECTIONS`.
         now_ms: epoch milliseconds, for the age of what is old.
-        headers: whether the tables have heads.
-        terminal: whether to write for a terminal.
         changes: of the groups, to be marked.
     """
     by_group: dict[str, list[Change]] = {}
     for change in changes:
         by_group.setdefault(change.group_id, []).append(change)
+    return apart(
+        _group_parts(group, sections, now_ms, by_group.get(group.group_id, ())) for group in groups
+    )
 
-    for number, group in enumerate(groups):
-        yield "\n" if number else ""
-        title = f"Group {cell(group.group_id, Kind.NAME)}"
-        yield from title_text(title, form, level=2, terminal=terminal)
-        own = by_group.get(group.group_id, ())
-        if "state" in sections:
-            facts = mark_facts(Sheet(_FACT_COLUMNS, _facts(group, now_ms)), own)
-            yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
-        for title, sheet in _sheets(group, sections, own):
-            rows = list(sheet.rows)
-            if rows:
-                yield "\n"
-                short, common = _abridge(Sheet(sheet.columns, rows))
-                title = f"{title} (all: {common})" if common else title
-                yield from title_text(title, form, level=3, terminal=terminal)
-                yield from sheet_text(short, form, headers=headers, terminal=terminal)
+
+def _group_parts(
+    group: GroupDescription, sections: Collection[str], now_ms: int, changes: Collection[Change]
+) -> Iterator[Part]:
+    yield Title(f"Group {cell(group.group_id, Kind.NAME)}")
+    if "state" in sections:
+        yield facts(mark_facts(_facts(group, now_ms), changes), _FACT_COLUMNS)
+    for title, sheet in _sheets(group, sections, changes):
+        if sheet.rows:
+            short, common = _abridge(sheet)
+            yield from section(f"{title} (all: {common})" if common else title, short)
 
 
 def _sheets(
@@ -335,7 +327,7 @@ def is_event(change: Change) -> bool:
     return change.change not in _STEADY
 
 
-def watch_text(
+def watch_page(
     groups: Collection[GroupDescription],
     changes: Collection[Change],
     events: Sequence[Change],
@@ -344,33 +336,23 @@ def watch_text(
     sections: Collection[str],
     interval_s: float,
     now_ms: int,
-    headers: bool,
-) -> str:
-    """Write the page: when it is from, what went wrong, what happened last, and the groups.
+) -> Iterator[Part]:
+    """Yield the page: when it is from, what went wrong, what happened last, and the groups.
 
     Args:
         groups: as they are known now.
         changes: since the last round, to be marked.
         events: the last ones, the newest last.
         problems: of this round.
-        sections: see `description_text`.
+        sections: see `description_page`.
         interval_s: time between rounds.
         now_ms: epoch milliseconds of this round.
-        headers: whether the tables have heads.
     """
-    parts = [rich_title(f"{rfc3339(now_ms)}, every {interval_s:g} s; * has changed since the last")]
-    parts += [f"! {harmless(problem_line(problem))}\n" for problem in problems[:_MAX_PROBLEMS]]
+    yield Title(f"{rfc3339(now_ms)}, every {interval_s:g} s; * has changed since the last")
+    yield from (f"! {harmless(problem_line(problem))}\n" for problem in problems[:_MAX_PROBLEMS])
     if len(problems) > _MAX_PROBLEMS:
-        parts.append(f"! and {len(problems) - _MAX_PROBLEMS} more\n")
-    parts += [f"{change_line(event)}\n" for event in reversed(events)]
-    parts += "\n" if groups else ""
-    parts += description_text(
-        groups,
-        "table",
-        sections=sections,
-        now_ms=now_ms,
-        headers=headers,
-        terminal=True,
-        changes=changes,
-    )
-    return "".join(parts)
+        yield f"! and {len(problems) - _MAX_PROBLEMS} more\n"
+    yield from (f"{change_line(event)}\n" for event in reversed(events))
+    if groups:
+        yield "\n"
+    yield from description_page(groups, sections=sections, now_ms=now_ms, changes=changes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from itertools import groupby
@@ -14,7 +14,7 @@ from kgroup.errors import shown_id
 from kgroup.model.instant import rfc3339
 from kgroup.render.cell import CLUSTER, GROUP, GROUP_TYPE, TOPIC, Column, Kind, harmless, visible
 from kgroup.render.document import json_rows
-from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.render.sheet import Part, Sheet, Title, apart, section
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -198,46 +198,28 @@ milliseconds are lengths of time."""
 
 def pause_sheet(rows: Sequence[CommitSummary]) -> Sheet:
     """One row a pause."""
-    return _parts(PAUSE_COLUMNS, (((row.cluster, row.group_id), row.pauses) for row in rows))
+    groups = (((row.cluster, row.group_id), row.pauses) for row in rows)
+    return Sheet.of_parts(PAUSE_COLUMNS, groups)
 
 
 def jump_sheet(rows: Sequence[CommitSummary]) -> Sheet:
     """One row a backward jump."""
-    return _parts(JUMP_COLUMNS, (((row.cluster, row.group_id), row.jumps) for row in rows))
+    groups = (((row.cluster, row.group_id), row.jumps) for row in rows)
+    return Sheet.of_parts(JUMP_COLUMNS, groups)
 
 
 def partition_inventory_sheet(rows: Sequence[ClusterInventory]) -> Sheet:
     """One row a partition of `__consumer_offsets`."""
-    return _parts(PARTITION_INVENTORY_COLUMNS, (((row.cluster,), row.partitions) for row in rows))
+    clusters = (((row.cluster,), row.partitions) for row in rows)
+    return Sheet.of_parts(PARTITION_INVENTORY_COLUMNS, clusters)
 
 
-def _parts(
-    columns: tuple[Column, ...], wholes: Iterable[tuple[tuple[object, ...], Sequence[object]]]
-) -> Sheet:
-    """Make a row of each part of each whole; the first cells are those of the whole."""
-    rows = [
-        [*first, *(column.of(part) for column in columns[len(first) :])]
-        for first, parts in wholes
-        for part in parts
-    ]
-    return Sheet(columns, rows)
-
-
-def commit_text(
-    rows: Sequence[CommitSummary], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write the stories of a group as a page: what it committed, where it paused and went back."""
-    for title, sheet in (
-        (None, commit_sheet(rows)),
-        ("Pauses", pause_sheet(rows)),
-        ("Backward jumps", jump_sheet(rows)),
-    ):
-        if title is not None:
-            if not sheet.rows:
-                continue
-            yield "\n"
-            yield from title_text(title, form, level=3, terminal=terminal)
-        yield from sheet_text(sheet.without_blank(), form, headers=headers, terminal=terminal)
+def commit_page(rows: Sequence[CommitSummary]) -> Iterator[Part]:
+    """Yield what a group committed, where it paused and where it went back."""
+    yield commit_sheet(rows).without_blank()
+    for title, sheet in (("Pauses", pause_sheet(rows)), ("Backward jumps", jump_sheet(rows))):
+        if sheet.rows:
+            yield from section(title, sheet.without_blank())
 
 
 def answer_sheet(answer: Answer) -> Sheet:
@@ -281,15 +263,9 @@ BUILD_COLUMNS = (
 
 def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
     """A row for each table of each cluster; those without a row are left out."""
-    return Sheet(
-        BUILD_COLUMNS,
-        [
-            [report.cluster, *(getattr(table, column.name) for column in BUILD_COLUMNS[1:])]
-            for report in reports
-            for table in report.tables
-            if table.row_count
-        ],
-    )
+    tables = (filter(lambda table: table.row_count, report.tables) for report in reports)
+    clusters = ((report.cluster,) for report in reports)
+    return Sheet.of_parts(BUILD_COLUMNS, zip(clusters, tables, strict=True))
 
 
 def build_line(report: ClusterReport) -> str:
@@ -362,21 +338,18 @@ def _starters(storm: Storm) -> str:
     return ", ".join(names)
 
 
-def rebalance_text(
-    rows: Sequence[Rebalance], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write a table for each group, with the columns that tell what happened."""
-    for at, ((cluster, group_id), rebalances) in enumerate(
-        groupby(rows, lambda row: (row.cluster, row.group_id))
-    ):
-        if at:
-            yield "\n"
-        of_group = list(rebalances)
-        types = ", then ".join(dict.fromkeys(row.group_type for row in of_group))
-        title = harmless(f"{shown_id(group_id)} ({types}, cluster {cluster})")
-        yield from title_text(title, form, level=3, terminal=terminal)
-        sheet = rebalance_sheet(of_group).select(_SHOWN).without_blank()
-        yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+def rebalance_page(rows: Sequence[Rebalance]) -> Iterator[Part]:
+    """Return a table for each group, with the columns that tell what happened."""
+    groups = groupby(rows, lambda row: (row.cluster, row.group_id))
+    return apart(_group_rebalances(*names, list(own)) for names, own in groups)
+
+
+def _group_rebalances(
+    cluster: str, group_id: str, rebalances: Sequence[Rebalance]
+) -> Iterator[Part]:
+    types = ", then ".join(dict.fromkeys(rebalance.group_type for rebalance in rebalances))
+    yield Title(harmless(f"{shown_id(group_id)} ({types}, cluster {cluster})"), level=3)
+    yield rebalance_sheet(rebalances).select(_SHOWN).without_blank()
 
 
 MOST_ROWS = 200

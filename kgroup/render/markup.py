@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape as html_text
-from unicodedata import combining, east_asian_width
+from typing import TYPE_CHECKING
 
-from kgroup.render.cell import Column
-from kgroup.render.table import RIGHT, Row
+if TYPE_CHECKING:
+    from kgroup.render.cell import Column
+    from kgroup.render.table import Row
 
 _FILL = "\ue000"
 """Stands for a cell that a text takes, in texts that are not ASCII, while tabulate aligns them."""
@@ -55,6 +55,8 @@ def markup_table(
     """
     from tabulate import tabulate
 
+    from kgroup.render.table import RIGHT
+
     markup = MARKUPS[form]
     head, *body = [
         [markup.escape(text.strip()) for text in line]
@@ -91,13 +93,15 @@ def _filled(text: str) -> str:
 
 def _width(text: str) -> int:
     """Count the cells that a text takes, as readers of drawn tables do."""
+    from unicodedata import combining, east_asian_width
+
     return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)
 
 
 def _with(pattern: str, replace: Callable[[str], str]) -> Callable[[str], str]:
     """Make a function that escapes what a pattern finds, a character at a time."""
-    special = re.compile(pattern)
-    return lambda text: special.sub(lambda match: "".join(map(replace, match[0])), text)
+    # re compiles it at the first use: the command line needs no more than the names of forms
+    return lambda text: re.sub(pattern, lambda match: "".join(map(replace, match[0])), text)
 
 
 def _backslash(character: str) -> str:
@@ -112,7 +116,7 @@ _markdown = _with(rf"[\\`*\[<&|~$]|_++{_NO_LETTER}|#++$", _backslash)
 """Underscores that cannot end an emphasis are left, since then there is none."""
 
 _inline_rst = _with(rf"[\\`*|]|_++{_NO_LETTER}|(?<=:):$", _backslash)
-_RST_BLOCK = re.compile(r"[^\w\s\\]|\w+[.)](?=\s|$)|\\+$")
+_RST_BLOCK = r"[^\w\s\\]|\w+[.)](?=\s|$)|\\+$"
 """How a list or another block begins; a line of the same character is one."""
 
 
@@ -120,10 +124,16 @@ def _rst(text: str) -> str:
     if not text:
         return ".."  # a comment: the width of a column is that of its texts
     escaped = _inline_rst(text)
-    block = _RST_BLOCK.match(escaped)
+    block = re.match(_RST_BLOCK, escaped)
     if block is None:
         return escaped
     return f"\\{escaped}" if len(block[0]) == 1 else f"\\ {escaped}"
+
+
+def _html(text: str) -> str:
+    from html import escape
+
+    return escape(text)
 
 
 _LATEX = {
@@ -159,7 +169,7 @@ _MARKDOWN = _Markup("pipe", _markdown, ("## {}\n\n", "### {}\n\n"))
 MARKUPS: Mapping[str, _Markup] = {
     "markdown": _MARKDOWN,
     "github": _MARKDOWN,
-    "html": _Markup("unsafehtml", html_text, ("<h2>{}</h2>\n", "<h3>{}</h3>\n")),
+    "html": _Markup("unsafehtml", _html, ("<h2>{}</h2>\n", "<h3>{}</h3>\n")),
     "rst": _Markup(
         "rst",
         _rst,

@@ -14,7 +14,7 @@ from kgroup.errors import UsageError
 from kgroup.operation.offsets.plan import PlannedOffset, Result
 from kgroup.operation.report import first_names
 from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, cell
-from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.render.sheet import Part, Sheet, Title, apart
 
 if TYPE_CHECKING:
     from kgroup.model.offset import StoredOffset, StoreName
@@ -133,24 +133,21 @@ _OWN = frozenset({"partition", "committed_offset", "target_offset"})
 """Columns that stay in a plan's tables also where all rows have the same value."""
 
 
-def plan_text(
-    rows: Sequence[PlannedOffset], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write a plan for people, as table or one of `MARKUPS`: each group below its name.
+def plan_page(rows: Sequence[PlannedOffset]) -> Iterator[Part]:
+    """Yield a plan for people: each group below its name.
 
     The first line warns of unread records that would be skipped.
     """
     if (skipped := skip_warning(rows)) is not None:
-        line = f"Skips {skipped}"
-        yield from title_text(line, form, level=2, terminal=terminal, warns=True)
-        yield "\n"
-    for number, (group_id, own) in enumerate(groupby(rows, key=attrgetter("group_id"))):
-        yield "\n" if number else ""
-        sheet, common = Sheet.of(_SHOWN, own).without_blank().without_common(_OWN)
-        title = f"Group {cell(group_id, Kind.NAME)}"
-        title = f"{title} (all: {', '.join(common)})" if common else title
-        yield from title_text(title, form, level=2, terminal=terminal)
-        yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+        yield from (Title(f"Skips {skipped}", warns=True), "\n")
+    groups = groupby(rows, key=attrgetter("group_id"))
+    yield from apart(_group_plan(group_id, own) for group_id, own in groups)
+
+
+def _group_plan(group_id: str, rows: Iterable[PlannedOffset]) -> Iterator[Part]:
+    sheet, common = Sheet.of(_SHOWN, rows).without_blank().without_common(_OWN)
+    of_all = f" (all: {', '.join(common)})" if common else ""
+    yield from (Title(f"Group {cell(group_id, Kind.NAME)}{of_all}"), sheet)
 
 
 def plan_totals(rows: Sequence[PlannedOffset]) -> str:

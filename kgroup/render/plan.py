@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
 from kgroup.operation.plan.plan import Compared, Plan, PlanStep, SettingChange
 from kgroup.operation.plan.verify import StepCheck
-from kgroup.render.cell import GROUP, PARTS, Column, Kind, age, cell, mermaid_label, visible
-from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
+from kgroup.render.cell import GROUP, Column, Kind, age, cell, mermaid_label, visible
+from kgroup.render.sheet import Either, Head, Part, Sheet, Title, apart, facts, section, summary
 
 STEP_COLUMNS = (
     GROUP,
@@ -71,58 +71,30 @@ def _rows(plan: Plan) -> Iterator[tuple[object, ...]]:
         yield plan.group_id, step.number, step.title, len(step.restarted), *numbers
 
 
-def plans_text(plans: Sequence[Plan], form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    """Write plans as runbooks."""
-    for number, plan in enumerate(plans):
-        if number:
-            yield "\n"
-        yield from _plan(plan, form, headers=headers, terminal=terminal)
+def plans_page(plans: Sequence[Plan]) -> Iterator[Part]:
+    """Return plans as runbooks."""
+    return apart(map(_plan, plans))
 
 
-def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+def _plan(plan: Plan) -> Iterator[Part]:
     goal = "" if plan.goal is None else f" {plan.goal}"
-    title = f"{cell(plan.group_id, Kind.NAME)}: {plan.target}{visible(goal)}"
-    yield from title_text(title, form, level=2, terminal=terminal)
-    yield from summary_lines(plan.summary, form, terminal=terminal)
-    yield "\n"
-    yield from title_text("Preconditions", form, level=3, terminal=terminal)
-    conditions = Sheet(
-        _CONDITIONS,
-        [
-            (precondition.text, precondition.verdict, precondition.found, precondition.check)
-            for precondition in plan.preconditions
-        ],
+    yield Title(f"{cell(plan.group_id, Kind.NAME)}: {plan.target}{visible(goal)}")
+    yield summary(plan.summary)
+    conditions = (
+        (precondition.text, precondition.verdict, precondition.found, precondition.check)
+        for precondition in plan.preconditions
     )
-    yield from sheet_text(conditions.without_blank(), form, headers=headers, terminal=terminal)
+    yield from section("Preconditions", Sheet(_CONDITIONS, conditions).without_blank())
     for step in plan.steps:
-        yield "\n"
-        title = f"Step {step.number}: {visible(step.title)}"
-        yield from title_text(title, form, level=3, terminal=terminal)
-        parts = Sheet(PARTS, list(_parts(step)))
-        yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
+        yield from section(f"Step {step.number}: {visible(step.title)}", facts(_parts(step)))
     if plan.forecast is None:
         return
-    yield "\n"
-    yield from title_text("Forecast", form, level=3, terminal=terminal)
-    forecasts = Sheet(_FORECASTS, [_forecast(forecast) for forecast in _forecasts(plan)])
-    yield from sheet_text(forecasts.without_blank(), form, headers=headers, terminal=terminal)
+    forecasts = Sheet(_FORECASTS, map(_forecast, _forecasts(plan)))
+    yield from section("Forecast", forecasts.without_blank())
     if said := list(_said(plan)):
-        yield "\n"
-        parts = Sheet(PARTS, said)
-        yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
+        yield from ("\n", facts(said))
     if plan.assumed:
-        yield "\n"
-        assumed = Sheet(_ASSUMED, [(each,) for each in plan.assumed])
-        yield from sheet_text(assumed, form, headers=True, terminal=terminal)
-
-
-def summary_lines(text: str, form: str, *, terminal: bool) -> Iterator[str]:
-    """Write a summary: prose beside tables, else a table of its own."""
-    if form == "table":
-        yield from prose_text(text, terminal=terminal)
-    else:
-        parts = Sheet(PARTS, [("summary", text)])
-        yield from sheet_text(parts, form, headers=True, terminal=terminal)
+        yield from ("\n", Sheet(_ASSUMED, [(text,) for text in plan.assumed], Head.ALWAYS))
 
 
 def _parts(step: PlanStep) -> Iterator[tuple[str, str]]:
@@ -203,22 +175,17 @@ def checks_sheet(checks: Sequence[StepCheck]) -> Sheet:
     )
 
 
-def checks_text(
-    checks: Sequence[StepCheck], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write how far groups are, and what of it is missing."""
-    for each in checks:
-        title = f"{cell(each.group_id, Kind.NAME)}: step {each.step} is {each.progress}"
-        yield from title_text(title, form, level=2, terminal=terminal)
-    if not checks:
-        return
-    yield "\n"
-    rows = [
-        (check.group_id, condition.text, condition.progress, condition.found)
-        for check in checks
-        for condition in check.conditions
-    ]
-    yield from sheet_text(Sheet(_CHECKED, rows), form, headers=headers, terminal=terminal)
+def checks_page(checks: Sequence[StepCheck]) -> Iterator[Part]:
+    """Yield how far groups are, and what of it is missing."""
+    for check in checks:
+        yield Title(f"{cell(check.group_id, Kind.NAME)}: step {check.step} is {check.progress}")
+    if checks:
+        rows = (
+            (check.group_id, condition.text, condition.progress, condition.found)
+            for check in checks
+            for condition in check.conditions
+        )
+        yield from ("\n", Sheet(_CHECKED, rows))
 
 
 def diagram_text(plan: Plan) -> Iterator[str]:
@@ -308,38 +275,27 @@ def _numbers(proposal: Proposal) -> Iterator[object]:
             yield None if side is None else getattr(side.forecast, name)
 
 
-def advice_text(
-    groups: Sequence[GroupAdvice], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write a part for each group."""
-    for number, group in enumerate(groups):
-        if number:
-            yield "\n"
-        title = f"Group {cell(group.group_id, Kind.NAME)}"
-        yield from title_text(title, form, level=2, terminal=terminal)
-        yield from summary_lines(group.summary, form, terminal=terminal)
-        for proposal in group.proposals:
-            yield "\n"
-            yield from _proposal(proposal, form, headers=headers, terminal=terminal)
-        if group.reasons:
-            yield "\n"
-            rows = Sheet(PARTS, [("else", reason) for reason in group.reasons])
-            yield from sheet_text(rows, form, headers=form != "table", terminal=terminal)
+def advice_page(groups: Sequence[GroupAdvice]) -> Iterator[Part]:
+    """Return what is advised to each group."""
+    return apart(map(_advice, groups))
 
 
-def _proposal(proposal: Proposal, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+def _advice(group: GroupAdvice) -> Iterator[Part]:
+    yield from (Title(f"Group {cell(group.group_id, Kind.NAME)}"), summary(group.summary))
+    for proposal in group.proposals:
+        yield from _proposal(proposal)
+    if group.reasons:
+        yield from ("\n", facts([("else", reason) for reason in group.reasons]))
+
+
+def _proposal(proposal: Proposal) -> Iterator[Part]:
     goal = "" if proposal.goal is None else f" {proposal.goal}"
-    title = visible(f"{proposal.target}{goal}")
-    yield from title_text(title, form, level=3, terminal=terminal)
     against = [] if proposal.against is None else [("but", f"{_sentence(proposal.against)}.")]
-    parts = Sheet(PARTS, [("why", proposal.why), *against, ("run", proposal.command)])
-    yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
-    compared = [each for each in (proposal.now, proposal.then) if each is not None]
+    reasons = facts([("why", proposal.why), *against, ("run", proposal.command)])
+    yield from section(visible(f"{proposal.target}{goal}"), reasons)
+    compared = [side for side in (proposal.now, proposal.then) if side is not None]
     if compared:
-        if form != "table":
-            yield "\n"
-        sheet = Sheet(_COMPARED_COLUMNS, [_row(each) for each in compared])
-        yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+        yield from (Either(document=("\n",)), Sheet(_COMPARED_COLUMNS, map(_row, compared)))
 
 
 def _sentence(text: str) -> str:

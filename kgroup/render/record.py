@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from kgroup.operation.decode import Count
 from kgroup.render.cell import Column, Kind
 from kgroup.render.delimited import Delimited, delimited, delimited_batch, delimited_table
-from kgroup.render.document import document
-from kgroup.render.sheet import Sheet, choose, sheet_text, title_text
+from kgroup.render.form import OBJECTS, SEPARATED, Block
+from kgroup.render.sheet import Part, Sheet, Title, apart, choose
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +81,7 @@ def record_text(
 
     Args:
         rows: to write.
-        form: table, json, jsonl, csv, tsv or one of `MARKUPS`.
+        form: one of `FORMS`.
         names: of columns, in order; empty: those that the form has by default.
         headers: whether there is a line with the names of the columns.
         terminal: whether to write for a terminal.
@@ -91,21 +91,19 @@ def record_text(
     Raises:
         UsageError: a name that no column has.
     """
-    if form == "jsonl":
-        return _json_blocks(rows)
-    if form == "json":
-        return document("decode-offsets", _json_blocks(rows), _late(errors))
-    if form in ("csv", "tsv"):
+    if form in OBJECTS:
+        return iter(OBJECTS[form]("decode-offsets", _json_blocks(rows), _late(errors)))
+    if form in SEPARATED:
         return _delimited(rows, delimited(form, terminal=terminal), names, headers)
     return _page(rows, form, names, headers, terminal, at_once)
 
 
-def _json_blocks(rows: RecordBatches) -> Iterator[bytes | memoryview]:
+def _json_blocks(rows: RecordBatches) -> Iterator[Block]:
     from kgroup.render.jsonl import json_lines
 
     free: list[Any] = []
 
-    def begin(batch: pa.RecordBatch) -> Iterator[bytes | memoryview]:
+    def begin(batch: pa.RecordBatch) -> Iterator[Block]:
         """Write the first block where the batch was decoded, others when they are asked for."""
         blocks = json_lines(batch, free)
         return chain([*islice(blocks, 1)], blocks)
@@ -169,18 +167,13 @@ _TITLES = {
 }
 
 
-def stats_text(
-    counts: Sequence[Count], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write a table for each thing that is counted."""
-    for number, (by, found) in enumerate(groupby(counts, key=lambda count: count.by)):
-        rows = list(found)
-        yield "\n" if number else ""
-        yield from title_text(_title(by, len(rows)), form, level=2, terminal=terminal)
-        sheet = stats_sheet(rows[:MAX_ROWS]).without_blank()
-        names = [column.name for column in sheet.columns if column.name != "by"]
-        yield from sheet_text(sheet.select(names), form, headers=headers, terminal=terminal)
+def stats_page(counts: Sequence[Count]) -> Iterator[Part]:
+    """Return a table for each thing that is counted."""
+    return apart(_counted(by, list(own)) for by, own in groupby(counts, lambda count: count.by))
 
 
-def _title(by: str, rows: int) -> str:
-    return _TITLES[by] + (f" (the first {MAX_ROWS} of {rows})" if rows > MAX_ROWS else "")
+def _counted(by: str, counts: Sequence[Count]) -> Iterator[Part]:
+    most = f" (the first {MAX_ROWS} of {len(counts)})" if len(counts) > MAX_ROWS else ""
+    yield Title(f"{_TITLES[by]}{most}")
+    sheet = stats_sheet(counts[:MAX_ROWS]).without_blank()
+    yield sheet.select([column.name for column in sheet.columns if column.name != "by"])

@@ -1,16 +1,32 @@
-"""A report as rows and columns, and its way into every form that has them."""
+"""A report for people and tables: sheets, which have rows and columns, and pages of them.
+
+A page is made of parts, in their order. What is here says what stands in them; `kgroup.render.form`
+writes them in the form that the user chose.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from operator import attrgetter, itemgetter
+from typing import TypeAlias
 
 from kgroup.errors import UsageError, near_names
-from kgroup.render.cell import Column, Kind, cell, cells, visible
+from kgroup.render.cell import PARTS, Column, Kind, cell
 
 _BLANK = frozenset({None, ""})
 _UNKNOWN = frozenset({None})
+
+
+class Head(Enum):
+    """When a table begins with the titles of its columns."""
+
+    CHOSEN = auto()
+    """Unless the user chose `--no-headers`."""
+    IN_DOCUMENTS = auto()
+    """Where a language has no tables without a head; else the titles would say nothing."""
+    ALWAYS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +36,12 @@ class Sheet:
     Attributes:
         columns: all that there are, in the order of csv and tsv.
         rows: a value for each column, hashable.
+        head: when it has one, on a page.
     """
 
     columns: tuple[Column, ...]
     rows: Iterable[Sequence[object]]
+    head: Head = Head.CHOSEN
 
     @classmethod
     def of(cls, columns: tuple[Column, ...], items: Iterable[object]) -> Sheet:
@@ -34,6 +52,26 @@ class Sheet:
         values = [column.value or attrgetter(column.name) for column in columns]
         return cls(columns, [[value(item) for value in values] for item in items])
 
+    @classmethod
+    def of_parts(
+        cls,
+        columns: tuple[Column, ...],
+        wholes: Iterable[tuple[Sequence[object], Iterable[object]]],
+    ) -> Sheet:
+        """Make a row of each part of several wholes.
+
+        Args:
+            columns: of the rows.
+            wholes: for each the first cells of its rows, and its parts.
+        """
+        values = [column.value or attrgetter(column.name) for column in columns]
+        rows = [
+            [*first, *(value(part) for value in values[len(first) :])]
+            for first, parts in wholes
+            for part in parts
+        ]
+        return cls(columns, rows)
+
     def select(self, names: Sequence[str]) -> Sheet:
         """Keep the named columns, in that order; all where none is named."""
         if not names:
@@ -42,15 +80,15 @@ class Sheet:
 
     def without_blank(self) -> Sheet:
         """Leave out columns in which no row has a value or a text: they tell people nothing."""
-        rows = list(self.rows)
-        if not rows:
-            return Sheet(self.columns, rows)
+        whole = self._read()
+        if not whole.rows:
+            return whole
         telling = [
             index
-            for index, values in enumerate(zip(*rows, strict=True))
+            for index, values in enumerate(zip(*whole.rows, strict=True))
             if self.columns[index].stays or not _blank(self.columns[index]).issuperset(values)
         ]
-        return Sheet(self.columns, rows)._take(telling or range(len(self.columns)))
+        return whole._take(telling or range(len(self.columns)))
 
     def without_common(self, own: Collection[str]) -> tuple[Sheet, list[str]]:
         """Leave out what all of several rows have in common: said once, a table is readable.
@@ -69,13 +107,17 @@ class Sheet:
                 common.append(f"{column.title} {cell(rows[0][index], column.kind)}")
             else:
                 kept.append(index)
-        return Sheet(self.columns, rows)._take(kept), common
+        return replace(self, rows=rows)._take(kept), common
+
+    def _read(self) -> Sheet:
+        """Return the sheet with rows that can be read several times."""
+        return replace(self, rows=list(self.rows))
 
     def _take(self, indices: Sequence[int]) -> Sheet:
         columns = tuple(self.columns[index] for index in indices)
         if len(indices) == 1:
-            return Sheet(columns, ([row[indices[0]]] for row in self.rows))
-        return Sheet(columns, map(itemgetter(*indices), self.rows))
+            return replace(self, columns=columns, rows=([row[indices[0]]] for row in self.rows))
+        return replace(self, columns=columns, rows=map(itemgetter(*indices), self.rows))
 
 
 def _blank(column: Column) -> frozenset[str | None]:
@@ -99,57 +141,70 @@ def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
     return [known[name] for name in names]
 
 
-def sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    """Write a sheet as table, csv, tsv or one of `MARKUPS`."""
-    if form in ("csv", "tsv"):
-        from kgroup.render.delimited import delimited, delimited_table
+@dataclass(frozen=True, slots=True)
+class Title:
+    """A heading: of level 2, or 3 for a part below it.
 
-        style = delimited(form, terminal=terminal)
-        yield from delimited_table(style, sheet.columns, sheet.rows, headers=headers)
-        return
-    columns = sheet.columns
-    texts = zip(
-        *(
-            cells(values, column.kind)
-            for column, values in zip(columns, zip(*sheet.rows, strict=True), strict=False)
-        ),
-        strict=True,
-    )
-    if form != "table":
-        from kgroup.render.markup import markup_table
+    Attributes:
+        text: of one line.
+        level: 2 or 3.
+        warns: whether it is a warning, which stands out on a terminal.
+    """
 
-        yield from markup_table(form, columns, texts, headers=headers)
-        return
-    from kgroup.render.table import plain_table, rich_table
-
-    if terminal:
-        yield from rich_table(columns, texts, headers=headers)
-    else:
-        yield plain_table(columns, texts, headers=headers)
+    text: str
+    level: int = 2
+    warns: bool = False
 
 
-def prose_text(text: str, *, terminal: bool) -> Iterator[str]:
-    """Write paragraphs that have lines of some width already, beside tables."""
-    lines = "\n".join(visible(line) for line in text.splitlines())
-    if terminal:
-        from kgroup.render.table import rich_prose
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Paragraphs beside tables, which have lines of some width already."""
 
-        yield rich_prose(lines)
-    else:
-        yield f"{lines}\n"
+    text: str
 
 
-def title_text(
-    title: str, form: str, *, level: int, terminal: bool, warns: bool = False
-) -> Iterator[str]:
-    """Write the title of a table or of a part, or a warning, as table or one of `MARKUPS`."""
-    if form != "table":
-        from kgroup.render.markup import markup_title
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines that are never folded, such as a drawing's: texts with their styles on a terminal."""
 
-        yield markup_title(form, title, level)
-    elif terminal:
-        from kgroup.render.table import rich_title
+    lines: Sequence[Sequence[tuple[str, str]]]
 
-        yield rich_title(title, warns=warns)
-    else:
-        yield f"{title}\n"
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Parts that are not the same for people and in a document.
+
+    Attributes:
+        table: of the page that people read.
+        document: of the other forms.
+    """
+
+    table: tuple[Part, ...] = ()
+    document: tuple[Part, ...] = ()
+
+
+Part: TypeAlias = str | Title | Prose | Lines | Sheet | Either
+"""A part of a page; a text stands as it is, such as the blank line between two others."""
+
+
+def facts(rows: Iterable[Sequence[object]], columns: tuple[Column, ...] = PARTS) -> Sheet:
+    """Make a table whose rows begin with what is said in them."""
+    return Sheet(columns, rows, Head.IN_DOCUMENTS)
+
+
+def summary(text: str) -> Either:
+    """Make prose beside tables, and a table of its own in documents."""
+    return Either((Prose(text),), (facts([("summary", text)]),))
+
+
+def section(title: str, *parts: Part, level: int = 3) -> Iterator[Part]:
+    """Yield what stands below a heading, behind a blank line."""
+    yield from ("\n", Title(title, level), *parts)
+
+
+def apart(pages: Iterable[Iterable[Part]]) -> Iterator[Part]:
+    """Yield the parts of several pages, with a blank line between two of them."""
+    for number, page in enumerate(pages):
+        if number:
+            yield "\n"
+        yield from page

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.render.cell import Column, Kind, age, mermaid_label, ranges, visible
-from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
+from kgroup.render.sheet import Either, Part, Prose, Sheet, Title, facts, section
 from kgroup.simulation.timeline import (
     Event,
     Ownership,
@@ -99,55 +99,35 @@ def scenario_sheet(scenarios: Sequence[ShippedScenario]) -> Sheet:
     return Sheet.of(SCENARIO_COLUMNS, scenarios)
 
 
-def scenarios_text(
-    scenarios: Sequence[ShippedScenario], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write the names and titles of shipped scenarios."""
-    shown = scenario_sheet(scenarios).select(("name", "title"))
-    yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+def scenarios_page(scenarios: Sequence[ShippedScenario]) -> Iterator[Part]:
+    """Yield the names and titles of shipped scenarios."""
+    yield scenario_sheet(scenarios).select(("name", "title"))
 
 
-def simulations_text(
-    simulations: Sequence[Simulation], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write one run as a page, with its timeline; several with what they have in common."""
+def simulations_page(simulations: Sequence[Simulation]) -> Iterator[Part]:
+    """Yield one run, with its timeline; of several what they have in common."""
     if not simulations:
         return
     first = simulations[0]
-    title = visible(first.title or "Simulation")
-    yield from title_text(title, form, level=2, terminal=terminal)
-    if first.about and form == "table":
-        yield from prose_text(first.about, terminal=terminal)
-        yield "\n"
+    yield Title(visible(first.title or "Simulation"))
+    if first.about:
+        yield Either(table=(Prose(first.about), "\n"))
     if len(simulations) > 1:
-        yield from sheet_text(_runs(simulations), form, headers=headers, terminal=terminal)
-        yield from _limits_text(first, form, terminal=terminal)
-        return
-    events = Sheet(_SHOWN_COLUMNS, [_shown(event) for event in first.events])
-    yield from sheet_text(events.without_blank(), form, headers=headers, terminal=terminal)
-    if first.rebalances:
-        yield "\n"
-        yield from title_text("Rebalances", form, level=3, terminal=terminal)
-        rows = [_rebalance(rebalance) for rebalance in first.rebalances]
-        rebalances = Sheet(_REBALANCES, rows).without_blank()
-        yield from sheet_text(rebalances, form, headers=headers, terminal=terminal)
-    yield "\n"
-    yield from title_text("Partitions", form, level=3, terminal=terminal)
-    partitions = Sheet(_PARTITIONS, list(_partition_rows(first.partitions)))
-    yield from sheet_text(partitions, form, headers=headers, terminal=terminal)
-    yield "\n"
-    facts = Sheet(_FACTS, list(_facts(first)))
-    yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
-    yield from _limits_text(first, form, terminal=terminal)
+        yield _runs(simulations)
+    else:
+        yield from _run(first)
+    if first.limits:  # beside a page for people they are notes
+        limits = facts(((limit,) for limit in first.limits), _LIMITS)
+        yield Either(document=(*section("Not simulated", limits),))
 
 
-def _limits_text(simulation: Simulation, form: str, *, terminal: bool) -> Iterator[str]:
-    """Write the limits into a document; beside a page for people they are notes."""
-    if simulation.limits and form != "table":
-        yield "\n"
-        yield from title_text("Not simulated", form, level=3, terminal=terminal)
-        limits = Sheet(_LIMITS, [(limit,) for limit in simulation.limits])
-        yield from sheet_text(limits, form, headers=True, terminal=terminal)
+def _run(run: Simulation) -> Iterator[Part]:
+    yield Sheet(_SHOWN_COLUMNS, map(_shown, run.events)).without_blank()
+    if run.rebalances:
+        rebalances = Sheet(_REBALANCES, map(_rebalance, run.rebalances)).without_blank()
+        yield from section("Rebalances", rebalances)
+    yield from section("Partitions", Sheet(_PARTITIONS, _partition_rows(run.partitions)))
+    yield from ("\n", facts(_facts(run), _FACTS))
 
 
 def _shown(event: Event) -> tuple[object, ...]:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from kgroup.render.cell import Column, Kind, MarkedText
+from kgroup.render.cell import Column, Kind, MarkedText, visible
+from kgroup.render.sheet import Lines, Prose, Title
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -271,19 +272,23 @@ def _style(text: str) -> str:
     return "bold reverse" if isinstance(text, MarkedText) else _STYLES.get(text, "")
 
 
-def rich_lines(lines: Iterable[Iterable[tuple[str, str]]]) -> str:
-    """Write lines of texts with their styles, never folded."""
+def line_text(part: Title | Prose | Lines, *, terminal: bool) -> str:
+    """Write what stands between tables: coloured on a terminal, and folded to its width."""
+    if isinstance(part, Lines):
+        if not terminal:
+            return "".join(f"{''.join(text for text, _ in line)}\n" for line in part.lines)
+        from rich.text import Text
+
+        lines = Text("\n").join(Text.assemble(*line) for line in part.lines)
+        return _on_terminal(lines, None, folded=False)
+    if isinstance(part, Prose):
+        prose = "\n".join(map(visible, part.text.splitlines()))
+        return rich_prose(prose) if terminal else f"{prose}\n"
+    if not terminal:
+        return f"{part.text}\n"
     from rich.text import Text
 
-    text = Text("\n").join(Text.assemble(*parts) for parts in lines)
-    return _on_terminal(text, None, folded=False)
-
-
-def rich_title(title: str, *, warns: bool = False) -> str:
-    """Write a line that stands out on a terminal; in red, a warning."""
-    from rich.text import Text
-
-    return _on_terminal(Text(title, style="bold red" if warns else "bold"), None)
+    return _on_terminal(Text(part.text, style="bold red" if part.warns else "bold"), None)
 
 
 def rich_prose(text: str, terminal_width: int | None = None) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kgroup.cli.output.context import FORMS
 from kgroup.model.instant import rfc3339
 from kgroup.render.cell import HARMFUL
+from kgroup.render.form import FORMS
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 from tests.history.recorded import Built

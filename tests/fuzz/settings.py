@@ -52,16 +52,17 @@ from kgroup.protocol.zookeeper.topic_filter import parse_filter
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
 from kgroup.redaction import forget_secrets
 from kgroup.render.document import document, json_rows
+from kgroup.render.form import SEPARATED, page_text
 from kgroup.render.markup import MARKUPS
 from kgroup.render.offsets import (
     difference_sheet,
     file_lines,
+    plan_page,
     plan_sheet,
-    plan_text,
     plan_totals,
     stored_sheet,
 )
-from kgroup.render.sheet import Sheet, sheet_text
+from kgroup.render.sheet import Sheet
 from kgroup.sample import sample_log_dir
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.source.config.client_config import client_config
@@ -433,11 +434,8 @@ def _plans() -> Sequence[bytes]:
     return [
         b"".join(lines),
         b"".join(document("offsets delete", lines, [])),
-        "".join(plan_text(plan, "table", headers=True, terminal=False)).encode(),
-        *(
-            "".join(sheet_text(sheet, form, headers=True, terminal=False)).encode()
-            for form in ("csv", "tsv", "table", *MARKUPS)
-        ),
+        "".join(page_text(plan_page(plan))).encode(),
+        *("".join(page_text([sheet], form)).encode() for form in ("table", *SEPARATED, *MARKUPS)),
     ]
 
 
@@ -465,7 +463,7 @@ def _use_offsets(file: OffsetFile, group_ids: tuple[str, ...]) -> None:
     groups = _recorded_groups()
     plan = plan_transfer(file, groups, groups, group_ids)
     _write(plan.report, plan_sheet(plan.rows))
-    "".join(plan_text(plan.rows, "table", headers=True, terminal=True))
+    "".join(page_text(plan_page(plan.rows), terminal=True))
     plan_totals(plan.rows)
     b"".join(file_lines(plan.backup, "json"))
     differing = diff_offsets(file, groups, group_ids)
@@ -475,7 +473,7 @@ def _use_offsets(file: OffsetFile, group_ids: tuple[str, ...]) -> None:
 def _write(report: Report[Any], sheet: Sheet) -> None:
     b"".join(json_rows(report.data))
     b"".join(json_rows(report.errors))
-    "".join(sheet_text(sheet.without_blank(), "table", headers=True, terminal=True))
+    "".join(page_text([sheet.without_blank()], terminal=True))
 
 
 @cache

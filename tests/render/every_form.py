@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from random import Random
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -62,15 +62,14 @@ from kgroup.render import (
     simulation,
     zookeeper,
 )
-from kgroup.render.assignment import grid_text
 from kgroup.render.assignment_object import assign_object
 from kgroup.render.cell import HARMFUL, Column, cell
 from kgroup.render.document import document, json_on_terminal, json_rows
-from kgroup.render.group_page import SECTIONS, description_text, watch_text
+from kgroup.render.form import page_text
+from kgroup.render.group_page import SECTIONS, description_page, watch_page
 from kgroup.render.markup import MARKUPS
-from kgroup.render.offsets import plan_text
 from kgroup.render.record import RECORD_COLUMNS, record_text
-from kgroup.render.sheet import Sheet, sheet_text
+from kgroup.render.sheet import Part, Sheet
 from kgroup.simulation.timeline import Simulation
 from tests.cli.json_schemas import ROWS, check_document
 from tests.render.random_report import RandomReport
@@ -172,13 +171,13 @@ def _sheet_of(function: Callable[..., Sheet], rows: Rows) -> Sheet:
     return make(rows)
 
 
-def _watch(groups: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+def _watch(groups: Rows) -> Iterator[Part]:
     """Show groups with the changes since each was what the group behind it is."""
     was = {each.group_id: other for each, other in pairwise(groups)}
     known = {name: replace(other, group_id=name) for name, other in was.items()}
     changes, descriptions = compare(known, Report(tuple(groups)), NOW_MS)
     problems = [Problem(ProblemKind.FAILED, "\x1b[2J", group_id=each.group_id) for each in groups]
-    yield watch_text(
+    return watch_page(
         descriptions.values(),
         changes,
         changes,
@@ -186,57 +185,46 @@ def _watch(groups: Rows, form: str, *, headers: bool, terminal: bool) -> Iterato
         sections=SECTIONS,
         interval_s=2,
         now_ms=NOW_MS,
-        headers=headers,
     )
 
 
-def _grids(runs: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    for each in (each for run in runs for each in run.plans if each.assignment is not None):
-        yield from grid_text(each, 60, terminal=terminal)
+def _grids(runs: Rows) -> Iterator[Part]:
+    plans = (plan for run in runs for plan in run.plans if plan.assignment is not None)
+    return chain.from_iterable(assignment.grid_page(plan, 60) for plan in plans)
 
 
-def _simulation_grids(rows: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    for row in rows:
-        yield from simulation.grid_text(row, 60)
+def _each(page: Callable[..., Iterable[Part]], *how: int) -> Callable[[Rows], Iterable[Part]]:
+    """Let a page of one object take several."""
+    return lambda rows: chain.from_iterable(page(row, *how) for row in rows)
 
 
-def _plan_diagrams(rows: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    for row in rows:
-        yield from plan.diagram_text(row)
-
-
-def _diagrams(rows: Rows, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
-    for row in rows:
-        yield from simulation.diagram_text(row)
-
-
-PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = {
-    description_text: (
+PAGES: Mapping[Callable[..., Any], tuple[type, Callable[[Rows], Iterable[Part]]]] = {
+    description_page: (
         GroupDescription,
-        partial(description_text, sections=SECTIONS, now_ms=NOW_MS),
+        partial(description_page, sections=SECTIONS, now_ms=NOW_MS),
     ),
-    watch_text: (GroupDescription, _watch),
-    assignment.runs_text: (Run, assignment.runs_text),
-    assignment.compared_text: (Run, assignment.compared_text),
-    assignment.bounces_text: (Bounce, assignment.bounces_text),
-    grid_text: (Run, _grids),
-    simulation.simulations_text: (Simulation, simulation.simulations_text),
-    simulation.scenarios_text: (ShippedScenario, simulation.scenarios_text),
-    simulation.grid_text: (Simulation, _simulation_grids),
-    simulation.diagram_text: (Simulation, _diagrams),
-    plan.advice_text: (GroupAdvice, plan.advice_text),
-    plan.plans_text: (Plan, plan.plans_text),
-    plan.checks_text: (StepCheck, plan.checks_text),
-    plan.diagram_text: (Plan, _plan_diagrams),
-    plan_text: (PlannedOffset, plan_text),
-    check.findings_text: (Finding, check.findings_text),
-    doctor.diagnoses_text: (Diagnosis, doctor.diagnoses_text),
-    record.stats_text: (Count, record.stats_text),
-    history.commit_text: (CommitSummary, history.commit_text),
-    history.rebalance_text: (Rebalance, history.rebalance_text),
-    history.picture_text: (Interval, lambda rows, form, **how: history.picture_text(rows, 80)),
+    watch_page: (GroupDescription, _watch),
+    assignment.runs_page: (Run, assignment.runs_page),
+    assignment.compared_page: (Run, assignment.compared_page),
+    assignment.bounces_page: (Bounce, assignment.bounces_page),
+    assignment.grid_page: (Run, _grids),
+    simulation.simulations_page: (Simulation, simulation.simulations_page),
+    simulation.scenarios_page: (ShippedScenario, simulation.scenarios_page),
+    simulation.grid_text: (Simulation, _each(simulation.grid_text, 60)),
+    simulation.diagram_text: (Simulation, _each(simulation.diagram_text)),
+    plan.advice_page: (GroupAdvice, plan.advice_page),
+    plan.plans_page: (Plan, plan.plans_page),
+    plan.checks_page: (StepCheck, plan.checks_page),
+    plan.diagram_text: (Plan, _each(plan.diagram_text)),
+    offsets.plan_page: (PlannedOffset, offsets.plan_page),
+    check.findings_page: (Finding, check.findings_page),
+    doctor.diagnoses_page: (Diagnosis, doctor.diagnoses_page),
+    record.stats_page: (Count, record.stats_page),
+    history.commit_page: (CommitSummary, history.commit_page),
+    history.rebalance_page: (Rebalance, history.rebalance_page),
+    history.picture_text: (Interval, lambda rows: history.picture_text(rows, 80)),
 }
-"""Every function that writes a page: of what, and how to call it."""
+"""Every function that makes a page: of what, and how to call it."""
 
 _COMMANDS = {kind: command for command, kinds in ROWS.items() for kind in kinds} | {
     Run: "assign",
@@ -246,8 +234,8 @@ _COMMANDS = {kind: command for command, kinds in ROWS.items() for kind in kinds}
 
 _ONLY_TABLES = frozenset(
     {
-        watch_text,
-        grid_text,
+        watch_page,
+        assignment.grid_page,
         history.picture_text,
         plan.diagram_text,
         simulation.grid_text,
@@ -266,7 +254,7 @@ def _check_sheet(sheet: Sheet, markup: str, *, headers: bool) -> None:
 
     def written(form: str, *, terminal: bool = False) -> str:
         whole = Sheet(sheet.columns, rows)
-        return "".join(sheet_text(whole, form, headers=headers, terminal=terminal))
+        return "".join(page_text([whole], form, headers=headers, terminal=terminal))
 
     def lines(form: str) -> list[str]:
         return written(form).split("\n")[:-1]
@@ -311,10 +299,10 @@ def _harmless(text: str) -> None:
     assert not HARMFUL.search(_STYLES.sub("", text).replace("\n", ""))
 
 
-def _check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[str]) -> None:
+def _check_page(page: Callable[[Rows], Iterable[Part]], rows: Rows, forms: Iterable[str]) -> None:
     """Write a page in some forms, for a pipe and for a terminal, and read documents back."""
     for form, terminal, headers in product(forms, (True, False), (True, False)):
-        text = "".join(page(rows, form, terminal=terminal, headers=headers))
+        text = "".join(page_text(page(rows), form, terminal=terminal, headers=headers))
         _harmless(text)
         if form != "table" and headers:
             found = read(form, text)

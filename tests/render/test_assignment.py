@@ -10,8 +10,9 @@ from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import bounced, compared, settled
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.spec import read_spec
-from kgroup.render.assignment import bounces_sheet, bounces_text, compared_text
+from kgroup.render.assignment import bounces_page, bounces_sheet, compared_page
 from kgroup.render.assignment_object import run_object
+from kgroup.render.form import page_text
 
 UNLIKE = (("m1", ["t", "u"]), ("m2", ["t"]))
 
@@ -61,7 +62,7 @@ def spec_of(members: Sequence[tuple[str, Sequence[str]]], **more: Any) -> dict[s
 def test_a_comparison_tells_the_library_and_each_warning_once() -> None:
     """KafkaJS deals the leader's topics to all in turn: t-0, t-1, u-0, u-1 of m1's to m1 and m2."""
     kafkajs = compared(read_spec(spec_of(UNLIKE, id="g", client="kafkajs")))
-    page = "".join(compared_text(kafkajs, "table", headers=True, terminal=False))
+    page = "".join(page_text(compared_page(kafkajs)))
     table, facts = page.split("\n\n")
     assert table.startswith("rank  strategy ")
     computed, foreign, chance = facts.splitlines()
@@ -69,7 +70,7 @@ def test_a_comparison_tells_the_library_and_each_warning_once() -> None:
     assert foreign == "warning      Given to members that do not subscribe to the topic: u-1."
     assert chance.startswith("warning      The group may get another assignment than this one: ")
     java = compared(read_spec(spec_of(UNLIKE)))
-    page = "".join(compared_text([*kafkajs, *java], "table", headers=True, terminal=False))
+    page = "".join(page_text(compared_page([*kafkajs, *java])))
     assert "\ng  warning      Given to members that do not subscribe" in page
     assert "4.3.1" not in page
 
@@ -82,19 +83,19 @@ def test_warnings_of_some_strategies_are_told_with_their_names() -> None:
         "sticky": None,
         "roundrobin": "KeyError",
     }
-    page = "".join(compared_text(runs, "table", headers=True, terminal=False))
+    page = "".join(page_text(compared_page(runs)))
     assert page.count("warning      roundrobin: The group's leader fails with KeyError") == 1
 
 
 def test_a_rolling_restart_tells_each_warning_with_its_rebalances() -> None:
     """When m1 has left, its topic u is nobody's; m2 leads then, which does not know it."""
     bounce = bounced(read_spec(spec_of(UNLIKE, client="kafkajs")))
-    page = "".join(bounces_text([bounce], "table", headers=True, terminal=False))
+    page = "".join(page_text(bounces_page([bounce])))
     nobody = "Given to nobody, though there are members that subscribe: u-0, u-1."
     assert f"warning   rebalance 2: {nobody}\n" in page
     assert page.count("The group may get another assignment") == 1
     many = replace(bounce, runs=tuple(replace(bounce.runs[0], first=plan) for plan in warning(12)))
-    page = "".join(bounces_text([many], "table", headers=True, terminal=False))
+    page = "".join(page_text(bounces_page([many])))
     assert "warning   rebalance 10: w9\nwarning   and 2 more, which -o json shows\n" in page
 
 

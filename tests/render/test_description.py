@@ -11,6 +11,7 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.operation.describe import GroupDescription, OffsetDescription, describe
 from kgroup.operation.watch import Change, ChangeKind
 from kgroup.render.cell import Kind, cell
+from kgroup.render.form import page_text
 from kgroup.render.group import (
     connect_sheet,
     last_stable_sheet,
@@ -20,7 +21,7 @@ from kgroup.render.group import (
     share_sheet,
     topology_sheet,
 )
-from kgroup.render.group_page import SECTIONS, description_text
+from kgroup.render.group_page import SECTIONS, description_page
 from kgroup.render.sheet import Sheet
 from tests.examples import examples
 from tests.field_log import groups_of
@@ -31,16 +32,8 @@ RECORDED_MS = 1_700_000_000_004
 
 
 def page(group: GroupDescription, now_ms: int, changes: Sequence[Change] = ()) -> list[str]:
-    text = description_text(
-        [group],
-        "table",
-        sections=SECTIONS,
-        now_ms=now_ms,
-        headers=True,
-        terminal=False,
-        changes=changes,
-    )
-    return "".join(text).splitlines()
+    parts = description_page([group], sections=SECTIONS, now_ms=now_ms, changes=changes)
+    return "".join(page_text(parts)).splitlines()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import combinations, product
+from pathlib import Path
 from pkgutil import walk_packages
 from random import Random
 from typing import Any, get_args
@@ -13,14 +14,15 @@ import pytest
 
 from kgroup import render
 from kgroup.render import offsets
-from kgroup.render.group_page import watch_text  # shows the same as description_text
+from kgroup.render.form import FORMS, page_text
+from kgroup.render.group_page import watch_page  # shows the same as description_page
 from tests.examples import examples, some_of
 from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, public_names, try_sheet
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
 SEEDS = range(examples(2, 24))
-ELSEWHERE = frozenset({"cell", "sheet", "table", "text_column", "record_table"})
-"""Modules that write all sheets, or records, which are columns."""
+ELSEWHERE = frozenset({"cell", "form", "table", "text_column", "record_table"})
+"""Modules that write all pages, or records, which are columns."""
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -40,7 +42,7 @@ def parts_of(kind: Any) -> Iterator[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "function", [each for each in PAGES if each is not watch_text], ids=name_of
+    "function", [each for each in PAGES if each is not watch_page], ids=name_of
 )
 def test_every_page_with_any_field_blank_and_any_other_common(
     function: Callable[..., object],
@@ -52,7 +54,7 @@ def test_every_page_with_any_field_blank_and_any_other_common(
         for blank, common in some_of([*product(blanks, hints)], 8):
             draw = Random(f"{name_of(function)} {part} {blank} {common}")
             report = RandomReport(draw, {part: ([blank], [common])})
-            "".join(page(report.rows(kind, count=1), "table", headers=True, terminal=False))
+            "".join(page_text(page(report.rows(kind, count=1))))
 
 
 @pytest.mark.slow
@@ -68,6 +70,12 @@ def test_sheets_of_offsets_with_any_fields_blank(function: Callable[..., Any]) -
     subsets = [subset for count in sorted(counts) for subset in combinations(blanks, count)]
     for subset in some_of(subsets, 8):
         try_sheet(function, Random(f"{name_of(function)} {subset}"), subset)
+
+
+def test_the_page_of_the_output_names_every_form() -> None:
+    page = Path("docs/output.md").read_text("utf-8")
+    section = page.partition("## Forms\n")[2].partition("\n## ")[0]
+    assert [form for form in FORMS if f"`{form}`" not in section] == []
 
 
 def test_every_sheet_and_page_is_tried() -> None:

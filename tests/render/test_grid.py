@@ -15,7 +15,8 @@ from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.outcome import AssignPlan, after, dry_run
 from kgroup.operation.assign.what_if import AddedMembers
-from kgroup.render.assignment import grid_text
+from kgroup.render.assignment import grid_page
+from kgroup.render.form import page_text
 
 
 def group(members: Iterable[str], strategy: str = "sticky", **topics: int) -> GroupSpec:
@@ -29,7 +30,7 @@ def group(members: Iterable[str], strategy: str = "sticky", **topics: int) -> Gr
 
 
 def drawn(plan: AssignPlan, width: int = 80) -> list[str]:
-    text = "".join(grid_text(plan, width, terminal=False))
+    text = "".join(page_text(grid_page(plan, width)))
     assert "\x1b" not in text
     return text.splitlines()
 
@@ -153,10 +154,10 @@ def test_topics_stand_side_by_side_as_far_as_there_is_room() -> None:
 
 def test_colours_are_an_addition() -> None:
     plan = dry_run(what_if.remove_member(group("abc", t=6), "a"))
-    coloured = "".join(grid_text(plan, 80, terminal=True))
+    coloured = "".join(page_text(grid_page(plan, 80), terminal=True))
     assert "\x1b[1;32m+" in coloured
     plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-    assert plain == "".join(grid_text(plan, 80, terminal=False))
+    assert plain == "".join(page_text(grid_page(plan, 80)))
 
 
 def test_names_that_could_harm_a_terminal_are_escaped() -> None:

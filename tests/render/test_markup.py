@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 import pytest
 
-from kgroup.cli.output.context import FORMS
 from kgroup.render.cell import Column, Kind, cell
+from kgroup.render.form import page_text
 from kgroup.render.markup import MARKUPS
-from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.render.sheet import Sheet, Title, section
 from tests.examples import examples
 from tests.render.random_report import RandomReport
 from tests.render.read_markup import NEED_ROWS, Part, read, squeezed
@@ -24,21 +25,15 @@ COLUMNS = (
 ROWS = [("orders", 5, "a|b"), ("日本", None, ""), ("c", 1234, "*")]
 
 
-def test_all_of_them_are_forms_of_output() -> None:
-    assert set(FORMS) == {"table", "json", "jsonl", "csv", "tsv", *MARKUPS}
-
-
 def document(form: str, parts: Sequence[str | Sheet], *, headers: bool = True) -> str:
     """Write tables, and headings, the first of them of level 2, with a blank line before others."""
-    written = ""
+    page: list[Any] = []
     for part in parts:
         if isinstance(part, Sheet):
-            text = sheet_text(part, form, headers=headers, terminal=False)
+            page.append(part)
         else:
-            text = title_text(part, form, level=3 if written else 2, terminal=False)
-            written += "\n" if written else ""
-        written += "".join(text)
-    return written
+            page += section(part) if page else [Title(part)]
+    return "".join(page_text(page, form, headers=headers))
 
 
 def shown(parts: Sequence[str | Sheet], *, headers: bool = True) -> Iterator[Part]:

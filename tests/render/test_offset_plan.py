@@ -6,7 +6,8 @@ import pytest
 
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.offsets.plan import PlannedOffset, Result
-from kgroup.render.offsets import plan_text, plan_totals, record_totals
+from kgroup.render.form import page_text
+from kgroup.render.offsets import plan_page, plan_totals, record_totals
 
 
 def row(
@@ -49,7 +50,7 @@ ROWS = (
 
 
 def test_groups_have_tables_of_their_own() -> None:
-    text = "".join(plan_text(ROWS, "table", headers=True, terminal=False))
+    text = "".join(page_text(plan_page(ROWS)))
     assert text == (
         "Skips 4 unread records in 3 partitions of 2 groups: billing orders-3 (2), "
         "shipping orders-0 (1), shipping orders-1 (1)\n"
@@ -78,9 +79,9 @@ def test_groups_have_tables_of_their_own() -> None:
 def test_skipped_records_are_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    first = next(iter(plan_text([row(0, 3, 9)], "table", headers=True, terminal=True)))
+    first = next(iter(page_text(plan_page([row(0, 3, 9)]), terminal=True)))
     assert first == "\x1b[1;31mSkips 6 unread records in 1 partition: orders-0 (6)\x1b[0m\n"
-    markdown = next(iter(plan_text([row(0, 3, 9)], "markdown", headers=True, terminal=False)))
+    markdown = next(iter(page_text(plan_page([row(0, 3, 9)]), "markdown")))
     assert "Skips 6 unread records in 1 partition: orders-0 (6)" in markdown
 
 
@@ -99,5 +100,5 @@ def test_groups_that_have_committed_nothing_are_no_partitions() -> None:
     assert plan_totals([idle]) == "1 group without offsets: 1 planned"
     rows = [idle, row(1, 3, None, Result.DONE)]
     assert plan_totals(rows) == "1 partition and 1 group without offsets: 1 planned, 1 done"
-    text = "".join(plan_text([idle], "table", headers=True, terminal=False))
+    text = "".join(page_text(plan_page([idle])))
     assert text == "Group idle\nresult\nplanned\n"

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kgroup.operation.simulate import scenario_names, shipped_scenario, simulate
-from kgroup.render.simulation import simulations_text
+from kgroup.render.form import page_text
+from kgroup.render.simulation import simulations_page
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.timeline import Event, Simulation
@@ -441,7 +442,7 @@ def test_what_a_broker_that_crashes_stops_besides_is_stated(name: str, is_limite
     if is_limited:
         assert "none is read for 9 s" in simulation.limits[0]
         for runs in (report.data, report.data * 2):
-            page = "".join(simulations_text(runs, "markdown", headers=True, terminal=False))
+            page = "".join(page_text(simulations_page(runs), "markdown"))
             assert all(limit in page for limit in simulation.limits)
 
 

@@ -299,10 +299,10 @@ def command(
     sheet: Callable[[Any], Sheet]
     page: Page
     if mode is Mode.COMPARE:
-        sheet, page = render.compared_sheet, render.compared_text
+        sheet, page = render.compared_sheet, render.compared_page
     elif mode is Mode.BOUNCE:
-        sheet, page = render.bounces_sheet, render.bounces_text
+        sheet, page = render.bounces_sheet, render.bounces_page
     else:
         sheet = render.moves_sheet
-        page = partial(render.runs_text, grid_width=drawing_width() if grid else None)
+        page = partial(render.runs_page, grid_width=drawing_width() if grid else None)
     return show(report, output, sheet, page, assign_object)

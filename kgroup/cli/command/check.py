@@ -269,7 +269,7 @@ def command(
             raise
     report = audit.report
     if not nagios and not prometheus:
-        return show(report, output, render.finding_sheet, render.findings_text)
+        return show(report, output, render.finding_sheet, render.findings_page)
     status = int(report.exit_status)
     if nagios:
         status = _tell_plugin(render.nagios_lines(audit), render.nagios_status(audit))

@@ -356,7 +356,7 @@ def timeline_command(
             engine, group_id, **span, topic=topic, cluster=warehouse.cluster, with_last=is_drawn
         )
 
-    def picture(rows: tuple[Interval, ...], form: str, /, **_: bool) -> Iterator[str]:
+    def picture(rows: tuple[Interval, ...]) -> Iterator[str]:
         columns = get_terminal_size().columns
         return picture_text(rows, columns, **span, last_ms=report.last_ms)
 
@@ -405,14 +405,14 @@ def commits_command(
     if pauses and jumps:
         raise click.UsageError("--pauses and --jumps have different columns; choose one of them")
     from kgroup.history.query.commit_summary import commit_summaries
-    from kgroup.render.history import commit_sheet, commit_text, jump_sheet, pause_sheet
+    from kgroup.render.history import commit_page, commit_sheet, jump_sheet, pause_sheet
 
     with documented(output), warehouse.open() as engine:
         report = commit_summaries(
             engine, group_id, pause_ms=pause_ms, **span, topic=topic, cluster=warehouse.cluster
         )
     sheet = pause_sheet if pauses else jump_sheet if jumps else commit_sheet
-    page = None if pauses or jumps else commit_text
+    page = None if pauses or jumps else commit_page
     return show(report, output, sheet, page)
 
 
@@ -543,11 +543,11 @@ def rebalances_command(
     A table for each group shows what happened; --columns, csv and json have more.
     """
     from kgroup.history.rebalance.query import rebalances
-    from kgroup.render.history import rebalance_sheet, rebalance_text
+    from kgroup.render.history import rebalance_page, rebalance_sheet
 
     with documented(output), warehouse.open() as engine:
         report = rebalances(engine, group_id, **span, cluster=warehouse.cluster)
-    page = rebalance_text if report.data else None
+    page = rebalance_page if report.data else None
     return show(report, output, rebalance_sheet, page)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import click
 
@@ -85,7 +84,6 @@ def remove_command(
     from kgroup.operation.offsets.plan import Result
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
     from kgroup.render.offsets import removal_sheet
-    from kgroup.render.sheet import sheet_text
     from kgroup.source.base import GroupSource
 
     with documented(output), source.open() as found:
@@ -98,7 +96,7 @@ def remove_command(
             sheet.select(output.columns)  # report unknown columns before removing members
             count = len(plan.data)
             execution.ask(
-                partial(sheet_text, sheet.without_blank(), "table", headers=True),
+                [sheet.without_blank()],
                 lambda: (
                     f"Remove {count} member{'' if count == 1 else 's'} of {named_group(group)} in "
                     f"{found.store_name}?"

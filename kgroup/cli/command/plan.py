@@ -177,7 +177,7 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
 
         report = joined(reports)
         if not diagram:
-            return show(report, output, render.steps_sheet, render.plans_text)
+            return show(report, output, render.steps_sheet, render.plans_page)
         return draw(report, (line for plan in report.data for line in render.diagram_text(plan)))
 
     return habit_options(_DIAGRAM_OPTION(output_options("plan.STEP_COLUMNS")(plan_groups)))
@@ -632,7 +632,7 @@ def advice_command(
     report = joined(reports)
     if text and any(_is_missing(error, groups[0]) for error in report.errors):
         raise click.UsageError(text)
-    return show(report, output, render.advice_sheet, render.advice_text)
+    return show(report, output, render.advice_sheet, render.advice_page)
 
 
 def _is_missing(problem: Problem, group_id: str) -> bool:

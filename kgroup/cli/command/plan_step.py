@@ -132,7 +132,7 @@ def verify_command(
     when both stores have the same.
     """
     from kgroup.operation.plan.plan_file import read_plan_file
-    from kgroup.render.plan import checks_sheet, checks_text
+    from kgroup.render.plan import checks_page, checks_sheet
 
     with documented(output):
         file = read_plan_file(path)
@@ -140,7 +140,7 @@ def verify_command(
             stores = partial(open_copied, source=source, sql=sql)
             report = look(opened, file, step, groups, stores, wait)
     note_members(path, file, report)
-    return show(report, output, checks_sheet, checks_text)
+    return show(report, output, checks_sheet, checks_page)
 
 
 def look(

@@ -113,7 +113,7 @@ def command(
     from kgroup.render import simulation as render
 
     if lists:
-        sheet, listed = render.scenario_sheet, render.scenarios_text
+        sheet, listed = render.scenario_sheet, render.scenarios_page
         return show(shipped_scenarios(), output, sheet, listed)
     with documented(output):
         read = _scenario(scenario, group, source, crash, stop)
@@ -123,7 +123,7 @@ def command(
         return draw(report, render.grid_text(report.data[0], drawing_width()))
     if diagram:
         return draw(report, render.diagram_text(report.data[0]))
-    return show(report, output, render.events_sheet, render.simulations_text)
+    return show(report, output, render.events_sheet, render.simulations_page)
 
 
 def _check(

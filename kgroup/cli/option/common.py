@@ -18,9 +18,10 @@ from click.core import ParameterSource
 
 from kgroup.atomic_file import INPUTS
 from kgroup.cli.command_group import Block, BlockOption
-from kgroup.cli.output.context import FORMS, Output, columns_named
+from kgroup.cli.output.context import Output, columns_named
 from kgroup.cli.shell.suggestion import Items, suggest_parts
 from kgroup.model.pattern import Pattern, parse_regex
+from kgroup.render.form import FORMS, OBJECTS
 
 
 class AnyPath(click.Path):
@@ -171,7 +172,7 @@ def output_options(
 
 
 def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Output:
-    if form in ("json", "jsonl"):
+    if form in OBJECTS:
         for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
             if is_given:
                 raise click.UsageError(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +17,14 @@ import click
 from kgroup.cli.option.common import Decorator, OutputPath, options_into, parsed
 from kgroup.cli.output.context import Output, show, warn, warn_notes, warn_of
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
+from kgroup.render.form import page_text
 
 if TYPE_CHECKING:
     from kgroup.cli.option.store import StoreChoice
     from kgroup.model.offset import StoredOffset, StoreName
     from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
     from kgroup.operation.report import Report
+    from kgroup.render.sheet import Part
     from kgroup.source.base import GroupSource
 
 _READ_ONLY = (
@@ -80,7 +81,7 @@ class Execution:
             KgroupError: the user did not confirm; nothing was changed.
         """
         from kgroup.operation.offsets.plan import Result, carry_out, with_requests
-        from kgroup.render.offsets import counted, plan_sheet, plan_text, skip_warning
+        from kgroup.render.offsets import counted, plan_page, plan_sheet, skip_warning
         from kgroup.source.base import GroupSource
 
         plan = with_requests(plan, store)
@@ -97,14 +98,13 @@ class Execution:
             )
         plan_sheet(()).select(output.columns)  # report unknown columns before changes
         warn_notes(plan.notes)  # such as: the file is from another cluster
-        text = partial(plan_text, plan.rows, "table", headers=True)
         skipped = None if self._allows_skip else skip_warning(plan.rows)
         if skipped is not None and not self._asks:
             raise UsageError(
                 f"--execute would skip {skipped}; nothing was changed. To skip them choose "
                 "--allow-skip, or leave those partitions out (--topic NAME:P,...)"
             )
-        self.ask(text, lambda: _question(plan, store.store_name))
+        self.ask(plan_page(plan.rows), lambda: _question(plan, store.store_name))
         if skipped is not None:
             _confirm(f"Skip {skipped}?")
         saved = file = None
@@ -135,11 +135,11 @@ class Execution:
         with telling_results(report):
             return _show(report, output)
 
-    def ask(self, plan: Callable[..., Iterable[str]], question: Callable[[], str]) -> None:
+    def ask(self, plan: Iterable[Part], question: Callable[[], str]) -> None:
         """Show a plan on a terminal, and ask for confirmation.
 
         Args:
-            plan: returns the text of the plan; `terminal` says whether it is for a terminal.
+            plan: page that shows the plan.
             question: returns the question.
 
         Raises:
@@ -153,7 +153,7 @@ class Execution:
                 "--execute asks on standard error, which is no terminal, while standard input is "
                 "one; leave it to the terminal, or choose --yes not to be asked"
             )
-        for block in plan(terminal=True):
+        for block in page_text(plan, terminal=True):
             click.echo(block, nl=False, err=True)
         _confirm(question())
 
@@ -236,9 +236,9 @@ def planned(store: StoreName | None) -> str:
 
 def _show(report: Report[PlannedOffset], output: Output) -> ExitStatus:
     """Show a plan or its results, with totals; return the exit status."""
-    from kgroup.render.offsets import plan_sheet, plan_text, plan_totals
+    from kgroup.render.offsets import plan_page, plan_sheet, plan_totals
 
-    status = show(report, output, plan_sheet, plan_text)
+    status = show(report, output, plan_sheet, plan_page)
     if report.data:
         warn(f"note: {plan_totals(report.data)}")
     return status

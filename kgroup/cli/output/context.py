@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -24,19 +24,13 @@ from kgroup.errors import (
     ProblemKind,
     UsageError,
 )
+from kgroup.render.form import OBJECTS, SEPARATED, page_text
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.report import Report
     from kgroup.render.cell import Column
-    from kgroup.render.sheet import Sheet
-
-
-FORMS = (
-    *("table", "json", "jsonl", "csv", "tsv"),
-    *("markdown", "github", "html", "rst", "latex", "jira", "mediawiki", "asciidoc", "grid"),
-)
-"""Output formats; those in the second row are for documents, see `kgroup.render.markup.MARKUPS`."""
+    from kgroup.render.sheet import Part, Sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +67,8 @@ MAX_LINES = 20
 """Maximum number of notes, and of problems, to print one by one on standard error."""
 
 
-class Page(Protocol):
-    """Renders rows for people, in a format that has titles between tables."""
-
-    def __call__(self, rows: Any, form: str, /, *, headers: bool, terminal: bool) -> Iterable[str]:
-        """Return the text, with or without column names, for a terminal or not."""
-        ...
+Page: TypeAlias = "Callable[[Any], Iterable[Part]]"
+"""Returns the page of a report's rows: tables with headings."""
 
 
 def is_terminal() -> bool:
@@ -221,9 +211,8 @@ def documented(output: Output) -> Iterator[None]:
     except UsageError:
         raise
     except KgroupError as error:
-        if output.form == "json":
+        if output.form in OBJECTS:
             from kgroup.model.problem import Problem
-            from kgroup.render.document import document
 
             problem = Problem(
                 error.kind,
@@ -233,7 +222,7 @@ def documented(output: Output) -> Iterator[None]:
                 topic=error.topic,
                 broker=error.broker_id if isinstance(error, BrokerError) else None,
             )
-            write(document(output.command, [], [problem]))
+            write(OBJECTS[output.form](output.command, [], [problem]))
         raise
 
 
@@ -256,28 +245,25 @@ def show(
     Returns:
         The exit status of the report.
     """
-    if output.form in ("json", "jsonl"):
-        from kgroup.render.document import document, json_rows
+    if output.form in OBJECTS:
+        from kgroup.render.document import json_rows
 
         lines = json_rows(map(row, report.data) if row else report.data)
-        write(lines if output.form == "jsonl" else document(output.command, lines, report.errors))
+        write(OBJECTS[output.form](output.command, lines, report.errors))
     elif (
         output.form == "table"
         and not (report.data or output.columns)
         and (report.errors or report.notes)
     ):
         pass  # no headers without rows; errors and notes follow
-    elif page is not None and output.form not in ("csv", "tsv") and not output.columns:
-        write(page(report.data, output.form, headers=output.headers, terminal=is_terminal()))
     else:
-        from kgroup.render.sheet import sheet_text
-
-        chosen = sheet(report.data)
-        if output.columns:
-            chosen = chosen.select(output.columns)
-        elif output.form == "table":
-            chosen = chosen.without_blank()
-        write(sheet_text(chosen, output.form, headers=output.headers, terminal=is_terminal()))
+        if page is not None and output.form not in SEPARATED and not output.columns:
+            parts = page(report.data)
+        else:
+            chosen = sheet(report.data).select(output.columns)
+            is_short = output.form == "table" and not output.columns
+            parts = [chosen.without_blank() if is_short else chosen]
+        write(page_text(parts, output.form, headers=output.headers, terminal=is_terminal()))
     flush()
     warn_report(report)
     return report.exit_status

@@ -15,6 +15,7 @@ import click
 
 from kgroup.cli.output.context import Output, columns_named, is_terminal, show, warn, warn_of, write
 from kgroup.errors import ExitStatus, near_names
+from kgroup.render.form import SEPARATED, page_text
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
@@ -33,7 +34,7 @@ SECTION_COLUMNS = {
 
 def check_sections(sections: Sequence[str], output: Output) -> None:
     """Check that the format supports these sections, before any request is sent."""
-    if (output.columns or output.form in ("csv", "tsv")) and len(sections) > 1:
+    if (output.columns or output.form in SEPARATED) and len(sections) > 1:
         raise click.UsageError(
             "csv, tsv and --columns take one section: choose --state, --members or --offsets"
         )
@@ -56,9 +57,9 @@ def show_groups(
         The exit status of the report.
     """
     from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
-    from kgroup.render.group_page import SECTIONS, description_text
+    from kgroup.render.group_page import SECTIONS, description_page
 
-    page = partial(description_text, sections=sections or SECTIONS, now_ms=now_ms)
+    page = partial(description_page, sections=sections or SECTIONS, now_ms=now_ms)
     sheets: dict[str, Callable[..., Any]]
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
     return show(report, output, sheets[_one(sections)], page)
@@ -214,10 +215,10 @@ class _Screen:
 
     def show(self, found: Round) -> None:
         """See `_View`."""
-        from kgroup.render.group_page import is_event, watch_text
+        from kgroup.render.group_page import is_event, watch_page
 
         self._events.extend(filter(is_event, found.changes))
-        self._page = watch_text(
+        page = watch_page(
             found.groups,
             found.changes,
             tuple(self._events),
@@ -225,8 +226,8 @@ class _Screen:
             sections=self._sections,
             interval_s=self._interval_s,
             now_ms=found.time_ms,
-            headers=self._headers,
         )
+        self._page = "".join(page_text(page, headers=self._headers, terminal=True))
         write([_BEGIN, "\n".join(_cut(self._page.splitlines())), _END])
         sys.stdout.flush()
 

@@ -1,0 +1,99 @@
+"""The forms of output: their names, and what writes in each of them.
+
+The command line imports this module at its start; what writes is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from kgroup.render.markup import MARKUPS
+
+if TYPE_CHECKING:
+    from kgroup.render.sheet import Part, Sheet
+
+Block: TypeAlias = bytes | memoryview
+
+
+def _document(command: str, lines: Iterable[Block], errors: Iterable[object]) -> Iterable[Block]:
+    from kgroup.render.document import document
+
+    return document(command, lines, errors)
+
+
+def _lines(command: str, lines: Iterable[Block], errors: Iterable[object]) -> Iterable[Block]:
+    return lines
+
+
+OBJECTS: Mapping[str, Callable[[str, Iterable[Block], Iterable[object]], Iterable[Block]]] = {
+    "json": _document,
+    "jsonl": _lines,
+}
+"""Forms of whole objects, with what writes each: from the name of the command, blocks of JSON
+lines, and the errors, which are read after all lines."""
+SEPARATED = ("csv", "tsv")
+"""Forms of rows without anything else, see `kgroup.render.delimited`."""
+FORMS = ("table", *OBJECTS, *SEPARATED, *MARKUPS)
+"""All that `-o` takes."""
+
+
+def page_text(
+    parts: Iterable[Part], form: str = "table", *, headers: bool = True, terminal: bool = False
+) -> Iterator[str]:
+    """Write the parts of a page.
+
+    Args:
+        parts: in their order; of csv and tsv sheets only.
+        form: "table", one of `SEPARATED` or one of `MARKUPS`.
+        headers: whether sheets have heads, where they do not say so themselves.
+        terminal: whether to write for a terminal.
+    """
+    from kgroup.render.sheet import Either, Head, Sheet, Title
+
+    is_document = form in MARKUPS
+    for part in parts:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Either):
+            own = part.document if is_document else part.table
+            yield from page_text(own, form, headers=headers, terminal=terminal)
+        elif isinstance(part, Sheet):
+            has_head = is_document or part.head is Head.ALWAYS
+            has_head = headers if part.head is Head.CHOSEN else has_head
+            yield from _sheet_text(part, form, headers=has_head, terminal=terminal)
+        elif is_document and isinstance(part, Title):
+            from kgroup.render.markup import markup_title
+
+            yield markup_title(form, part.text, part.level)
+        else:
+            from kgroup.render.table import line_text
+
+            yield line_text(part, terminal=terminal)
+
+
+def _sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
+    if form in SEPARATED:
+        from kgroup.render.delimited import delimited, delimited_table
+
+        style = delimited(form, terminal=terminal)
+        return delimited_table(style, sheet.columns, sheet.rows, headers=headers)
+    from kgroup.render.cell import cells
+
+    columns = sheet.columns
+    texts = zip(
+        *(
+            cells(values, column.kind)
+            for column, values in zip(columns, zip(*sheet.rows, strict=True), strict=False)
+        ),
+        strict=True,
+    )
+    if form in MARKUPS:
+        from kgroup.render.markup import markup_table
+
+        return markup_table(form, columns, texts, headers=headers)
+    from kgroup.render.table import plain_table, rich_table
+
+    if terminal:
+        return rich_table(columns, texts, headers=headers)
+    return iter([plain_table(columns, texts, headers=headers)])

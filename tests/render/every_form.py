@@ -73,7 +73,7 @@ from kgroup.render.sheet import Part, Sheet
 from kgroup.simulation.timeline import Simulation
 from tests.cli.json_schemas import ROWS, check_document
 from tests.render.random_report import RandomReport
-from tests.render.read_markup import NEED_ROWS, read, squeezed
+from tests.render.read_markup import LANGUAGES, read, squeezed
 
 Rows: TypeAlias = Sequence[Any]
 NOW_MS = 1_700_000_000_004
@@ -273,7 +273,7 @@ def _check_sheet(sheet: Sheet, markup: str, *, headers: bool) -> None:
     if headers:
         (table,) = read(markup, marked)
         head = [column.title for column in sheet.columns]
-        blank = [] if texts or markup not in NEED_ROWS else [[""] * len(head)]
+        blank = [] if texts or not LANGUAGES[markup].needs_row else [[""] * len(head)]
         assert table == [[*map(squeezed, row)] for row in [head, *texts, *blank]]
     tsv = [line.split("\t") for line in lines("tsv")]
     assert len(tsv) == len(rows) + headers
@@ -343,7 +343,7 @@ def _check_records(batch: pa.RecordBatch, markup: str) -> None:
         shown = text(form)
         _harmless(shown.replace("\t", "") if form == "tsv" else shown)
         rows = read(form, shown)[0] if form == markup else shown.split("\n")[:-1]
-        assert len(rows) == max(len(batch), form in NEED_ROWS) + 1
+        assert len(rows) == max(len(batch), form == markup and LANGUAGES[form].needs_row) + 1
     names, *found = csv.reader(io.StringIO(text("csv"), newline=""))
     assert names == [column.name for column in RECORD_COLUMNS]
     assert found == [[*map(_csv_field, row.values())][: len(names)] for row in batch.to_pylist()]

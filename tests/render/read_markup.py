@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -15,8 +16,6 @@ from typing import Any
 from unicodedata import east_asian_width
 
 Part = str | list[list[str]]
-NEED_ROWS = ("rst", "latex")
-"""Languages without tables of a head alone."""
 
 
 def squeezed(text: str) -> str:
@@ -255,16 +254,144 @@ def _cells(line: str) -> Iterator[str]:
             yield ""
 
 
-_READERS: Mapping[str, Callable[[str], Iterator[Part] | list[Part]]] = {
-    "markdown": _read_markdown,
-    "github": _read_markdown,
-    "html": _read_html,
-    "rst": _read_rst,
-    "latex": _read_latex,
-    "jira": _read_jira,
-    "mediawiki": _read_mediawiki,
-    "asciidoc": _read_asciidoc,
-    "grid": _read_grid,
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A form of documents.
+
+    Attributes:
+        read: reads one.
+        sample: a heading "Group *", and a table of three rows, as they are to be written.
+        needs_row: whether it has no tables of a head alone.
+    """
+
+    read: Callable[[str], Iterator[Part] | list[Part]]
+    sample: str
+    needs_row: bool = False
+
+
+_MARKDOWN = Language(
+    _read_markdown,
+    r"""
+## Group \*
+
+| group_id   |   lag | metadata   |
+|:-----------|------:|:-----------|
+| orders     |     5 | a\|b       |
+| 日本       |     - |            |
+| c          |  1234 | \*         |
+""",
+)
+LANGUAGES: Mapping[str, Language] = {
+    "markdown": _MARKDOWN,
+    "github": _MARKDOWN,
+    "html": Language(
+        _read_html,
+        """
+<h2>Group *</h2>
+<table>
+<thead>
+<tr><th>group_id  </th><th style="text-align: right;">  lag</th><th>metadata  </th></tr>
+</thead>
+<tbody>
+<tr><td>orders    </td><td style="text-align: right;">    5</td><td>a|b       </td></tr>
+<tr><td>日本      </td><td style="text-align: right;">    -</td><td>          </td></tr>
+<tr><td>c         </td><td style="text-align: right;"> 1234</td><td>*         </td></tr>
+</tbody>
+</table>
+""",
+    ),
+    "rst": Language(
+        _read_rst,
+        r"""
+Group \*
+========
+
+==========  =====  ==========
+group_id      lag  metadata
+==========  =====  ==========
+orders          5  a\|b
+日本           \-  ..
+c            1234  \*
+==========  =====  ==========
+""",
+        needs_row=True,
+    ),
+    "latex": Language(
+        _read_latex,
+        r"""
+\section*{Group *}
+
+\begin{tabular}{lrl}
+\hline
+ group\_id   &   lag & metadata     \\
+\hline
+ orders      &     5 & a\textbar{}b \\
+ 日本        &     - &              \\
+ c           &  1234 & {*}          \\
+\hline
+\end{tabular}
+""",
+        needs_row=True,
+    ),
+    "jira": Language(
+        _read_jira,
+        """
+h2. Group &#42;
+
+|| group_id   ||   lag || metadata   ||
+| orders     |     5 | a&#124;b   |
+| 日本       |     - |            |
+| c          |  1234 | &#42;      |
+""",
+    ),
+    "mediawiki": Language(
+        _read_mediawiki,
+        """
+== Group * ==
+
+{| class="wikitable" style="text-align: left;"
+|+ <!-- caption -->
+|-
+! group_id   !! style="text-align: right;"|   lag !! metadata
+|-
+| orders     || style="text-align: right;"|     5 || a&#124;b
+|-
+| 日本       || style="text-align: right;"|     - ||
+|-
+| c          || style="text-align: right;"|  1234 || *
+|}
+""",
+    ),
+    "asciidoc": Language(
+        _read_asciidoc,
+        """
+== Group &#42;
+
+[cols="<12,>7,<12",options="header"]
+|====
+| group_id   |   lag | metadata   
+| orders     |     5 | a&#124;b   
+| 日本       |     - |            
+| c          |  1234 | &#42;      
+|====
+""",  # noqa: W291
+    ),
+    "grid": Language(
+        _read_grid,
+        """
+Group *
+
++------------+-------+------------+
+| group_id   |   lag | metadata   |
++============+=======+============+
+| orders     |     5 | a|b        |
++------------+-------+------------+
+| 日本       |     - |            |
++------------+-------+------------+
+| c          |  1234 | *          |
++------------+-------+------------+
+""",
+    ),
 }
 
 
@@ -272,5 +399,5 @@ def read(form: str, document: str) -> list[Part]:
     """Read a document in one of the languages, with single blanks."""
     return [
         squeezed(part) if isinstance(part, str) else [[*map(squeezed, row)] for row in part]
-        for part in _READERS[form](document)
+        for part in LANGUAGES[form].read(document)
     ]

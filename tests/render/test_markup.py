@@ -15,7 +15,7 @@ from kgroup.render.markup import MARKUPS
 from kgroup.render.sheet import Sheet, Title, section
 from tests.examples import examples
 from tests.render.random_report import RandomReport
-from tests.render.read_markup import NEED_ROWS, Part, read, squeezed
+from tests.render.read_markup import LANGUAGES, Part, read, squeezed
 
 COLUMNS = (
     Column("group_id", Kind.NAME, ""),
@@ -48,110 +48,11 @@ def shown(parts: Sequence[str | Sheet], *, headers: bool = True) -> Iterator[Par
         yield [[*map(squeezed, row)] for row in head + rows]
 
 
-WRITTEN = {
-    "markdown": r"""
-## Group \*
-
-| group_id   |   lag | metadata   |
-|:-----------|------:|:-----------|
-| orders     |     5 | a\|b       |
-| 日本       |     - |            |
-| c          |  1234 | \*         |
-""",
-    "html": """
-<h2>Group *</h2>
-<table>
-<thead>
-<tr><th>group_id  </th><th style="text-align: right;">  lag</th><th>metadata  </th></tr>
-</thead>
-<tbody>
-<tr><td>orders    </td><td style="text-align: right;">    5</td><td>a|b       </td></tr>
-<tr><td>日本      </td><td style="text-align: right;">    -</td><td>          </td></tr>
-<tr><td>c         </td><td style="text-align: right;"> 1234</td><td>*         </td></tr>
-</tbody>
-</table>
-""",
-    "rst": r"""
-Group \*
-========
-
-==========  =====  ==========
-group_id      lag  metadata
-==========  =====  ==========
-orders          5  a\|b
-日本           \-  ..
-c            1234  \*
-==========  =====  ==========
-""",
-    "latex": r"""
-\section*{Group *}
-
-\begin{tabular}{lrl}
-\hline
- group\_id   &   lag & metadata     \\
-\hline
- orders      &     5 & a\textbar{}b \\
- 日本        &     - &              \\
- c           &  1234 & {*}          \\
-\hline
-\end{tabular}
-""",
-    "jira": """
-h2. Group &#42;
-
-|| group_id   ||   lag || metadata   ||
-| orders     |     5 | a&#124;b   |
-| 日本       |     - |            |
-| c          |  1234 | &#42;      |
-""",
-    "mediawiki": """
-== Group * ==
-
-{| class="wikitable" style="text-align: left;"
-|+ <!-- caption -->
-|-
-! group_id   !! style="text-align: right;"|   lag !! metadata
-|-
-| orders     || style="text-align: right;"|     5 || a&#124;b
-|-
-| 日本       || style="text-align: right;"|     - ||
-|-
-| c          || style="text-align: right;"|  1234 || *
-|}
-""",
-    "asciidoc": """
-== Group &#42;
-
-[cols="<12,>7,<12",options="header"]
-|====
-| group_id   |   lag | metadata   
-| orders     |     5 | a&#124;b   
-| 日本       |     - |            
-| c          |  1234 | &#42;      
-|====
-""",  # noqa: W291
-    "grid": """
-Group *
-
-+------------+-------+------------+
-| group_id   |   lag | metadata   |
-+============+=======+============+
-| orders     |     5 | a|b        |
-+------------+-------+------------+
-| 日本       |     - |            |
-+------------+-------+------------+
-| c          |  1234 | *          |
-+------------+-------+------------+
-""",
-}
-WRITTEN["github"] = WRITTEN["markdown"]
-
-
 @pytest.mark.parametrize("form", MARKUPS)
 def test_a_document(form: str) -> None:
     parts = ("Group *", Sheet(COLUMNS, ROWS))
     text = document(form, parts)
-    assert text == WRITTEN[form].removeprefix("\n")
+    assert text == LANGUAGES[form].sample.removeprefix("\n")
     assert read(form, text) == [*shown(parts)]
 
 
@@ -205,7 +106,7 @@ def test_a_table_without_rows(form: str) -> None:
     """A language that has no such tables has a blank row."""
     (table,) = read(form, document(form, [Sheet(COLUMNS, [])]))
     assert table[0] == [column.title for column in COLUMNS]
-    assert table[1:] == ([[""] * 3] if form in NEED_ROWS else [])
+    assert table[1:] == ([[""] * 3] if LANGUAGES[form].needs_row else [])
 
 
 @pytest.mark.parametrize("form", sorted(MARKUPS.keys() - {"markdown", "github"}))

@@ -34,8 +34,15 @@ OBJECTS: Mapping[str, Callable[[str, Iterable[Block], Iterable[object]], Iterabl
 lines, and the errors, which are read after all lines."""
 SEPARATED = ("csv", "tsv")
 """Forms of rows without anything else, see `kgroup.render.delimited`."""
-FORMS = ("table", *OBJECTS, *SEPARATED, *MARKUPS)
-"""All that `-o` takes."""
+FORMS: Mapping[str, str] = {
+    "table": "For people: coloured on a terminal, plain in a pipe.",
+    "json": "One document, with what went wrong.",
+    "jsonl": "An object a line.",
+    "csv": "Rows for programs (RFC 4180).",
+    "tsv": "Rows for shells: no field holds a tab or a line break.",
+    **{form: f"For documents: {markup.name}." for form, markup in MARKUPS.items()},
+}
+"""All forms, each with what it is."""
 
 
 def page_text(

@@ -27,13 +27,15 @@ class _Markup:
     """One language.
 
     Attributes:
-        table: tabulate's name of it.
+        name: what it is called.
+        table: likewise by tabulate.
         escape: writes a text so that it means itself.
         titles: templates of a heading of level 2, and of one below it.
         of_one: likewise for a table of one column, where it needs another.
         needs_row: whether there is no table without one.
     """
 
+    name: str
     table: str
     escape: Callable[[str], str]
     titles: tuple[str, str]
@@ -165,12 +167,13 @@ _asciidoc = _with(
     rf"[\\|*`#^~{{<>&+'\[$]|_{_NO_LETTER}|-(?=-)|\.(?=\.\.)|\((?=\(|C\)|R\)|TM\))", _entity
 )
 
-_MARKDOWN = _Markup("pipe", _markdown, ("## {}\n\n", "### {}\n\n"))
+_MARKDOWN = _Markup("Markdown", "pipe", _markdown, ("## {}\n\n", "### {}\n\n"))
 MARKUPS: Mapping[str, _Markup] = {
     "markdown": _MARKDOWN,
     "github": _MARKDOWN,
-    "html": _Markup("unsafehtml", _html, ("<h2>{}</h2>\n", "<h3>{}</h3>\n")),
+    "html": _Markup("HTML", "unsafehtml", _html, ("<h2>{}</h2>\n", "<h3>{}</h3>\n")),
     "rst": _Markup(
+        "reStructuredText",
         "rst",
         _rst,
         ("{0}\n{1:=<{line}}\n\n", "{0}\n{1:-<{line}}\n\n"),
@@ -178,11 +181,15 @@ MARKUPS: Mapping[str, _Markup] = {
         needs_row=True,
     ),
     "latex": _Markup(
-        "latex_raw", _latex, ("\\section*{{{}}}\n\n", "\\subsection*{{{}}}\n\n"), needs_row=True
+        "LaTeX",
+        "latex_raw",
+        _latex,
+        ("\\section*{{{}}}\n\n", "\\subsection*{{{}}}\n\n"),
+        needs_row=True,
     ),
-    "jira": _Markup("jira", _jira, ("h2. {}\n\n", "h3. {}\n\n")),
-    "mediawiki": _Markup("mediawiki", _mediawiki, ("== {} ==\n\n", "=== {} ===\n\n")),
-    "asciidoc": _Markup("asciidoc", _asciidoc, ("== {}\n\n", "=== {}\n\n")),
-    "grid": _Markup("grid", str, ("{}\n\n", "{}\n\n")),
+    "jira": _Markup("Jira and Confluence", "jira", _jira, ("h2. {}\n\n", "h3. {}\n\n")),
+    "mediawiki": _Markup("MediaWiki", "mediawiki", _mediawiki, ("== {} ==\n\n", "=== {} ===\n\n")),
+    "asciidoc": _Markup("AsciiDoc", "asciidoc", _asciidoc, ("== {}\n\n", "=== {}\n\n")),
+    "grid": _Markup("a drawing in plain text", "grid", str, ("{}\n\n", "{}\n\n")),
 }
 """By the name of the form."""

@@ -127,3 +127,14 @@ def test_the_list_of_columns(cli: Cli) -> None:
     assert titles == ["Columns:", "", "Columns with --state:", "", "Columns with --members:"]
     assert "those of the answer" in cli("history", "sql", "--columns", "help").out
     assert suggested(cli, "kgroup history sql --columns ") == ("plain", [])
+
+
+def test_the_list_of_output_formats(cli: Cli) -> None:
+    result = cli("describe", "-o", "help")
+    assert (result.status, result.err) == (0, "")
+    head, *lines = result.out.splitlines()
+    assert head == "Output formats:"
+    listed = [line.split()[0] for line in lines]
+    assert listed == suggested(cli, "kgroup list --sample -o ")[1]
+    for form in listed:
+        assert cli("list", "--sample", "-o", form).out

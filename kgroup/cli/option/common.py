@@ -213,14 +213,13 @@ class ColumnsOption(BlockOption):
     def _chosen(self, ctx: click.Context, param: click.Parameter, text: str | None) -> Any:
         if text != "help" or ctx.resilient_parsing:
             return parsed(_parse_columns)(ctx, param, text)
-        formatter = ctx.make_formatter()
-        for words, name in self.declared.items():
-            with formatter.section(f"Columns with {words}" if words else "Columns"):
-                formatter.write_dl(
-                    [(column.name, column.meaning) for column in columns_named(name)]
-                )
-        click.echo(formatter.getvalue() or "The columns are those of the answer.\n", nl=False)
-        raise click.exceptions.Exit
+        lists = {
+            f"Columns with {words}" if words else "Columns": [
+                (column.name, column.meaning) for column in columns_named(name)
+            ]
+            for words, name in self.declared.items()
+        }
+        raise _show_lists(ctx, lists, "The columns are those of the answer.\n")
 
     def _suggested(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
         """Suggest columns of the selected rows, except those already typed."""
@@ -238,15 +237,38 @@ def _stands(words: str, ctx: click.Context) -> bool:
     return str(ctx.params.get(name)) == value if value else bool(ctx.params.get(name))
 
 
+def _show_lists(
+    ctx: click.Context, lists: Mapping[str, Sequence[tuple[str, str]]], otherwise: str = ""
+) -> click.exceptions.Exit:
+    """Print words with their meanings, below titles; return the exception to raise."""
+    formatter = ctx.make_formatter()
+    for title, words in lists.items():
+        with formatter.section(title):
+            formatter.write_dl(words)
+    click.echo(formatter.getvalue() or otherwise, nl=False)
+    return click.exceptions.Exit()
+
+
+class _FormType(click.Choice[str]):
+    """An output format, or "help"."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the format; list all of them if the text is "help"."""
+        if value != "help" or ctx is None or ctx.resilient_parsing:
+            return super().convert(value, param, ctx)
+        raise _show_lists(ctx, {"Output formats": [*FORMS.items()]})
+
+
 _output_option = partial(click.option, cls=BlockOption, block=Block.OUTPUT)
 _FORM_OPTION = _output_option(
     "-o",
     "--output",
     "form",
-    type=click.Choice(FORMS),
+    metavar="FORMAT",
+    type=_FormType(FORMS),
     default="table",
     show_default=True,
-    help="Form of the output. A table is coloured on a terminal and plain in a pipe.",
+    help="Output format: table, json, jsonl, csv, tsv, markdown, ...; 'help' lists all of them.",
 )
 _NO_HEADERS_OPTION = _output_option(
     "--no-headers", is_flag=True, help="Leave out the names of the columns."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
 from kgroup.operation.plan.plan import Compared, Plan, PlanStep, SettingChange
@@ -30,16 +31,29 @@ _CONDITIONS = tuple(
 )
 _ASSUMED = (Column("assumed", Kind.TEXT, ""),)
 _FORECASTS = (
-    Column("of", Kind.TEXT, ""),
-    Column("rebalances", Kind.NUMBER, ""),
-    Column("moved", Kind.NUMBER, ""),
-    Column("stopped", Kind.NUMBER, ""),
-    Column("longest stop", Kind.NUMBER, ""),
-    Column("most at one", Kind.NUMBER, ""),
-    Column("read again", Kind.NUMBER, ""),
-    Column("skipped", Kind.NUMBER, ""),
-    Column("failed", Kind.NUMBER, ""),
+    Column("of", Kind.TEXT, "", attrgetter("text")),
+    *(
+        Column(title, Kind.NUMBER, "", value)
+        for title, value in (
+            ("rebalances", attrgetter("forecast.rebalances")),
+            ("moved", attrgetter("forecast.moved")),
+            ("stopped", attrgetter("forecast.stopped")),
+            ("longest stop", lambda compared: _age(compared.forecast.longest_stop_ms)),
+            ("all stops", lambda compared: _age(compared.forecast.stopped_ms)),
+            ("most at one", attrgetter("forecast.most_partitions")),
+            ("read again", attrgetter("forecast.read_again")),
+            ("skipped", attrgetter("forecast.skipped")),
+            ("failed", lambda compared: len(compared.forecast.failed) or None),
+        )
+    ),
 )
+"""What plays come to, of steps, plans and groups as they are."""
+_OF_STEPS = [column.name for column in _FORECASTS if column.name != "all stops"]
+_OF_GROUPS = [c.name for c in _FORECASTS if c.name not in ("most at one", "failed")]
+
+
+def _age(ms: int | None) -> str | None:
+    return None if ms is None else age(ms)
 
 
 CHECK_COLUMNS = (
@@ -89,7 +103,7 @@ def _plan(plan: Plan) -> Iterator[Part]:
         yield from section(f"Step {step.number}: {visible(step.title)}", facts(_parts(step)))
     if plan.forecast is None:
         return
-    forecasts = Sheet(_FORECASTS, map(_forecast, _forecasts(plan)))
+    forecasts = Sheet.of(_FORECASTS, _forecasts(plan)).select(_OF_STEPS)
     yield from section("Forecast", forecasts.without_blank())
     if said := list(_said(plan)):
         yield from ("\n", facts(said))
@@ -140,22 +154,6 @@ def _said(plan: Plan) -> Iterator[tuple[str, str]]:
             yield forecast.text, f"Programs end: {ended}."
         if not forecast.forecast.is_at_rest:
             yield forecast.text, "The group does not rest in the end: there is more to come."
-
-
-def _forecast(compared: Compared) -> tuple[object, ...]:
-    forecast = compared.forecast
-    longest_ms = forecast.longest_stop_ms
-    return (
-        compared.text,
-        forecast.rebalances,
-        forecast.moved,
-        forecast.stopped,
-        None if longest_ms is None else age(longest_ms),
-        forecast.most_partitions,
-        forecast.read_again,
-        forecast.skipped,
-        len(forecast.failed) or None,
-    )
 
 
 def checks_sheet(checks: Sequence[StepCheck]) -> Sheet:
@@ -231,16 +229,6 @@ ADVICE_COLUMNS = (
     Column("skipped_now", Kind.NUMBER, "records that nobody reads without it"),
     Column("skipped_then", Kind.NUMBER, "with it"),
 )
-_COMPARED_COLUMNS = (
-    Column("of", Kind.TEXT, ""),
-    Column("rebalances", Kind.NUMBER, ""),
-    Column("moved", Kind.NUMBER, ""),
-    Column("stopped", Kind.NUMBER, ""),
-    Column("longest stop", Kind.NUMBER, ""),
-    Column("all stops", Kind.NUMBER, ""),
-    Column("read again", Kind.NUMBER, ""),
-    Column("skipped", Kind.NUMBER, ""),
-)
 
 
 def targets_sheet(targets: Sequence[ListedTarget]) -> Sheet:
@@ -295,23 +283,9 @@ def _proposal(proposal: Proposal) -> Iterator[Part]:
     yield from section(visible(f"{proposal.target}{goal}"), reasons)
     compared = [side for side in (proposal.now, proposal.then) if side is not None]
     if compared:
-        yield from (Either(document=("\n",)), Sheet(_COMPARED_COLUMNS, map(_row, compared)))
+        forecasts = Sheet.of(_FORECASTS, compared).select(_OF_GROUPS)
+        yield from (Either(document=("\n",)), forecasts)
 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _row(compared: Compared) -> tuple[object, ...]:
-    forecast = compared.forecast
-    longest_ms = forecast.longest_stop_ms
-    return (
-        compared.text,
-        forecast.rebalances,
-        forecast.moved,
-        forecast.stopped,
-        None if longest_ms is None else age(longest_ms),
-        age(forecast.stopped_ms),
-        forecast.read_again,
-        forecast.skipped,
-    )

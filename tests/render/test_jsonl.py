@@ -17,7 +17,7 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.kernel import compiled
 from kgroup.kernel.compiled import load
 from kgroup.protocol.batch.batch import Damage
-from kgroup.render import jsonl, row_text
+from kgroup.render import jsonl
 from kgroup.render.jsonl import json_lines
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
@@ -89,7 +89,7 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.getbasetemp() / "any.log"
     write_fresh(path, log)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_text, "BLOCK_SIZE", size)
+        patch.setattr(jsonl, "BLOCK_SIZE", size)
         for batch in batches(path):
             assert lines(batch) == expected(batch)
 
@@ -121,9 +121,9 @@ def test_numbers_of_every_length(name: str, bits: int) -> None:
 
 
 def test_a_block_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_text, "BLOCK_SIZE", 1000)
+    monkeypatch.setattr(jsonl, "BLOCK_SIZE", 1000)
     batch = commits(*(f"text {number}" for number in range(100)))
-    free: row_text.Memory = []
+    free: jsonl.Memory = []
     blocks = [bytes(block) for block in json_lines(batch, free)]
     assert len(blocks) > 10
     assert b"".join(blocks).split(b"\n") == expected(batch)
@@ -132,7 +132,7 @@ def test_a_block_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_row_larger_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a file repeats without end is written row by row, never all at once."""
-    monkeypatch.setattr(row_text, "BLOCK_SIZE", 600)
+    monkeypatch.setattr(jsonl, "BLOCK_SIZE", 600)
     batch = commits(*("\n" * size for size in (3, 20_000, 5, 20_000, 20_000)))
     blocks = [bytes(block) for block in json_lines(batch)]
     assert len(blocks) == 5

@@ -1,6 +1,6 @@
-"""The forms of output: their names, and what writes in each of them.
+"""The forms of output, and the function that writes a page in each of them.
 
-The command line imports this module at its start; what writes is imported when it is needed.
+The command line imports this module at its start, so writers are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ OBJECTS: Mapping[str, Callable[[str, Iterable[Block], Iterable[object]], Iterabl
     "json": _document,
     "jsonl": _lines,
 }
-"""Forms of whole objects, with what writes each: from the name of the command, blocks of JSON
-lines, and the errors, which are read after all lines."""
+"""Forms of whole objects. Each function takes the name of the command, blocks of JSON lines, and
+the errors, which it reads after all lines."""
 SEPARATED = ("csv", "tsv")
-"""Forms of rows without anything else, see `kgroup.render.delimited`."""
+"""Forms of rows without headings, written by `kgroup.render.delimited`."""
 FORMS: Mapping[str, str] = {
     "table": "For people: coloured on a terminal, plain in a pipe.",
     "json": "One document, with what went wrong.",
@@ -42,7 +42,7 @@ FORMS: Mapping[str, str] = {
     "tsv": "Rows for shells: no field holds a tab or a line break.",
     **{form: f"For documents: {markup.name}." for form, markup in MARKUPS.items()},
 }
-"""All forms, each with what it is."""
+"""All forms, each with its meaning."""
 
 
 def page_text(
@@ -51,9 +51,9 @@ def page_text(
     """Write the parts of a page.
 
     Args:
-        parts: in their order; of csv and tsv sheets only.
+        parts: in their order; only sheets where the form is one of `SEPARATED`.
         form: "table", one of `SEPARATED` or one of `MARKUPS`.
-        headers: whether sheets have heads, where they do not say so themselves.
+        headers: whether sheets have heads, except those that decide it themselves (`Head`).
         terminal: whether to write for a terminal.
     """
     from kgroup.render.sheet import Either, Head, Sheet, Title

@@ -1,7 +1,7 @@
-"""A report for people and tables: sheets, which have rows and columns, and pages of them.
+"""Tables, and the pages that they stand on.
 
-A page is made of parts, in their order. What is here says what stands in them; `kgroup.render.form`
-writes them in the form that the user chose.
+A page is a sequence of parts: tables, headings, paragraphs. They say what is shown;
+`kgroup.render.form` writes them in the form that the user chose.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _UNKNOWN = frozenset({None})
 
 
 class Head(Enum):
-    """When a table begins with the titles of its columns."""
+    """When the titles of its columns stand above a table."""
 
     CHOSEN = auto()
     """Unless the user chose `--no-headers`."""
     IN_DOCUMENTS = auto()
-    """Where a language has no tables without a head; else the titles would say nothing."""
+    """Only in documents: beside properties and values the titles say nothing."""
     ALWAYS = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Rows of one kind.
+    """A table: rows of one kind.
 
     Attributes:
-        columns: all that there are, in the order of csv and tsv.
+        columns: in the order of csv and tsv.
         rows: a value for each column, hashable.
-        head: when it has one, on a page.
+        head: when the titles of the columns stand above the rows.
     """
 
     columns: tuple[Column, ...]
@@ -65,11 +65,10 @@ class Sheet:
             wholes: for each the first cells of its rows, and its parts.
         """
         values = [column.value or attrgetter(column.name) for column in columns]
-        rows = [
-            [*first, *(value(part) for value in values[len(first) :])]
-            for first, parts in wholes
-            for part in parts
-        ]
+        rows: list[Sequence[object]] = []
+        for first, parts in wholes:
+            own = values[len(first) :]
+            rows += [[*first, *[value(part) for value in own]] for part in parts]
         return cls(columns, rows)
 
     def select(self, names: Sequence[str]) -> Sheet:
@@ -80,12 +79,13 @@ class Sheet:
 
     def without_blank(self) -> Sheet:
         """Leave out columns in which no row has a value or a text: they tell people nothing."""
-        whole = self._read()
-        if not whole.rows:
+        rows = list(self.rows)
+        whole = replace(self, rows=rows)
+        if not rows:
             return whole
         telling = [
             index
-            for index, values in enumerate(zip(*whole.rows, strict=True))
+            for index, values in enumerate(zip(*rows, strict=True))
             if self.columns[index].stays or not _blank(self.columns[index]).issuperset(values)
         ]
         return whole._take(telling or range(len(self.columns)))
@@ -108,10 +108,6 @@ class Sheet:
             else:
                 kept.append(index)
         return replace(self, rows=rows)._take(kept), common
-
-    def _read(self) -> Sheet:
-        """Return the sheet with rows that can be read several times."""
-        return replace(self, rows=list(self.rows))
 
     def _take(self, indices: Sequence[int]) -> Sheet:
         columns = tuple(self.columns[index] for index in indices)
@@ -143,12 +139,12 @@ def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """A heading: of level 2, or 3 for a part below it.
+    """A heading.
 
     Attributes:
-        text: of one line.
-        level: 2 or 3.
-        warns: whether it is a warning, which stands out on a terminal.
+        text: one line.
+        level: 2, or 3 for a part of what stands below one of level 2.
+        warns: whether it is a warning, which is red on a terminal.
     """
 
     text: str
@@ -158,25 +154,25 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Paragraphs beside tables, which have lines of some width already."""
+    """Paragraphs, folded to some width or not; a terminal folds them to its own."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines that are never folded, such as a drawing's: texts with their styles on a terminal."""
+    """Lines that are never folded, as those of a drawing: texts, each with its style."""
 
     lines: Sequence[Sequence[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Parts that are not the same for people and in a document.
+    """Parts that differ between the tables of a terminal or a pipe and a document.
 
     Attributes:
-        table: of the page that people read.
-        document: of the other forms.
+        table: parts of the form "table".
+        document: parts of every other form.
     """
 
     table: tuple[Part, ...] = ()
@@ -184,26 +180,26 @@ class Either:
 
 
 Part: TypeAlias = str | Title | Prose | Lines | Sheet | Either
-"""A part of a page; a text stands as it is, such as the blank line between two others."""
+"""A part of a page; a text is written as it is, such as a blank line."""
 
 
 def facts(rows: Iterable[Sequence[object]], columns: tuple[Column, ...] = PARTS) -> Sheet:
-    """Make a table whose rows begin with what is said in them."""
+    """Return a table of properties and their values."""
     return Sheet(columns, rows, Head.IN_DOCUMENTS)
 
 
 def summary(text: str) -> Either:
-    """Make prose beside tables, and a table of its own in documents."""
+    """Return a paragraph, which is a table of its own in documents."""
     return Either((Prose(text),), (facts([("summary", text)]),))
 
 
 def section(title: str, *parts: Part, level: int = 3) -> Iterator[Part]:
-    """Yield what stands below a heading, behind a blank line."""
+    """Yield a blank line, a heading and the parts below it."""
     yield from ("\n", Title(title, level), *parts)
 
 
 def apart(pages: Iterable[Iterable[Part]]) -> Iterator[Part]:
-    """Yield the parts of several pages, with a blank line between two of them."""
+    """Yield the parts of several pages, with a blank line between pages."""
     for number, page in enumerate(pages):
         if number:
             yield "\n"

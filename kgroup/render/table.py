@@ -273,7 +273,7 @@ def _style(text: str) -> str:
 
 
 def line_text(part: Title | Prose | Lines, *, terminal: bool) -> str:
-    """Write what stands between tables: coloured on a terminal, and folded to its width."""
+    """Write a heading, paragraphs or lines: on a terminal with colours, folded to its width."""
     if isinstance(part, Lines):
         if not terminal:
             return "".join(f"{''.join(text for text, _ in line)}\n" for line in part.lines)

@@ -1,6 +1,6 @@
-"""The forms of output, and the function that writes a page in each of them.
+"""Output formats, and the function that writes a page in each of them.
 
-The command line imports this module at its start, so writers are imported when they are needed.
+The command line imports this module at start, so each writer is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ OBJECTS: Mapping[str, Callable[[str, Iterable[Block], Iterable[object]], Iterabl
     "json": _document,
     "jsonl": _lines,
 }
-"""Forms of whole objects. Each function takes the name of the command, blocks of JSON lines, and
+"""Formats of whole objects. Each function takes the name of the command, blocks of JSON lines, and
 the errors, which it reads after all lines."""
 SEPARATED = ("csv", "tsv")
-"""Forms of rows without headings, written by `kgroup.render.delimited`."""
+"""Formats of rows without headings, written by `kgroup.render.delimited`."""
 FORMS: Mapping[str, str] = {
     "table": "For people: coloured on a terminal, plain in a pipe.",
     "json": "One document, with what went wrong.",
@@ -42,7 +42,7 @@ FORMS: Mapping[str, str] = {
     "tsv": "Rows for shells: no field holds a tab or a line break.",
     **{form: f"For documents: {markup.name}." for form, markup in MARKUPS.items()},
 }
-"""All forms, each with its meaning."""
+"""All output formats, each with its meaning."""
 
 
 def page_text(

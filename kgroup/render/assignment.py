@@ -464,8 +464,8 @@ def compared_page(runs: Sequence[Run]) -> Iterator[Part]:
         for fact in _compared_facts(runs[begin:end])
     ]
     if rows:
-        said = facts(rows, (COMPARE_COLUMNS[0], *_FACTS))
-        yield from ("\n", said.select([column.name for column in _FACTS] if is_one else ()))
+        notes = facts(rows, (COMPARE_COLUMNS[0], *_FACTS))
+        yield from ("\n", notes.select([column.name for column in _FACTS] if is_one else ()))
 
 
 def _compared_facts(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:

@@ -169,13 +169,13 @@ def _thread(member_id: str | None, number: int | None) -> str | None:
     return None if member_id is None or number is None else thread_name((member_id, number))
 
 
-def _ownership(each: PartitionOwner) -> OwnershipObject:
+def _ownership(partition: PartitionOwner) -> OwnershipObject:
     return {
-        "topic": each.topic,
-        "partition": each.partition,
-        "owner": None if each.owner is None else _owner_name(*each.owner),
-        "given": None if each.given is None else thread_name(each.given),
-        "is_as_given": each.is_as_given,
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "owner": None if partition.owner is None else _owner_name(*partition.owner),
+        "given": None if partition.given is None else thread_name(partition.given),
+        "is_as_given": partition.is_as_given,
     }
 
 

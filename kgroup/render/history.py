@@ -415,9 +415,9 @@ def picture_text(
     if len(rows) > MOST_ROWS:
         more = ("more partition or task is", "more partitions or tasks are")
         yield f"{counted(len(rows) - MOST_ROWS, *more)} not shown.\n"
-    known = {each.member_id: each for each in timed}
+    hosts = {interval.member_id: interval.client_host for interval in timed}
     for name, letter in letters.items():
-        host = visible(known[name].client_host or "-")
+        host = visible(hosts[name] or "-")
         yield _folded(f"{visible(name)}  {host}", width, f"{letter}  ")
     if len(names) > MOST_MEMBERS:
         yield f"{_OTHER}  {counted(len(names) - MOST_MEMBERS, 'more member')}\n"
@@ -441,7 +441,7 @@ def _folded(text: str, width: int, head: str) -> str:
 def _line(
     intervals: Sequence[Interval], letters: dict[str, str], since: int, until: int, cells: int
 ) -> str:
-    found = []
+    line = []
     for cell in range(cells):
         begin = since + (until - since) * cell // cells
         end = max(begin + 1, since + (until - since) * (cell + 1) // cells)
@@ -452,7 +452,7 @@ def _line(
                 shares.append((share, letters.get(interval.member_id, _OTHER)))
         shares.sort(reverse=True)
         if len(shares) > 1 and shares[0][0] + shares[1][0] > end - begin:
-            found.append(_SEVERAL)
+            line.append(_SEVERAL)
         else:
-            found.append(shares[0][1] if shares else _NOBODY)
-    return "".join(found)
+            line.append(shares[0][1] if shares else _NOBODY)
+    return "".join(line)

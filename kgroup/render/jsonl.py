@@ -81,12 +81,12 @@ def _plain_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
 def _compiled_lines(batch: pa.RecordBatch, free: Memory) -> Iterator[memoryview]:
     kinds = _kinds(batch)
     columns = {name: Cells(batch[name], _NULLS.get(name, "null")) for name in batch.schema.names}
-    found = np.flatnonzero(np.bincount(kinds)).tolist()
-    return _row_blocks(kinds, {kind: _template(kind, columns) for kind in found}, free)
+    present = np.flatnonzero(np.bincount(kinds)).tolist()
+    return _row_blocks(kinds, {kind: _template(kind, columns) for kind in present}, free)
 
 
 def _kinds(batch: pa.RecordBatch) -> _Array:
-    """Tell the kind of each row: the version of an offset commit's value, or one of the above."""
+    """Return the kind of each row: the version of an offset commit's value, or one of the above."""
     import pyarrow.compute as pc
 
     kinds: _Array = pc.fill_null(batch["value_version"], _TOMBSTONE).to_numpy().astype(np.uint8)
@@ -161,7 +161,7 @@ def _row_blocks(
     from kgroup.kernel.entry import write_rows
 
     columns: dict[Cells, str | TemplateColumn] = {}
-    state = RowState(kinds, {kind: _merged(each, columns) for kind, each in templates.items()})
+    state = RowState(kinds, {kind: _merged(own, columns) for kind, own in templates.items()})
     needed = BLOCK_SIZE
     while not state.is_done:
         block = _block(free, needed)

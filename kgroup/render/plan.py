@@ -105,8 +105,8 @@ def _plan(plan: Plan) -> Iterator[Part]:
         return
     forecasts = Sheet.of(_FORECASTS, _forecasts(plan)).select(_OF_STEPS)
     yield from section("Forecast", forecasts.without_blank())
-    if said := list(_said(plan)):
-        yield from ("\n", facts(said))
+    if remarks := list(_remarks(plan)):
+        yield from ("\n", facts(remarks))
     if plan.assumed:
         yield from ("\n", Sheet(_ASSUMED, [(text,) for text in plan.assumed], Head.ALWAYS))
 
@@ -120,8 +120,8 @@ def _parts(step: PlanStep) -> Iterator[tuple[str, str]]:
         yield "restart", ", ".join(step.restarted)
     for command in step.commands:
         yield "run", command
-    for seen in step.see:
-        yield "see", seen
+    for sight in step.see:
+        yield "see", sight
     if step.back is not None:
         yield "go back", step.back
 
@@ -144,8 +144,8 @@ def _forecasts(plan: Plan) -> Iterator[Compared]:
         yield Compared("without the plan", plan.naive.forecast)
 
 
-def _said(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Say what has no place in rows of numbers."""
+def _remarks(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield what has no place in rows of numbers."""
     if plan.naive is not None:
         yield "without the plan", f"{plan.naive.text}."
     for forecast in _forecasts(plan):

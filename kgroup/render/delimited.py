@@ -18,12 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kgroup.render.cell import UNKNOWN, Column, visible
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +83,3 @@ def _field(form: Delimited, value: object) -> str:
     import orjson
 
     return form.escape(orjson.dumps(value).decode())
-
-
-def delimited_batch(form: Delimited, batch: pa.RecordBatch) -> memoryview:
-    """Write the rows of an Arrow batch of texts, dictionaries of texts, and integers, as UTF-8."""
-    from kgroup.render.text_column import as_text, join_lines
-
-    columns = [as_text(column, form.special, form.escape) for column in batch.columns]
-    return join_lines(columns, form.separator, unknown=form.unknown)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgroup.operation.decode import Count
 from kgroup.render.cell import Column, Kind
-from kgroup.render.delimited import Delimited, delimited, delimited_batch, delimited_table
+from kgroup.render.delimited import Delimited, delimited, delimited_table
 from kgroup.render.form import OBJECTS, SEPARATED, Block
 from kgroup.render.sheet import Part, Sheet, Title, apart, choose
 
@@ -119,6 +119,8 @@ def _late(errors: Callable[[], Iterable[object]]) -> Iterator[object]:
 def _delimited(
     rows: RecordBatches, style: Delimited, names: Sequence[str], headers: bool
 ) -> Iterator[str | memoryview]:
+    from kgroup.render.record_table import delimited_batch
+
     indices = choose(RECORD_COLUMNS, names) if names else range(len(RECORD_COLUMNS))
     columns = [RECORD_COLUMNS[index] for index in indices]
     chosen = [column.name for column in columns]

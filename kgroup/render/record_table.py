@@ -1,8 +1,12 @@
-"""Decoded records as tables for people, made of Arrow columns like all large output."""
+"""Decoded records as tables, csv and tsv, made of Arrow columns like all large output.
+
+Columns become columns of text, and these become lines. Python sees a text only if it needs escapes,
+and a text of a dictionary only once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -13,17 +17,9 @@ import pyarrow.compute as pc
 
 from kgroup.operation.decode import NOT_COMMITTED
 from kgroup.render.cell import UNKNOWN, Column, Kind, cell, visible
+from kgroup.render.delimited import Delimited
 from kgroup.render.markup import markup_table
 from kgroup.render.table import RIGHT, Row, rich_table
-from kgroup.render.text_column import (
-    TEXT,
-    as_text,
-    as_times,
-    escape_where,
-    join_lines,
-    shorten,
-    text,
-)
 
 MAX_DETAIL = 160
 """Characters of a record's contents in a table; csv, tsv and json have all of it."""
@@ -34,6 +30,12 @@ DETAIL = Column("detail", Kind.TEXT, "tables only: what else there is to say")
 
 _SPECIAL = {Kind.TEXT: r"[^ -\[\]-~]", Kind.NAME: r"[^ -\[\]-~]|^-?$|^ | $"}
 """What `cell` may change, of the texts of a kind."""
+
+_TEXT = pa.large_string()
+"""Large, since a batch may hold more than 2 GiB of text."""
+
+_TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
+"""Years 1 to 9999, which RFC 3339 can tell."""
 
 Fields = list[pa.Array]
 """A column of texts for each column of the table; null is unknown."""
@@ -50,8 +52,8 @@ def _field(batch: pa.RecordBatch, column: Column) -> pa.Array:
     if column.kind is Kind.TIME:
         return as_times(batch[column.name])
     if column.kind is Kind.NUMBER:
-        return as_text(batch[column.name])
-    return as_text(batch[column.name], _SPECIAL[column.kind], partial(cell, kind=column.kind))
+        return _as_text(batch[column.name])
+    return _as_text(batch[column.name], _SPECIAL[column.kind], partial(cell, kind=column.kind))
 
 
 def plain_page(
@@ -71,7 +73,7 @@ def plain_page(
             headers = False
         pads = [*widths[:-1], widths[-1] if is_right[-1] else 0]  # nothing behind the last text
         padded = [_pad(*column) for column in zip(fields, pads, is_right, strict=True)]
-        yield join_lines(padded, "  ", unknown=UNKNOWN)
+        yield _join_lines(padded, "  ", unknown=UNKNOWN)
     if headers:
         yield _head(titles, widths, is_right)
 
@@ -90,6 +92,12 @@ def markup_page(
         gap = "\n"
     if not gap:
         yield from markup_table(form, columns, [], headers=headers)
+
+
+def delimited_batch(form: Delimited, batch: pa.RecordBatch) -> memoryview:
+    """Write the rows of an Arrow batch of texts, dictionaries of texts, and integers, as UTF-8."""
+    columns = [_as_text(column, form.special, form.escape) for column in batch.columns]
+    return _join_lines(columns, form.separator, unknown=form.unknown)
 
 
 def terminal_page(
@@ -149,26 +157,26 @@ def _pad(field: pa.Array, width: int, right: bool) -> pa.Array:
 
 def _details(batch: pa.RecordBatch) -> pa.Array:
     """Say in a line what the other columns of a table do not; null where there is nothing."""
-    transaction_status = as_text(batch["transaction"])
-    is_undecided = pc.is_in(transaction_status, pa.array(sorted(NOT_COMMITTED), TEXT))
-    json = batch["value_json"].cast(TEXT)
-    metadata = as_text(batch["metadata"], _SPECIAL[Kind.TEXT], visible)
+    transaction_status = _as_text(batch["transaction"])
+    is_undecided = pc.is_in(transaction_status, pa.array(sorted(NOT_COMMITTED), _TEXT))
+    json = batch["value_json"].cast(_TEXT)
+    metadata = _as_text(batch["metadata"], _SPECIAL[Kind.TEXT], visible)
     is_tombstone = pc.and_(pc.is_null(batch["value_version"]), pc.is_null(json))
     parts = (
-        pc.if_else(is_undecided, _joined(transaction_status, text(" transaction")), None),
-        pc.if_else(is_tombstone, text("tombstone"), None),
-        pc.if_else(pc.equal(metadata, ""), None, _joined(text("metadata="), metadata)),
-        escape_where(pc.is_valid(json), json, _summary),
-        _joined(text("expires "), as_times(batch["expire_timestamp_ms"])),
+        pc.if_else(is_undecided, _joined(transaction_status, _text(" transaction")), None),
+        pc.if_else(is_tombstone, _text("tombstone"), None),
+        pc.if_else(pc.equal(metadata, ""), None, _joined(_text("metadata="), metadata)),
+        _escape_where(pc.is_valid(json), json, _summary),
+        _joined(_text("expires "), as_times(batch["expire_timestamp_ms"])),
     )
-    spaced = [pc.fill_null(_joined(text(" "), part), "") for part in parts]
+    spaced = [pc.fill_null(_joined(_text(" "), part), "") for part in parts]
     details = pc.utf8_slice_codeunits(_joined(*spaced), 1)
-    return shorten(pc.if_else(pc.equal(details, ""), None, details), MAX_DETAIL)
+    return _shorten(pc.if_else(pc.equal(details, ""), None, details), MAX_DETAIL)
 
 
 def _joined(*parts: pa.Array) -> pa.Array:
     """Put texts behind one another; null where any is null (to skip these, Arrow drops rows)."""
-    return pc.binary_join_element_wise(*parts, text(""))
+    return pc.binary_join_element_wise(*parts, _text(""))
 
 
 def _summary(json: str) -> str:
@@ -184,3 +192,65 @@ def _summary(json: str) -> str:
             if field is not None
         )
     )
+
+
+def _as_text(
+    column: pa.Array, special: str = "", escape: Callable[[str], str] | None = None
+) -> pa.Array:
+    """Make texts of texts, dictionaries of texts, or numbers; null stays null.
+
+    Args:
+        column: of any of these types.
+        special: regular expression (RE2) that finds the texts to be escaped.
+        escape: makes one of these into what is to be written.
+    """
+    if pa.types.is_dictionary(column.type):
+        return _as_text(column.dictionary, special, escape).take(column.indices)
+    texts = column.cast(_TEXT)
+    if escape is None or pa.types.is_integer(column.type):
+        return texts
+    return _escape_where(pc.match_substring_regex(texts, special), texts, escape)
+
+
+def _escape_where(mask: pa.Array, texts: pa.Array, escape: Callable[[str], str]) -> pa.Array:
+    """Replace the texts that a mask chooses."""
+    mask = pc.fill_null(mask, False)
+    special = texts.filter(mask)
+    if len(special) == 0:
+        return texts
+    return pc.replace_with_mask(texts, mask, pa.array(map(escape, special.to_pylist()), _TEXT))
+
+
+def as_times(column: pa.Array) -> pa.Array:
+    """Write epoch milliseconds as RFC 3339; what no calendar holds as a number with its unit."""
+    first, last = _TIMES_MS
+    is_time = pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
+    instants = pc.if_else(is_time, column, None).cast(pa.timestamp("ms", "UTC"))
+    times = pc.binary_replace_slice(instants.cast(_TEXT), start=10, stop=11, replacement="T")
+    if pc.all(is_time, min_count=0).as_py():
+        return times
+    numbers = pc.binary_join_element_wise(column.cast(_TEXT), _text("ms"), _text(" "))
+    return pc.coalesce(times, numbers)
+
+
+def _shorten(texts: pa.Array, length: int) -> pa.Array:
+    """Cut longer texts so that they end in an ellipsis."""
+    is_long = pc.greater(pc.utf8_length(texts), length)
+    return _escape_where(is_long, texts, lambda long: f"{long[: length - 1]}…")
+
+
+def _text(value: str) -> pa.Scalar:
+    """Make a text that goes with columns of texts."""
+    return pa.scalar(value, _TEXT)
+
+
+def _join_lines(columns: Sequence[pa.Array], separator: str, *, unknown: str) -> memoryview:
+    """Write rows as lines in UTF-8: the fields with the separator between them."""
+    if len(columns[0]) == 0:
+        return memoryview(b"")
+    rows = pc.binary_join_element_wise(
+        *columns, _text(separator), null_handling="replace", null_replacement=unknown
+    )
+    lines = pc.binary_join_element_wise(rows, _text("\n"), _text(""))
+    _, offsets, data = lines.buffers()
+    return memoryview(data)[: memoryview(offsets).cast("q")[len(lines)]]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.render.cell import HARMFUL, Column, Kind, visible
-from kgroup.render.delimited import Delimited, delimited, delimited_batch, delimited_table
+from kgroup.render.delimited import Delimited, delimited, delimited_table
+from kgroup.render.record_table import delimited_batch
 
 COLUMNS = (
     Column("group_id", Kind.TEXT, ""),

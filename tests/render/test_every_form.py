@@ -21,7 +21,7 @@ from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, public_names,
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
 SEEDS = range(examples(2, 24))
-ELSEWHERE = frozenset({"cell", "form", "table", "text_column", "record_table"})
+ELSEWHERE = frozenset({"cell", "form", "table", "record_table"})
 """Modules that write all pages, or records, which are columns."""
 
 

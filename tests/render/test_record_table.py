@@ -16,8 +16,7 @@ from kgroup.render import record_table
 from kgroup.render.cell import Kind, cell
 from kgroup.render.markup import MARKUPS
 from kgroup.render.record import RECORD_COLUMNS, record_text
-from kgroup.render.record_table import DETAIL, MAX_DETAIL, PAGE, page_fields
-from kgroup.render.text_column import as_times
+from kgroup.render.record_table import DETAIL, MAX_DETAIL, PAGE, as_times, page_fields
 from tests.operation.log_files import commit, commit_key, group_metadata, tombstone
 from tests.render.read_markup import read
 

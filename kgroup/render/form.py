@@ -59,6 +59,7 @@ def page_text(
     from kgroup.render.sheet import Either, Head, Sheet, Title
 
     is_document = form in MARKUPS
+    heads = {Head.CHOSEN: headers, Head.IN_DOCUMENTS: is_document, Head.ALWAYS: True}
     for part in parts:
         if isinstance(part, str):
             yield part
@@ -66,9 +67,7 @@ def page_text(
             own = part.document if is_document else part.table
             yield from page_text(own, form, headers=headers, terminal=terminal)
         elif isinstance(part, Sheet):
-            has_head = is_document or part.head is Head.ALWAYS
-            has_head = headers if part.head is Head.CHOSEN else has_head
-            yield from _sheet_text(part, form, headers=has_head, terminal=terminal)
+            yield from _sheet_text(part, form, headers=heads[part.head], terminal=terminal)
         elif is_document and isinstance(part, Title):
             from kgroup.render.markup import markup_title
 

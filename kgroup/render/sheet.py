@@ -45,7 +45,7 @@ class Sheet:
 
     @classmethod
     def of(cls, columns: tuple[Column, ...], items: Iterable[object]) -> Sheet:
-        """Make a row of each item."""
+        """Return a sheet with a row for each item."""
         if len(columns) > 1 and all(column.value is None for column in columns):
             names = (column.name for column in columns)
             return cls(columns, list(map(attrgetter(*names), items)))  # in a third of the time
@@ -58,11 +58,11 @@ class Sheet:
         columns: tuple[Column, ...],
         wholes: Iterable[tuple[Sequence[object], Iterable[object]]],
     ) -> Sheet:
-        """Make a row of each part of several wholes.
+        """Return a sheet with a row for each part of several wholes, such as members of groups.
 
         Args:
-            columns: of the rows.
-            wholes: for each the first cells of its rows, and its parts.
+            columns: of the sheet.
+            wholes: for each the first cells of all its rows, and its parts.
         """
         values = [column.value or attrgetter(column.name) for column in columns]
         rows: list[Sequence[object]] = []
@@ -72,13 +72,13 @@ class Sheet:
         return cls(columns, rows)
 
     def select(self, names: Sequence[str]) -> Sheet:
-        """Keep the named columns, in that order; all where none is named."""
+        """Return the sheet with the named columns, in that order; with all if none is named."""
         if not names:
             return self
         return self._take(choose(self.columns, names))
 
     def without_blank(self) -> Sheet:
-        """Leave out columns in which no row has a value or a text: they tell people nothing."""
+        """Return the sheet without columns in which no row has a value or a text."""
         rows = list(self.rows)
         whole = replace(self, rows=rows)
         if not rows:
@@ -91,13 +91,13 @@ class Sheet:
         return whole._take(telling or range(len(self.columns)))
 
     def without_common(self, own: Collection[str]) -> tuple[Sheet, list[str]]:
-        """Leave out what all of several rows have in common: said once, a table is readable.
+        """Return the sheet without columns in which all of several rows have the same value.
 
         Args:
-            own: columns that stay all the same, as the first one does.
+            own: names of columns that stay in any case, as the first column does.
 
         Returns:
-            The rest, and what was left out: names and values.
+            The sheet, and titles and values of the columns left out.
         """
         rows = list(self.rows)
         kept, common = [], []
@@ -117,12 +117,12 @@ class Sheet:
 
 
 def _blank(column: Column) -> frozenset[str | None]:
-    """Tell which values say nothing; that a name is empty does, and is shown by its quotes."""
+    """Return the values that count as blank; an empty name does not: tables show its quotes."""
     return _UNKNOWN if column.kind is Kind.NAME else _BLANK
 
 
 def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
-    """Find columns by their names, or by the titles that tables show.
+    """Return the indices of columns by their names, or by the titles that tables show.
 
     Raises:
         UsageError: a name that no column has.
@@ -132,8 +132,8 @@ def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
     missing = [name for name in names if name not in known]
     if missing:
         there = ", ".join(column.name for column in columns)
-        meant = near_names(missing[0], (column.name for column in columns))
-        raise UsageError(f"no column {', '.join(missing)}; there are: {there}{meant}")
+        similar = near_names(missing[0], (column.name for column in columns))
+        raise UsageError(f"no column {', '.join(missing)}; there are: {there}{similar}")
     return [known[name] for name in names]
 
 

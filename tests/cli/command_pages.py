@@ -91,13 +91,16 @@ def options_page(page: str) -> str:
 
 
 def _columns(command: click.Command) -> Iterator[str]:
-    """List the columns that `--columns` chooses from."""
+    """Say what the columns have that `--columns` chooses from."""
     for option in command.params:
         if isinstance(option, ColumnsOption) and option.declared:
             yield "\n## Columns\n"
+            yield "Of csv, tsv and tables; [output.md](../output.md#forms) has their kinds."
             for words, name in option.declared.items():
-                names = ", ".join(f"`{column.name}`" for column in columns_named(name))
-                yield f"* with `{words}`: {names}" if words else f"* {names}"
+                yield f"\nWith `{words}`:\n" if words else ""
+                yield from ("| column | kind | meaning |", "| --- | --- | --- |")
+                for column in columns_named(name):
+                    yield f"| `{column.name}` | {column.kind} | {_cell(column.description)} |"
 
 
 def _cell(text: str) -> str:

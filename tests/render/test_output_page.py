@@ -1,8 +1,6 @@
-"""`docs/output.md` says what the code does: every field, column, kind and exit status."""
+"""`docs/output.md` says what the code does: every field, kind and exit status."""
 
 from __future__ import annotations
-
-from importlib import import_module
 
 import pytest
 
@@ -16,7 +14,7 @@ from kgroup.operation.plan.verify import StepProgress
 from kgroup.operation.watch import Change, ChangeKind
 from kgroup.operation.zookeeper.fetcher import FetchState, ResetCause
 from kgroup.render.document import SCHEMA_VERSION
-from tests.render.output_page import field_names, load, rows_under, tables
+from tests.render.output_page import field_names, rows_under, tables
 
 
 @pytest.mark.parametrize("name", tables("fields"))
@@ -29,23 +27,6 @@ def test_fields_are_those_of_the_dataclass(name: str) -> None:
 def test_what_no_schema_tells_has_its_table() -> None:
     """The schemas of `tests.cli.json_schemas` cannot be made without tables of all the others."""
     assert f"{Change.__module__}.{Change.__qualname__}" in tables("fields")
-
-
-@pytest.mark.parametrize("name", tables("columns"))
-def test_columns_are_those_of_csv_and_tsv(name: str) -> None:
-    assert tables("columns")[name] == [
-        [f"`{column.name}`", str(column.kind), column.meaning] for column in load(name)
-    ]
-
-
-def test_every_set_of_columns_has_its_table() -> None:
-    names = set(tables("columns"))
-    for part in ("group", "record", "zookeeper", "simulation", "offsets", "plan", "doctor"):
-        module = f"kgroup.render.{part}"
-        sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}
-        public = {f"{module}.{name}" for name in sets if not name.startswith(("_", "PAGE"))}
-        assert public
-        assert public <= names
 
 
 def test_kinds_of_problems() -> None:

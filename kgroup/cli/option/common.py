@@ -214,7 +214,7 @@ class ColumnsOption(BlockOption):
         for words, name in self.declared.items():
             with formatter.section(f"Columns with {words}" if words else "Columns"):
                 formatter.write_dl(
-                    [(column.name, column.meaning) for column in columns_named(name)]
+                    [(column.name, column.description) for column in columns_named(name)]
                 )
         click.echo(formatter.getvalue() or "The columns are those of the answer.\n", nl=False)
         raise click.exceptions.Exit
@@ -225,7 +225,7 @@ class ColumnsOption(BlockOption):
             return []
         chosen = (words for words in self.declared if words and _stands(words, ctx))
         columns = columns_named(self.declared[next(chosen, "")])
-        return suggest_parts({column.name: column.meaning for column in columns}, incomplete)
+        return suggest_parts({column.name: column.description for column in columns}, incomplete)
 
 
 def _stands(words: str, ctx: click.Context) -> bool:

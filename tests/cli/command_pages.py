@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -12,7 +12,9 @@ import click
 from kgroup.cli.command_group import Block, option_blocks
 from kgroup.cli.option.common import ColumnsOption
 from kgroup.cli.output.context import columns_named
-from tests.cli.commands import EVERY_COMMAND, context_of
+from tests.cli.commands import EVERY_COMMAND, context_of, write_folder
+from tests.cli.json_schemas import ROWS
+from tests.render.field_table import field_tables
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
@@ -60,6 +62,8 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
     for block in others:
         names = ", ".join(f"`{_METAVAR.sub('', name)}`" for name, _ in blocks[block])
         yield f"* [{block}](../options.md#{block.lower().replace(' ', '-')}): {names}"
+    for row in (title for title in ROWS if title == name or title.startswith(f"{name} --")):
+        yield from field_tables(row, ROWS[row])
     yield from _columns(command)
     _, _, examples = (command.epilog or "").partition("Examples:\n")
     if examples:
@@ -105,15 +109,6 @@ def _columns(command: click.Command) -> Iterator[str]:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
-
-
-def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
-    """Let a folder have these files, by name, and no others."""
-    folder.mkdir(exist_ok=True)
-    for file in folder.iterdir():
-        file.unlink()
-    for name, text in texts.items():
-        (folder / name).write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

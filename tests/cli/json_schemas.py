@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import make_dataclass
 from functools import cache
 from pathlib import Path
@@ -45,8 +45,8 @@ from kgroup.render.assignment_object import BounceObject, RunObject
 from kgroup.render.cell import CLUSTER
 from kgroup.render.document import SCHEMA_VERSION
 from kgroup.simulation.timeline import Simulation
-from tests.cli.command_pages import write_folder
-from tests.render.output_page import EXTENDED, rows_under, tables
+from tests.cli.commands import write_folder
+from tests.render.field_table import field_meanings, parts_of, rows_under
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -56,6 +56,7 @@ _AnyRecord = make_dataclass(
         (name, hint | None if name == "offset" else hint)
         for name, hint in get_type_hints(DecodedRecord).items()
     ],
+    namespace={"__doc__": DecodedRecord.__doc__, "__module__": DecodedRecord.__module__},
 )
 """A record of a log, or the one of --key, which has no offset."""
 
@@ -134,6 +135,7 @@ def _schema(command: str) -> dict[str, Any]:
     made, parts = msgspec.json.schema_components(
         (*ROWS[command], *around), ref_template="#/$defs/{name}"
     )
+    classes = {part.__name__: part for part in parts_of((*ROWS[command], *around))}
     *rows, problem = made[: len(ROWS[command]) + 1]
     meaning = rows_under("| field | meaning |")
     properties: dict[str, dict[str, Any]] = {
@@ -154,18 +156,19 @@ def _schema(command: str) -> dict[str, Any]:
         },
         "required": [name for name in properties if name != "store"],
         "additionalProperties": False,
-        "$defs": {name: _closed(name, part) for name, part in parts.items()},
+        "$defs": {name: _closed(classes.get(name), part) for name, part in parts.items()},
     }
 
 
-def _closed(name: str, part: dict[str, Any]) -> dict[str, Any]:
+def _closed(cls: type | None, part: dict[str, Any]) -> dict[str, Any]:
     """Let an object have all its fields, null ones too, and no others."""
     part = {key: value for key, value in part.items() if key != "description"}
     if "properties" not in part:
         return part
+    assert cls is not None
     fields: dict[str, dict[str, Any]] = part["properties"]
-    meanings = _meanings(name, fields.keys())
-    may_be_absent = RunObject.__optional_keys__ if name == RunObject.__name__ else ()
+    meanings = _INTERVAL if cls is Interval else field_meanings(cls)
+    may_be_absent = RunObject.__optional_keys__ if cls is RunObject else ()
     return part | {
         "properties": {
             key: {"description": meanings[key]} | _plain(field) for key, field in fields.items()
@@ -175,26 +178,17 @@ def _closed(name: str, part: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_INTERVAL = {CLUSTER.name: CLUSTER.meaning} | {
+    name: meaning for name, (_, meaning) in TABLES["assignments"].columns.items()
+}
+
+
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
     """Leave out what a reader of documents does not need, and write "or null" in short."""
     match field:
         case {"anyOf": [{"type": kind, **rest}, {"type": "null"}]} if not rest:
             return {"type": [kind, "null"]}
     return {key: value for key, value in field.items() if key != "default"}
-
-
-def _meanings(name: str, fields: Set[str]) -> Mapping[str, str]:
-    """Return what the pages say of the fields of a class, and of those of one that it extends."""
-    if name == Interval.__name__:
-        columns = TABLES["assignments"].columns.items()
-        return {CLUSTER.name: CLUSTER.meaning} | {key: meaning for key, (_, meaning) in columns}
-    names = {name, *(base.__name__ for kind, base in EXTENDED.items() if kind.__name__ == name)}
-    found: dict[str, str] = {}
-    for path, rows in tables("fields").items():
-        written = {row[0].strip("`"): row[1] for row in rows}
-        if path.rpartition(".")[2] in names and written.keys() <= fields:
-            found |= written
-    return found
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from kgroup.operation.plan.verify import StepProgress
 from kgroup.operation.watch import Change, ChangeKind
 from kgroup.operation.zookeeper.fetcher import FetchState, ResetCause
 from kgroup.render.document import SCHEMA_VERSION
-from tests.render.output_page import field_names, rows_under, tables
+from tests.render.field_table import field_names, rows_under, tables
 
 
 @pytest.mark.parametrize("name", tables("fields"))

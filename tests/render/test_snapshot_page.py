@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
 from kgroup.source.base import Capability
-from tests.render.output_page import field_names, reachable, rows_under, tables
+from tests.render.field_table import field_names, parts_of, rows_under, tables
 
 PAGE = (Path(__file__).parents[2] / "docs" / "snapshot.md").read_text("utf-8")
 
@@ -22,7 +22,7 @@ def test_fields_are_those_of_the_dataclass(name: str) -> None:
 
 
 def test_every_part_has_its_table_here_or_among_the_outputs() -> None:
-    needed = {f"{part.__module__}.{part.__qualname__}" for part in reachable(Snapshot)}
+    needed = {f"{part.__module__}.{part.__qualname__}" for part in parts_of(Snapshot)}
     here, there = set(tables("fields", PAGE)), set(tables("fields"))
     assert needed == here | (needed & there)
     assert not here & there

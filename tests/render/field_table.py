@@ -1,0 +1,148 @@
+"""The tables of fields on the pages of commands, and those that docs/output.md and others have."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from kgroup.history.query.past_group import PastDescription
+from kgroup.meaning import meanings
+from kgroup.operation.describe import GroupDescription
+from kgroup.render.assignment_object import PlanObject, RunObject
+from kgroup.word import Word
+
+_DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "\n".join(
+    (_DOCS / name).read_text("utf-8") for name in ("output.md", "assign.md", "history.md")
+)
+EXTENDED: dict[Any, Any] = {RunObject: PlanObject, PastDescription: GroupDescription}
+"""Classes whose tables have only what they add to another class."""
+
+
+def tables(kind: str, page: str = PAGE) -> dict[str, list[list[str]]]:
+    """Rows of the tables that are marked with ``<!-- kind: dotted name -->``."""
+    found = {}
+    for name, body in re.findall(rf"<!-- {kind}: (\S+) -->\n\n((?:\|.*\n)+)", page):
+        lines = body.splitlines()[2:]
+        found[name] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return found
+
+
+def load(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)
+
+
+def field_names(name: str) -> list[str]:
+    kind = load(name)
+    extended = get_type_hints(EXTENDED[kind]) if kind in EXTENDED else {}
+    return [field for field in get_type_hints(kind) if field not in extended]
+
+
+def rows_under(head: str, page: str = PAGE) -> dict[str, str]:
+    """First and second cells of the table with this head."""
+    body = page.partition(head)[2].partition("\n\n")[0]
+    cells = [line.strip("|").split(" | ") for line in body.strip().splitlines()[1:]]
+    return {row[0].strip(" `"): row[1].strip() for row in cells}
+
+
+def parts_of(rows: Collection[Any]) -> list[type]:
+    """Return the classes with fields, and the words, that objects of these types consist of."""
+    parts: list[type] = []
+    for hint in rows:
+        _add_parts(hint, parts)
+    return parts
+
+
+def _add_parts(hint: Any, parts: list[type]) -> None:
+    for argument in get_args(hint):
+        _add_parts(argument, parts)
+    if hint not in parts and (_has_fields(hint) or (_is_word(hint) and any(_sentences(hint)))):
+        parts.append(hint)
+        if _has_fields(hint):
+            for field in get_type_hints(hint).values():
+                _add_parts(field, parts)
+
+
+def _has_fields(hint: Any) -> bool:
+    return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or is_typeddict(hint))
+
+
+def _is_word(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, StrEnum)
+
+
+def _sentences(words: type[StrEnum]) -> list[str]:
+    return [word.sentence for word in words if isinstance(word, Word)]
+
+
+def field_meanings(cls: type) -> Mapping[str, str]:
+    """Return what fields of a class mean: by a table of the pages, else by its docstring."""
+    by_hand = tables("fields")
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    if name not in by_hand:
+        return meanings(cls)
+    extended = field_meanings(EXTENDED[cls]) if cls in EXTENDED else {}
+    return {**extended, **{row[0].strip("`"): row[1] for row in by_hand[name]}}
+
+
+def field_tables(command: str, rows: Sequence[Any]) -> Iterator[str]:
+    """Write the tables of a command's rows and their parts; none while a page has one by hand."""
+    parts = parts_of(rows)
+    by_hand = tables("fields")
+    if any(f"{part.__module__}.{part.__qualname__}" in by_hand for part in parts):
+        return
+    yield f"\n## Fields{command.partition(' --')[1] and f' of `{command}`'}\n"
+    names = " or ".join(_link(row.__name__) for row in rows)
+    yield f"Each row of `data` in [json and jsonl](../output.md#the-json-document): {names}."
+    for part in parts:
+        first = inspect.cleandoc(part.__doc__ or "").partition("\n\n")[0]
+        yield f"\n### {part.__name__}\n\n{first}\n"
+        yield from _words(part) if issubclass(part, StrEnum) else _fields(part)
+
+
+def _fields(cls: type) -> Iterator[str]:
+    yield from ("| field | type | meaning |", "| --- | --- | --- |")
+    own = meanings(cls)
+    for name, hint in get_type_hints(cls).items():
+        yield f"| `{name}` | {_type(hint)} | {_cell(own[name])} |"
+
+
+def _words(words: type[StrEnum]) -> Iterator[str]:
+    yield from ("| word | meaning |", "| --- | --- |")
+    for word, sentence in zip(words, _sentences(words), strict=True):
+        yield f"| `{word.value}` | {_cell(sentence)} |"
+
+
+def _type(hint: Any) -> str:
+    """Name a type in JSON."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_type(argument) for argument in arguments)
+    if origin is tuple and Ellipsis not in arguments:
+        return "list: " + ", ".join(_type(argument) for argument in arguments)
+    if origin is not None and issubclass(origin, Mapping):
+        return f"object: {_type(arguments[1])} by text"
+    if origin is not None:
+        return f"list of {_type(arguments[0])}"
+    if _is_word(hint) and not _sentences(hint):
+        return " or ".join(f"`{word.value}`" for word in hint)
+    return _NAMES.get(hint) or _link(hint.__name__)
+
+
+_NAMES = {int: "number", float: "number", str: "text", bool: "flag", NoneType: "null", Any: "any"}
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")

@@ -223,7 +223,10 @@ class Broker:
     """A broker as other programs reach it.
 
     Attributes:
-        host: None, as `port`, where it is registered in ZooKeeper without an address.
+        id: its number.
+        host: its name or address; None, as `port`, where it is registered in ZooKeeper without one.
+        port: its port.
+        rack: its rack; None where it has none.
     """
 
     id: int
@@ -398,38 +401,47 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group.
+    """A group.
 
     Attributes:
-        state: None where it cannot be known.
-        protocol_type: "consumer", "connect", "share", "streams" or what the clients say; None for
-            a group that only commits offsets.
-        assignor: classic: the protocol that the members agreed on; consumer: the server-side
-            assignor that most members ask for. None where the broker's configuration decides.
+        group_id: id of the group.
+        type: `classic`, `consumer`, `share`, `streams` or `zookeeper`; the last one of consumers of
+            Kafka 0.7 and 0.8.
+        state: state of the group, as Kafka names it; None where it cannot be known; from a log, a
+            classic group is as its last completed rebalance left it.
+        protocol_type: what the clients say; `consumer`, `connect`, `share` and `streams` are
+            Kafka's own; None for a group that only commits.
+        assignor: assignor that the group uses; classic: on which the members agreed; consumer: for
+            which most members ask; None where the broker's configuration decides.
         generation_id: classic: number of the last completed rebalance.
-        group_epoch: raised when members or topics change.
-        assignment_epoch: group epoch for which the target assignment was computed; None before
-            there is any.
-        leader_id: classic: the member that assigns.
+        group_epoch: not classic: raised when members or topics change.
+        assignment_epoch: not classic: group epoch of the target assignment; None before there is
+            any.
+        leader_id: classic: id of the member that assigns.
+        coordinator: broker that runs the group; None without a live cluster.
         offsets_partition: partition of `__consumer_offsets` that holds the group.
-        state_timestamp_ms: classic: Kafka's `currentStateTimestamp` (record version 2 and later):
-            when all members had joined in the last rebalance, or the last member had left.
-        members: sorted by member id.
-        leader_library: classic: the client library that wrote the assignments, where it is known
-            and the leader is not.
-        member_order: their ids as the coordinator lists them, of a classic group to the leader too;
+        state_timestamp_ms: classic: when all members had joined the last rebalance, or the last one
+            had left; Kafka's `currentStateTimestamp`, None before Kafka 2.1.
+        members: members of the group; sorted by id.
+        leader_library: classic: client library that wrote the assignments; where it is known and
+            the leader is not.
+        member_order: classic: ids of the members as the coordinator lists them; to the leader too;
             empty where that is not known.
-        offsets: sorted by topic and partition.
-        empty_commits: partitions, by topic and number, for which the group committed a negative
-            number, which stands for no offset; sorted.
-        pending_offsets: of open transactions, sorted by topic, partition and place in the log.
-        share_offsets: of a share group, sorted by topic and partition.
-        resolved_regexes: consumer groups: the topics that the coordinator found for each regular
-            expression.
-        last_stable: classic, from a live cluster, while a rebalance is in flight: the members
-            before it.
-        unowned: of ZooKeeper consumers: partitions of subscribed topics that have no owner node.
-        stray_owners: of ZooKeeper consumers: partitions whose owner node names no member.
+        offsets: commits; sorted by topic and partition.
+        pending_offsets: commits of open transactions; they do not count yet; sorted by topic,
+            partition and place in the log.
+        topology: streams: topology of the group; else None.
+        share_offsets: share: partitions that the group works on; sorted by topic and partition;
+            else None.
+        resolved_regexes: consumer: topics that the coordinator found for each regular expression;
+            None where the source does not know them.
+        last_stable: classic: who was in the group before the rebalance in flight; from a live
+            cluster, else None.
+        unowned: zookeeper: partitions of subscribed topics that have no owner node; sources of
+            groups of this type have it, files do not.
+        stray_owners: zookeeper: partitions whose owner node names no member; likewise.
+        empty_commits: partitions for which the group committed a negative number; that stands for
+            no offset; by topic and number, sorted.
     """
 
     group_id: str

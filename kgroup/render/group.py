@@ -7,7 +7,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, ranges
+from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, columns_of, ranges
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:  # each command has its own, and takes time to load
@@ -15,98 +15,95 @@ if TYPE_CHECKING:  # each command has its own, and takes time to load
     from kgroup.operation.describe import GroupDescription
 
 
-_TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeeper")
-_STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")
-_PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT, "what the clients say: consumer, connect, …")
-_ASSIGNOR = Column("assignor", Kind.TEXT, "assignor that the group uses")
-
-
-def _broker_column(name: str, about: str) -> Column:
+def _broker_column(name: str) -> Column:
     """A column of brokers."""
-    return Column(name, Kind.TEXT, f"{about}: host:port (id)", lambda item: _broker(item, name))
+    return Column(name, Kind.TEXT, value=lambda item: _broker(item, name), form="as host:port (id)")
 
 
-def _list_column(name: str, about: str) -> Column:
+def _list_column(name: str) -> Column:
     """A column of lists, whose texts stand with commas between."""
-    return Column(name, Kind.TEXT, about, lambda item: ",".join(getattr(item, name)) or None)
+    return Column(
+        name,
+        Kind.TEXT,
+        value=lambda item: ",".join(getattr(item, name)) or None,
+        form="with commas between",
+    )
 
 
-_COORDINATOR = _broker_column("coordinator", "broker that runs the group")
-_OFFSETS_PARTITION = Column(
-    "offsets_partition", Kind.NUMBER, "partition of __consumer_offsets that holds the group"
-)
+def _ids_column(name: str) -> Column:
+    """A column of brokers' ids."""
+    return Column(
+        name, Kind.TEXT, value=lambda item: _ids(getattr(item, name)), form="with commas between"
+    )
+
+
+_GROUP_ID = Column("group_id", Kind.NAME)
+_TYPE = Column("type", Kind.TEXT)
+_STATE = Column("state", Kind.TEXT)
+_PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT)
+_ASSIGNOR = Column("assignor", Kind.TEXT)
+_COORDINATOR = _broker_column("coordinator")
+_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER)
+_PARTITION_COUNT = Column("partition_count", Kind.NUMBER)
+_AGREES = Column("agrees", Kind.FLAG)
 _TIME_LAG = Column(
     "time_lag_ms", Kind.AGE, "how long ago the next record to read was made (--time-lag)"
 )
+_REPLICA_COLUMNS = (_broker_column("leader"), _ids_column("replicas"), _ids_column("isr"))
 
-_REPLICA_COLUMNS = (
-    _broker_column("leader", "leader of the partition"),
-    Column(
-        "replicas", Kind.TEXT, "broker ids, with commas between", lambda item: _ids(item.replicas)
-    ),
-    Column(
-        "isr",
-        Kind.TEXT,
-        "broker ids of the in-sync replicas, with commas between",
-        lambda item: _ids(item.isr),
-    ),
-)
-
-LIST_COLUMNS = (
-    GROUP,
+LIST_COLUMNS = columns_of(
+    "kgroup.operation.list_groups.ListedGroup",
+    _GROUP_ID,
     _TYPE,
     _STATE,
     _PROTOCOL_TYPE,
     _ASSIGNOR,
     _COORDINATOR,
     _OFFSETS_PARTITION,
-    Column("member_count", Kind.NUMBER, "number of members"),
+    Column("member_count", Kind.NUMBER),
     Column(
         "topics",
         Kind.TEXT,
-        "topics subscribed, assigned or committed, with commas between",
-        lambda item: None if item.topics is None else ",".join(item.topics),
+        value=lambda item: None if item.topics is None else ",".join(item.topics),
+        form="with commas between",
     ),
 )
 list_sheet = partial(Sheet.of, LIST_COLUMNS)  # one row a group
-LOCATION_COLUMNS = (
-    GROUP,
+LOCATION_COLUMNS = columns_of(
+    "kgroup.operation.locate.GroupLocation",
+    _GROUP_ID,
     _OFFSETS_PARTITION,
-    Column("partition_count", Kind.NUMBER, "partitions of __consumer_offsets it is computed with"),
-    Column("found_in", Kind.NUMBER, "partition in which the source holds the group"),
-    Column("agrees", Kind.FLAG, "whether the group was found where it belongs"),
+    _PARTITION_COUNT,
+    Column("found_in", Kind.NUMBER),
+    _AGREES,
     _COORDINATOR,
     *_REPLICA_COLUMNS,
 )
 location_sheet = partial(Sheet.of, LOCATION_COLUMNS)  # one row a group
-TRANSACTION_COLUMNS = (
-    Column("transactional_id", Kind.NAME, "id of the producer's transactions"),
-    Column(
-        "transaction_partition", Kind.NUMBER, "partition of __transaction_state that holds them"
-    ),
-    Column("partition_count", Kind.NUMBER, "partitions of __transaction_state it is computed with"),
-    Column("agrees", Kind.FLAG, "whether the coordinator is the partition's leader"),
-    _broker_column("coordinator", "broker that answers for the id"),
+TRANSACTION_COLUMNS = columns_of(
+    "kgroup.operation.locate.TransactionLocation",
+    Column("transactional_id", Kind.NAME),
+    Column("transaction_partition", Kind.NUMBER),
+    _PARTITION_COUNT,
+    _AGREES,
+    _COORDINATOR,
     *_REPLICA_COLUMNS,
 )
 transaction_sheet = partial(Sheet.of, TRANSACTION_COLUMNS)  # one row a transactional id
-STATE_COLUMNS = (
-    GROUP,
+STATE_COLUMNS = columns_of(
+    "kgroup.model.group.Group",
+    _GROUP_ID,
     _TYPE,
     _STATE,
     _PROTOCOL_TYPE,
     _ASSIGNOR,
-    Column("generation_id", Kind.NUMBER, "classic: number of the last completed rebalance"),
-    Column("group_epoch", Kind.NUMBER, "raised when members or topics change (not classic)"),
-    Column("assignment_epoch", Kind.NUMBER, "group epoch of the target assignment (not classic)"),
-    Column("leader_id", Kind.NAME, "classic: the member that assigns"),
+    Column("generation_id", Kind.NUMBER),
+    Column("group_epoch", Kind.NUMBER),
+    Column("assignment_epoch", Kind.NUMBER),
+    Column("leader_id", Kind.NAME),
     _COORDINATOR,
     _OFFSETS_PARTITION,
-    Column(
-        "state_timestamp_ms",
-        Kind.TIME,
-        "classic: when all members had joined the last rebalance, or the last one had left",
-    ),
+    Column("state_timestamp_ms", Kind.TIME),
     Column("member_count", Kind.NUMBER, "number of members", lambda item: len(item.members)),
     Column("total_lag", Kind.NUMBER, "sum of the lags that are known and above 0"),
     Column("max_time_lag_ms", Kind.AGE, "largest of the lags in time (--time-lag)"),
@@ -204,8 +201,8 @@ _TOPOLOGY_COLUMNS = (
         "topics it reads, with commas between",
         lambda item: ",".join(item.source_topics + item.repartition_source_topics),
     ),
-    _list_column("repartition_sink_topics", "topics it writes for other subtopologies"),
-    _list_column("state_changelog_topics", "topics of its state stores"),
+    _list_column("repartition_sink_topics"),
+    _list_column("state_changelog_topics"),
 )
 
 

@@ -62,13 +62,13 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
     for block in others:
         names = ", ".join(f"`{_METAVAR.sub('', name)}`" for name, _ in blocks[block])
         yield f"* [{block}](../options.md#{block.lower().replace(' ', '-')}): {names}"
-    for row in (title for title in ROWS if title == name or title.startswith(f"{name} --")):
-        yield from field_tables(row, ROWS[row])
-    yield from _columns(command)
     _, _, examples = (command.epilog or "").partition("Examples:\n")
     if examples:
         yield "\n## Examples\n"
         yield from (f"    {line.strip()}" for line in examples.splitlines() if line.strip())
+    for row in (title for title in ROWS if title == name or title.startswith(f"{name} --")):
+        yield from field_tables(row, ROWS[row])
+    yield from _columns(command)
     topic = DOCS / f"{name.split()[0]}.md"
     if topic.exists():
         yield f"\nMore of it: [{topic.name}](../{topic.name})."

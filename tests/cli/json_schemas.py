@@ -22,7 +22,6 @@ from kgroup.history.query.stale import StaleOffset
 from kgroup.history.rebalance.query import Storm
 from kgroup.history.rebalance.rebalance import Rebalance
 from kgroup.history.sql.question import Interval
-from kgroup.history.warehouse.table import TABLES
 from kgroup.model.offset import StoredOffset, StoreName
 from kgroup.model.problem import Problem
 from kgroup.model.record import DecodedRecord
@@ -42,7 +41,6 @@ from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.assignment_object import BounceObject, RunObject
-from kgroup.render.cell import CLUSTER
 from kgroup.render.document import SCHEMA_VERSION
 from kgroup.simulation.timeline import Simulation
 from tests.cli.commands import write_folder
@@ -167,7 +165,7 @@ def _closed(cls: type | None, part: dict[str, Any]) -> dict[str, Any]:
         return part
     assert cls is not None
     fields: dict[str, dict[str, Any]] = part["properties"]
-    meanings = _INTERVAL if cls is Interval else field_meanings(cls)
+    meanings = field_meanings(cls)
     may_be_absent = RunObject.__optional_keys__ if cls is RunObject else ()
     return part | {
         "properties": {
@@ -176,11 +174,6 @@ def _closed(cls: type | None, part: dict[str, Any]) -> dict[str, Any]:
         "required": [key for key in fields if key not in may_be_absent],
         "additionalProperties": False,
     }
-
-
-_INTERVAL = {CLUSTER.name: CLUSTER.meaning} | {
-    name: meaning for name, (_, meaning) in TABLES["assignments"].columns.items()
-}
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,12 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from kgroup.history.query.past_group import PastDescription
+from kgroup.history.sql.question import Interval
+from kgroup.history.warehouse.table import TABLES
 from kgroup.meaning import meanings
 from kgroup.operation.describe import GroupDescription
 from kgroup.render.assignment_object import PlanObject, RunObject
+from kgroup.render.cell import CLUSTER
 from kgroup.word import Word
 
 _DOCS = Path(__file__).parents[2] / "docs"
@@ -85,6 +88,9 @@ def _sentences(words: type[StrEnum]) -> list[str]:
 
 def field_meanings(cls: type) -> Mapping[str, str]:
     """Return what fields of a class mean: by a table of the pages, else by its docstring."""
+    if cls is Interval:
+        columns = TABLES["assignments"].columns
+        return {"cluster": CLUSTER.meaning} | {name: text for name, (_, text) in columns.items()}
     by_hand = tables("fields")
     name = f"{cls.__module__}.{cls.__qualname__}"
     if name not in by_hand:
@@ -97,7 +103,7 @@ def field_tables(command: str, rows: Sequence[Any]) -> Iterator[str]:
     """Write the tables of a command's rows and their parts; none while a page has one by hand."""
     parts = parts_of(rows)
     by_hand = tables("fields")
-    if any(f"{part.__module__}.{part.__qualname__}" in by_hand for part in parts):
+    if not parts or any(f"{part.__module__}.{part.__qualname__}" in by_hand for part in parts):
         return
     yield f"\n## Fields{command.partition(' --')[1] and f' of `{command}`'}\n"
     names = " or ".join(_link(row.__name__) for row in rows)
@@ -110,7 +116,7 @@ def field_tables(command: str, rows: Sequence[Any]) -> Iterator[str]:
 
 def _fields(cls: type) -> Iterator[str]:
     yield from ("| field | type | meaning |", "| --- | --- | --- |")
-    own = meanings(cls)
+    own = field_meanings(cls)
     for name, hint in get_type_hints(cls).items():
         yield f"| `{name}` | {_type(hint)} | {_cell(own[name])} |"
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
 from kgroup.source.base import Capability
-from tests.render.field_table import field_names, parts_of, rows_under, tables
+from tests.render.field_table import field_meanings, field_names, parts_of, rows_under, tables
 
 PAGE = (Path(__file__).parents[2] / "docs" / "snapshot.md").read_text("utf-8")
 
@@ -21,12 +23,14 @@ def test_fields_are_those_of_the_dataclass(name: str) -> None:
     assert all(len(row) == 2 and row[1] for row in rows)
 
 
-def test_every_part_has_its_table_here_or_among_the_outputs() -> None:
-    needed = {f"{part.__module__}.{part.__qualname__}" for part in parts_of(Snapshot)}
-    here, there = set(tables("fields", PAGE)), set(tables("fields"))
-    assert needed == here | (needed & there)
-    assert not here & there
-    assert {"kgroup.model.group.Group", "kgroup.model.group.Member"} <= needed
+def test_every_part_has_its_table_here_or_is_explained_where_it_is_declared() -> None:
+    parts = {f"{part.__module__}.{part.__qualname__}": part for part in parts_of([Snapshot])}
+    here = set(tables("fields", PAGE))
+    assert here <= parts.keys()
+    assert "kgroup.model.group.Group" in here
+    for name in parts.keys() - here:
+        if dataclasses.is_dataclass(parts[name]):
+            assert field_meanings(parts[name]).keys() == get_type_hints(parts[name]).keys()
 
 
 def test_capabilities() -> None:

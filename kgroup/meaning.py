@@ -18,7 +18,7 @@ from functools import cache
 from importlib import import_module
 
 _SECTION = re.compile(r"^Attributes:\n((?:\n*    .*)+)", re.MULTILINE)
-_ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n+     .*)*)", re.MULTILINE)
+_ENTRY = re.compile(r"^    (\w+(?:,\s+\w+)*): (.*(?:\n+     .*)*)", re.MULTILINE)
 _REFERENCE = re.compile(r"as in `([\w.]+)`\.")
 
 
@@ -35,7 +35,9 @@ def meanings(cls: type) -> Mapping[str, str]:
         reference = _REFERENCE.fullmatch(words)
         other = meanings(_class_named(reference[1], cls.__module__)) if reference else {}
         meaning = re.sub(r"\bNone\b", "null", words.replace("``", "`").removesuffix("."))
-        entries |= {name: other[name] if reference else meaning for name in names.split(", ")}
+        entries |= {
+            name: other[name] if reference else meaning for name in re.split(r",\s+", names)
+        }
     return entries
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from kgroup.model.problem import Problem
+from kgroup.word import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,18 @@ class ZookeeperTree:
     problems: tuple[Problem, ...] = ()
 
 
-class SubscriptionPattern(StrEnum):
-    """What the keys of a subscription are; the words of the node."""
+class SubscriptionPattern(Word):
+    """What the keys of a ZooKeeper consumer's subscription are; the words of its node."""
 
-    STATIC = "static"
-    """Names of topics."""
-    WHITE_LIST = "white_list"
-    """A regular expression (Java's) that the names of topics match."""
-    BLACK_LIST = "black_list"
-    """One that they do not match."""
+    STATIC = ("static", "Names of topics.")
+    WHITE_LIST = (
+        "white_list",
+        "A regular expression (Java's): topics are read whose names match it.",
+    )
+    BLACK_LIST = (
+        "black_list",
+        "A regular expression (Java's): topics are read whose names do not match it.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,7 @@ _COORDINATOR = _broker_column("coordinator")
 _OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER)
 _PARTITION_COUNT = Column("partition_count", Kind.NUMBER)
 _AGREES = Column("agrees", Kind.FLAG)
-_TIME_LAG = Column(
-    "time_lag_ms", Kind.AGE, "how long ago the next record to read was made (--time-lag)"
-)
+_TIME_LAG = Column("time_lag_ms", Kind.AGE)
 _REPLICA_COLUMNS = (_broker_column("leader"), _ids_column("replicas"), _ids_column("isr"))
 
 LIST_COLUMNS = columns_of(
@@ -91,7 +89,7 @@ TRANSACTION_COLUMNS = columns_of(
 )
 transaction_sheet = partial(Sheet.of, TRANSACTION_COLUMNS)  # one row a transactional id
 STATE_COLUMNS = columns_of(
-    "kgroup.model.group.Group",
+    "kgroup.operation.describe.GroupDescription",
     _GROUP_ID,
     _TYPE,
     _STATE,
@@ -105,38 +103,39 @@ STATE_COLUMNS = columns_of(
     _OFFSETS_PARTITION,
     Column("state_timestamp_ms", Kind.TIME),
     Column("member_count", Kind.NUMBER, "number of members", lambda item: len(item.members)),
-    Column("total_lag", Kind.NUMBER, "sum of the lags that are known and above 0"),
-    Column("max_time_lag_ms", Kind.AGE, "largest of the lags in time (--time-lag)"),
+    Column("total_lag", Kind.NUMBER),
+    Column("max_time_lag_ms", Kind.AGE),
 )
 state_sheet = partial(Sheet.of, STATE_COLUMNS)  # one row a group
-MEMBER_COLUMNS = (
+MEMBER_COLUMNS = columns_of(
+    "kgroup.model.group.Member",
     GROUP,
-    Column("member_id", Kind.NAME, "id of the member"),
-    Column("instance_id", Kind.NAME, "group.instance.id of a static member"),
-    Column("client_id", Kind.NAME, "as the client calls itself"),
-    Column("client_host", Kind.TEXT, "address that the broker saw"),
-    Column("rack_id", Kind.TEXT, "client.rack"),
-    Column("session_timeout_ms", Kind.DURATION, "classic: silence after which it is removed"),
-    Column("rebalance_timeout_ms", Kind.DURATION, "time it has to join a rebalance"),
-    Column("member_epoch", Kind.NUMBER, "epoch that it has reached (not classic)"),
-    Column("state", Kind.TEXT, "where it stands in a reconciliation (not classic)"),
+    Column("member_id", Kind.NAME),
+    Column("instance_id", Kind.NAME),
+    Column("client_id", Kind.NAME),
+    Column("client_host", Kind.TEXT),
+    Column("rack_id", Kind.TEXT),
+    Column("session_timeout_ms", Kind.DURATION),
+    Column("rebalance_timeout_ms", Kind.DURATION),
+    Column("member_epoch", Kind.NUMBER),
+    Column("state", Kind.TEXT),
     Column(
         "subscription",
         Kind.TEXT,
-        "topics with commas between, or /regular expression/; zookeeper: with its streams",
-        lambda item: _subscription(item.subscription),
+        value=lambda item: _subscription(item.subscription),
+        form="as topics or /regular expression/, of zookeeper with streams",
     ),
     Column(
         "assignment",
         Kind.TEXT,
-        "what it owns: orders 0-3,7; payments 1, or tasks subtopology_0",
-        lambda item: _owned(item.assignment, item.tasks),
+        value=lambda item: _owned(item.assignment, item.tasks),
+        form="as orders 0-3,7; payments 1, or its tasks as subtopology_0",
     ),
     Column(
         "target_assignment",
         Kind.TEXT,
-        "what it shall own in the end (not classic)",
-        lambda item: _owned(item.target_assignment, item.target_tasks),
+        value=lambda item: _owned(item.target_assignment, item.target_tasks),
+        form="likewise",
     ),
     Column(
         "threads",
@@ -144,62 +143,62 @@ MEMBER_COLUMNS = (
         "zookeeper: number of its threads",
         lambda item: _threads(item.subscription),
     ),
-    Column("session_id", Kind.TEXT, "zookeeper: session with which its registration goes"),
-    Column("registered_ms", Kind.TIME, "zookeeper: when it registered"),
-    Column("client_library", Kind.TEXT, "classic: library that the client is made of"),
-    Column("client_library_certainty", Kind.TEXT, "certain, or inferred from the client id"),
+    Column("session_id", Kind.TEXT),
+    Column("registered_ms", Kind.TIME),
+    Column("client_library", Kind.TEXT),
+    Column("client_library_certainty", Kind.TEXT),
 )
-OFFSET_COLUMNS = (
+OFFSET_COLUMNS = columns_of(
+    "kgroup.operation.describe.OffsetDescription",
     GROUP,
     TOPIC,
     PARTITION,
-    Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
-    Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
-    Column("lag", Kind.NUMBER, "log_end_offset minus committed_offset"),
+    Column("committed_offset", Kind.NUMBER),
+    Column("log_end_offset", Kind.NUMBER),
+    Column("lag", Kind.NUMBER),
     _TIME_LAG,
-    Column("leader_epoch", Kind.NUMBER, "epoch of the last record read"),
-    Column("metadata", Kind.TEXT, "text stored with the offset"),
-    Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
-    Column("committed_in", Kind.TEXT, "zookeeper: where the commit is: zookeeper, kafka or both"),
-    Column("expire_timestamp_ms", Kind.TIME, "only of a commit with a retention of its own"),
-    Column("member_id", Kind.NAME, "member that owns the partition", is_reference=True),
-    Column("owner_thread", Kind.NUMBER, "zookeeper: number of its thread that reads it"),
-    Column("owned_since_ms", Kind.TIME, "zookeeper: when it took the partition"),
-    Column("owned_since_epoch", Kind.NUMBER, "epoch in which that member got it (Kafka 4.3)"),
-    Column("topic_id", Kind.TEXT, "id of the topic"),
-    Column("log_start_offset", Kind.NUMBER, "offset of the first record that is still there"),
-    Column("mark", Kind.TEXT, "what is wrong with the partition or the commit"),
-    Column("next_timestamp_ms", Kind.TIME, "time of the next record to read (--time-lag)"),
+    Column("leader_epoch", Kind.NUMBER),
+    Column("metadata", Kind.TEXT),
+    Column("commit_timestamp_ms", Kind.TIME),
+    Column("committed_in", Kind.TEXT),
+    Column("expire_timestamp_ms", Kind.TIME),
+    Column("member_id", Kind.NAME, is_reference=True),
+    Column("owner_thread", Kind.NUMBER),
+    Column("owned_since_ms", Kind.TIME),
+    Column("owned_since_epoch", Kind.NUMBER),
+    Column("topic_id", Kind.TEXT),
+    Column("log_start_offset", Kind.NUMBER),
+    Column("mark", Kind.TEXT),
+    Column("next_timestamp_ms", Kind.TIME),
 )
 _PENDING_COLUMNS = (
     TOPIC,
     PARTITION,
-    Column("committed_offset", Kind.NUMBER, "offset that counts when the transaction commits"),
-    Column("metadata", Kind.TEXT, "text stored with the offset"),
-    Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
-    Column("producer_id", Kind.NUMBER, "producer whose transaction is open"),
-    Column("producer_epoch", Kind.NUMBER, "its epoch"),
+    Column("committed_offset", Kind.NUMBER),
+    Column("metadata", Kind.TEXT),
+    Column("commit_timestamp_ms", Kind.TIME),
+    Column("producer_id", Kind.NUMBER),
+    Column("producer_epoch", Kind.NUMBER),
 )
 _SHARE_COLUMNS = (
     TOPIC,
     PARTITION,
-    Column("state", Kind.TEXT, "initialized, initializing or deleting"),
-    Column("start_offset", Kind.NUMBER, "first offset that the group has not finished"),
-    Column("delivery_complete_count", Kind.NUMBER, "records from there on that are finished"),
-    Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
-    Column("lag", Kind.NUMBER, "records that the group has not finished"),
+    Column("state", Kind.TEXT),
+    Column("start_offset", Kind.NUMBER),
+    Column("delivery_complete_count", Kind.NUMBER),
+    Column("log_end_offset", Kind.NUMBER),
+    Column("lag", Kind.NUMBER),
     _TIME_LAG,
-    Column("leader_epoch", Kind.NUMBER, "epoch of the partition's leader"),
-    Column("state_epoch", Kind.NUMBER, "group epoch in which it was initialized last"),
-    Column("topic_id", Kind.TEXT, "id of the topic"),
+    Column("leader_epoch", Kind.NUMBER),
+    Column("state_epoch", Kind.NUMBER),
+    Column("topic_id", Kind.TEXT),
 )
 _TOPOLOGY_COLUMNS = (
-    Column("subtopology_id", Kind.TEXT, "id of the subtopology"),
+    Column("subtopology_id", Kind.TEXT),
     Column(
         "source_topics",
         Kind.TEXT,
-        "topics it reads, with commas between",
-        lambda item: ",".join(item.source_topics + item.repartition_source_topics),
+        value=lambda item: ",".join(item.source_topics + item.repartition_source_topics),
     ),
     _list_column("repartition_sink_topics"),
     _list_column("state_changelog_topics"),

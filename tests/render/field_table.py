@@ -109,9 +109,12 @@ def field_tables(command: str, rows: Sequence[Any]) -> Iterator[str]:
     names = " or ".join(_link(row.__name__) for row in rows)
     yield f"Each row of `data` in [json and jsonl](../output.md#the-json-document): {names}."
     for part in parts:
-        first = inspect.cleandoc(part.__doc__ or "").partition("\n\n")[0]
-        yield f"\n### {part.__name__}\n\n{first}\n"
-        yield from _words(part) if issubclass(part, StrEnum) else _fields(part)
+        is_word = issubclass(part, StrEnum)
+        end = "\n\n" if is_word else "\n\nAttributes:"
+        text = inspect.cleandoc(part.__doc__ or "").partition(end)[0]
+        text = re.sub(r"\bNone\b", "null", text)
+        yield f"\n### {part.__name__}\n\n{text}\n"
+        yield from _words(part) if is_word else _fields(part)
 
 
 def _fields(cls: type) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kgroup.errors import ExitStatus, ProblemKind
-from kgroup.model.log_range import OffsetMark
 from kgroup.operation.check.rule import Basis, Rule, Severity
 from kgroup.operation.doctor import Availability
 from kgroup.operation.offsets.plan import Result
@@ -32,13 +31,6 @@ def test_what_no_schema_tells_has_its_table() -> None:
 def test_kinds_of_problems() -> None:
     written = rows_under("| kind | meaning |")
     assert written == {kind.value: kind.sentence for kind in ProblemKind}
-
-
-def test_marks() -> None:
-    assert (
-        rows_under("| mark | meaning |").items()
-        >= {m.value: m.sentence for m in OffsetMark}.items()
-    )
 
 
 def test_states_of_fetching() -> None:

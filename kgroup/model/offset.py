@@ -78,10 +78,13 @@ def split_commits(
 
 @value_class
 class StoredOffset(Struct, frozen=True, gc=False):
-    """A commit as files and `kgroup offsets show` have it; attributes as in `CommittedOffset`.
+    """A commit as files and `kgroup offsets show` have it.
 
     Attributes:
-        committed_offset: None where a backup says that nothing was committed.
+        group_id: id of the group.
+        topic, partition, leader_epoch, metadata, commit_timestamp_ms: as in `CommittedOffset`.
+        committed_offset: offset of the next record to read; None in a backup: nothing was
+            committed.
     """
 
     group_id: str
@@ -95,11 +98,12 @@ class StoredOffset(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class StoreName:
-    """What a store of offsets is called: in questions, in notes, and in files saved from it.
+    """A store of offsets, as questions, notes and files saved from it call it.
 
     Attributes:
-        where: servers, or database and table, for people: without secrets.
-        cluster_id: Kafka's base64url text; None where it is no cluster, or does not tell.
+        where: servers, or database and table; for people: without secrets.
+        cluster_id: id of the cluster; base64url, as Kafka prints it; None where it is no cluster,
+            or does not tell.
     """
 
     where: str

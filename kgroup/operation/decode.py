@@ -331,17 +331,18 @@ def decode_message(key: bytes, value: bytes | None) -> Report[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How much there is of one thing.
+    """How many records, batches or damaged places there are of a kind.
 
     Attributes:
-        by: what is counted: "type" (records by type and version of their values), "transaction"
-            (records in transactions, by their fate), "group" (records by group), "batch" (batches
-            by compression and message format) or "damage" (by kind).
-        name: the type, fate, group id, compression or kind of damage.
-        version: of the value, None where there is none (tombstones); or the message format.
-        count: records, batches or damaged places.
-        bytes: of the records' keys and values, or of the batches as they lie in the log; None for
-            damage.
+        by: what is counted: `type`, `transaction`, `group`, `batch` or `damage`; records by type
+            and version of the value; records in transactions, by their fate; records by group;
+            batches by compression and message format; damage by kind.
+        name: record type, fate, group id, compression or kind of damage.
+        version: version of the value, or message format of the batches; None where there is none (a
+            tombstone).
+        count: number of records, batches or damaged places.
+        bytes: bytes of the records' keys and values, or of the batches as they lie in the log; None
+            for damage.
     """
 
     by: str

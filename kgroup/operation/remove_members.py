@@ -19,10 +19,15 @@ _REMOVABLE = (GroupType.CLASSIC, GroupType.CONSUMER)
 
 @dataclass(frozen=True, slots=True)
 class RemovedMember:
-    """A member that is removed; attributes as in `Member`.
+    """A member that is removed.
 
     Attributes:
-        partition_count: how many partitions it has; None where its assignment is not known.
+        group_id: id of the group.
+        member_id, client_id, client_host: as in `Member`.
+        instance_id: `group.instance.id` of a static member; None of a dynamic one.
+        partition_count: number of partitions that it has; None where its assignment is not known.
+        result: `planned`, `done`, `refused` or `unknown`; `refused` where it is still there, or
+            again.
     """
 
     group_id: str

@@ -57,13 +57,18 @@ _At = tuple[str | None, str | None, int | None]  # topic or else its id, partiti
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that has changed.
+    """A change of a group, seen between two looks.
 
     Attributes:
-        time_ms: when it was noticed, by this machine's clock.
-        topic: user's topic concerned; None too where only its id is known.
-        topic_id: its id, where the source tells it.
-        before: what it was, as in the description; None: nothing, or not known.
+        time_ms: when it was noticed; by this machine's clock.
+        group_id: id of the group.
+        change: what has changed.
+        member_id: member concerned; else None.
+        topic: name of the topic concerned; else None, as where only its id is known.
+        partition: partition concerned; else None.
+        topic_id: id of the topic; where the source tells it.
+        before: what it was; as in the description; None where there was nothing, or it is not
+            known.
         after: what it is; likewise.
     """
 

@@ -12,13 +12,16 @@ import click
 from kgroup.cli.command_group import Block, option_blocks
 from kgroup.cli.option.common import ColumnsOption
 from kgroup.cli.output.context import columns_named
+from kgroup.operation.watch import Change
 from tests.cli.commands import EVERY_COMMAND, context_of, write_folder
 from tests.cli.json_schemas import ROWS
-from tests.render.field_table import field_tables
+from tests.render.field_table import field_tables, with_meanings
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
 OPTIONS = DOCS / "options.md"
+WITH_MEANINGS = [DOCS / "output.md"]
+"""Pages with tables of fields that belong to no command, or to all."""
 MARK = re.compile(r"<!-- options: (.*) -->\n")
 TABLE = re.compile(r"(?<=-->\n)\n\| option .*\n(?:\|.*\n)*")
 _METAVAR = re.compile(r" [^-].*")
@@ -66,8 +69,10 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
     if examples:
         yield "\n## Examples\n"
         yield from (f"    {line.strip()}" for line in examples.splitlines() if line.strip())
-    for row in (title for title in ROWS if title == name or title.startswith(f"{name} --")):
-        yield from field_tables(row, ROWS[row])
+    rows_of = {**ROWS, "describe --watch": (Change,)}
+    yield from field_tables(
+        {words: rows for words, rows in rows_of.items() if words.partition(" --")[0] == name}
+    )
     yield from _columns(command)
     topic = DOCS / f"{name.split()[0]}.md"
     if topic.exists():
@@ -114,3 +119,5 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     write_folder(FOLDER, pages())
     OPTIONS.write_text(options_page(OPTIONS.read_text("utf-8")), "utf-8")
+    for path in WITH_MEANINGS:
+        path.write_text(with_meanings(path.read_text("utf-8")), "utf-8")

@@ -99,15 +99,23 @@ def field_meanings(cls: type) -> Mapping[str, str]:
     return {**extended, **{row[0].strip("`"): row[1] for row in by_hand[name]}}
 
 
-def field_tables(command: str, rows: Sequence[Any]) -> Iterator[str]:
-    """Write the tables of a command's rows and their parts; none while a page has one by hand."""
-    parts = parts_of(rows)
+def field_tables(rows_of: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """Write the tables of all rows of a command, by its words and options, and of their parts.
+
+    There is none of rows of which a page still has tables by hand.
+    """
     by_hand = tables("fields")
-    if not parts or any(f"{part.__module__}.{part.__qualname__}" in by_hand for part in parts):
-        return
-    yield f"\n## Fields{command.partition(' --')[1] and f' of `{command}`'}\n"
-    names = " or ".join(_link(row.__name__) for row in rows)
-    yield f"Each row of `data` in [json and jsonl](../output.md#the-json-document): {names}."
+    parts: list[type] = []
+    lines = []
+    for words, rows in rows_of.items():
+        own = parts_of(rows)
+        if own and not any(f"{part.__module__}.{part.__qualname__}" in by_hand for part in own):
+            parts += (part for part in own if part not in parts)
+            lines.append(f"* `kgroup {words}`: {' or '.join(_link(row.__name__) for row in rows)}")
+    if lines:
+        yield "\n## Fields\n"
+        yield "Of rows in [json and jsonl](../output.md#the-json-document):\n"
+        yield from lines
     for part in parts:
         is_word = issubclass(part, StrEnum)
         end = "\n\n" if is_word else "\n\nAttributes:"
@@ -115,6 +123,22 @@ def field_tables(command: str, rows: Sequence[Any]) -> Iterator[str]:
         text = re.sub(r"\bNone\b", "null", text)
         yield f"\n### {part.__name__}\n\n{text}\n"
         yield from _words(part) if is_word else _fields(part)
+
+
+def with_meanings(page: str) -> str:
+    """Write the tables of a page behind the marks that say of which classes they are."""
+
+    def table(mark: re.Match[str]) -> str:
+        cls = load(mark[1])
+        if issubclass(cls, StrEnum):
+            lines = list(_words(cls))
+        else:
+            records = field_meanings(cls).items()
+            lines = ["| field | meaning |", "| --- | --- |"]
+            lines += [f"| `{field}` | {_cell(meaning)} |" for field, meaning in records]
+        return f"<!-- meanings: {mark[1]} -->\n\n" + "".join(f"{line}\n" for line in lines)
+
+    return re.sub(r"<!-- meanings: (\S+) -->\n(?:\n(?:\|.*\n)+)?", table, page)
 
 
 def _fields(cls: type) -> Iterator[str]:

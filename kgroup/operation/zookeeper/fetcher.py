@@ -78,24 +78,26 @@ class ResetCause(Word):
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One partition, and who fetches it.
+    """A partition, and who fetches it.
 
     Attributes:
-        group_id: the group.
-        consumer_id: the consumer that owns the partition.
-        thread: number of the stream that gets its records; None where the owner node has none.
-        fetcher: name of the Java thread that fetches; None while nobody does.
-        fetcher_id: number of the fetcher among those of one broker, from 0.
-        broker: the leader, that is asked; None while nobody is.
-        topic: name.
-        partition: number.
+        group_id: id of the group.
+        consumer_id: consumer that owns the partition.
+        thread: number of the consumer's stream that reads it; None where the owner node has none.
+        fetcher: Java thread that fetches; None while nobody does.
+        fetcher_id: number of the fetcher among those of one broker; from 0.
+        broker: leader that is asked; None while nobody is.
+        topic: name of the topic.
+        partition: partition of that topic.
         state: whether anything can be fetched, and why not.
-        committed_offset: in ZooKeeper or Kafka, the larger one; None where there is none.
-        log_start_offset: offset of the first record; None where it is not known.
-        log_end_offset: offset that the next record gets; likewise.
-        fetch_offset: where a fetcher begins that is started now; None where it is not known.
+        committed_offset: offset that is committed; in ZooKeeper or Kafka, the larger one; None
+            where there is none.
+        log_start_offset: offset of the first record that is still there; None where it is not
+            known.
+        log_end_offset: offset that the next record written to the partition gets; likewise.
+        fetch_offset: where a fetcher begins that is started now; likewise.
         reset: why that is not the committed offset; None where it is, or the log is not known.
-        committed_in: where the commit was found; None where there is none.
+        committed_in: where the commit is; None where nothing is committed.
     """
 
     group_id: str

@@ -28,22 +28,22 @@ _ABSENCE = "No such group is in ZooKeeper ('kgroup describe' has those in Kafka)
 
 @dataclass(frozen=True, slots=True)
 class RegisteredConsumer:
-    """A consumer that is there: ``/consumers/<group>/ids/<consumer>``.
+    """A consumer that is there: `/consumers/<group>/ids/<consumer>`.
 
     Attributes:
-        group_id: its group.
-        consumer_id: its name.
-        host: of its machine, as far as its name has it; None where it has another form.
-        pattern: whether it names topics (static), or has a white or black list.
-        streams: how many streams read each topic, or all of its list, under the topic or the
-            expression as the consumer wrote it.
-        topics: names of the topics that it reads, sorted: of a list those that exist and are
-            allowed, else those that it names; None where its list cannot be evaluated.
-        owned_count: partitions that it owns.
-        version: of the node's data; None before Kafka 0.8.
-        registered_ms: when the node was created, by ZooKeeper's clock.
-        timestamp_ms: when the consumer wrote it, by its own clock; None before Kafka 0.8.0.
-        session_id: the session with which the node goes.
+        group_id: id of the group.
+        consumer_id: name of the consumer.
+        host: its machine, as far as its name has it; None where the name has another form.
+        pattern: how it chooses topics: `static`, `white_list` or `black_list`.
+        streams: how many streams read each topic, or all topics of its list; by the topic or the
+            regular expression, as the consumer wrote it.
+        topics: topics that it reads; sorted; of a list those that exist and are allowed, else those
+            that it names; None where its list cannot be evaluated.
+        owned_count: number of partitions that it owns.
+        version: version of the node's data; None before Kafka 0.8.
+        registered_ms: when it registered, by ZooKeeper's clock.
+        timestamp_ms: when it registered, by its own clock; None before Kafka 0.8.0.
+        session_id: session with which the node goes; as in `0x1008f3a2b410000`.
     """
 
     group_id: str
@@ -61,19 +61,21 @@ class RegisteredConsumer:
 
 @dataclass(frozen=True, slots=True)
 class OwnedPartition:
-    """Who owns a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
+    """Who owns a partition: `/consumers/<group>/owners/<topic>/<partition>`.
 
     Attributes:
-        group_id: the group.
-        topic: name.
-        broker: Kafka 0.7 numbers partitions broker by broker: that broker; else None.
-        partition: number.
-        thread_id: the text of the node.
-        consumer_id: the consumer in it.
-        thread: number of its stream, from 0; None where the text names the consumer alone.
-        registered: whether that consumer is among the group's.
+        group_id: id of the group.
+        topic: name of the topic.
+        broker: broker that has the partition; of Kafka 0.7, which numbers partitions broker by
+            broker; else None.
+        partition: partition of that topic.
+        thread_id: consumer and stream, as the node has them.
+        consumer_id: name of the consumer.
+        thread: number of the consumer's stream that reads it; from 0; None where the node names the
+            consumer alone.
+        registered: whether the consumer is among those of the group.
         since_ms: when the consumer took the partition.
-        session_id: the session with which the node goes.
+        session_id: as in `RegisteredConsumer`.
     """
 
     group_id: str
@@ -90,23 +92,22 @@ class OwnedPartition:
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """One node, and what its bytes say.
+    """A node, and what its bytes say.
 
     Attributes:
-        path: of the node, below the chroot.
-        kind: what Kafka keeps there: "registration", "owner", "offset", "broker", "topic",
-            "legacy-topic", "partition-state", "controller", "controller-epoch", "cluster-id",
-            "config", "reassignment" or "election"; None of a node that only has others below it,
-            is not Kafka's, or could not be decoded.
-        value: what is decoded: an object, or a number, a text or a list; None likewise.
-        text: the data, where they are UTF-8; None where there are none.
-        raw: the data in base64, where they are not.
-        error: why they could not be decoded.
+        path: path of the node; below the chroot.
+        kind: what Kafka keeps there; None of a node that only has others below it, is not Kafka's,
+            or could not be decoded.
+        value: what is decoded; likewise.
+        text: the data as they are; where they are UTF-8; None where there are none, and of
+            credentials (`/config/users`, `/delegation_token`), which are not read.
+        raw: the data in base64; where they are not UTF-8.
+        error: why the data could not be decoded.
         ctime_ms: when the node was created.
-        mtime_ms: when its data were written last.
-        version: how often they were written after that.
-        children: how many nodes lie right below it.
-        session_id: the session with which the node goes; None of one that stays.
+        mtime_ms: when the data were written last.
+        version: how often the data were written after that.
+        children: number of nodes right below it.
+        session_id: session with which the node goes; None of one that stays.
     """
 
     path: str

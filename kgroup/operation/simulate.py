@@ -19,7 +19,7 @@ class ShippedScenario:
     """A scenario that comes with kgroup.
 
     Attributes:
-        name: by which it is played.
+        name: name by which it is played.
         title: what happens in it.
         about: what there is to see.
     """

@@ -15,7 +15,15 @@ from kgroup.simulation.partition_logs import PartitionLogs
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Who owned a partition, from when to when; None: to the end."""
+    """Who owned a partition, from when to when.
+
+    Attributes:
+        topic: name of the topic.
+        partition: partition of that topic.
+        owner: member that owned it.
+        begin_ms: from when; since the begin of the simulation.
+        end_ms: until when; None: to the end.
+    """
 
     topic: str
     partition: int
@@ -26,9 +34,13 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """Who owned a partition and did not read it; None: to the end.
+    """Who owned a partition and did not read it.
 
-    The owner stood still, or the partition's brokers did.
+    The owner stood still (a paused process, or a program that is busy for longer than usual), or
+    the partition's brokers did.
+
+    Attributes:
+        topic, partition, owner, begin_ms, end_ms: as in `Ownership`.
     """
 
     topic: str
@@ -193,16 +205,20 @@ _RESTING = (GroupState.STABLE, GroupState.EMPTY, GroupState.DEAD)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.
+    """A thing that happened.
 
     Attributes:
-        actor: who did it, or was answered: a member, a broker, the operator.
+        time_ms: when, from the begin of the simulation.
+        actor: who did it or was answered; a member, `coordinator`, `operator`, `broker 1`.
         event: a request by Kafka's name, or a word for what else happened.
-        answer: what came of it, for people.
-        error: by Kafka's name, with which a request was answered; None where there is none.
-        state: of the group, after it; None where there is no group.
-        generation_id: likewise; of a group of the consumer protocol its epoch.
-        partitions: that it is about; None where it is about none.
+        answer: what came of it; `waits` of a request that is answered later.
+        error: error with which a request was answered, by Kafka's name; None where there is none.
+        state: state of the group after it; None where there is no group, or no coordinator knows
+            it.
+        generation_id: generation of the group after it; of a group of the consumer protocol its
+            epoch; None likewise.
+        partitions: partitions that it is about; pairs of topic and number; None where it is about
+            none.
     """
 
     time_ms: int
@@ -217,12 +233,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRebalance:
-    """From the first sign of a rebalance until the group was stable, or empty.
+    """A rebalance: from its first sign until the group was stable, or empty.
 
     Attributes:
-        end_ms: None where it had not ended.
-        cause: what began it; it may have begun anew for others.
-        generation_id: that came out of it.
+        begin_ms: when it began.
+        end_ms: when the group was stable or empty; None where it was not yet.
+        cause: what began it; `simulate.md` lists the causes.
+        generation_id: generation that came out of it; None likewise.
     """
 
     begin_ms: int
@@ -233,7 +250,13 @@ class SimulatedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """How often the group went from one state to another; None: nobody knew it before."""
+    """How often the group went from one state to another.
+
+    Attributes:
+        before: state before it; None where the group was not there, or no coordinator knew it.
+        after: state behind it.
+        count: how often.
+    """
 
     before: GroupState | None
     after: GroupState
@@ -245,14 +268,17 @@ class PartitionTotal:
     """What became of a partition.
 
     Attributes:
-        unowned_ms: how long nobody owned it, since it was there.
-        unread_ms: how long nobody read it: nobody owned it, or its owners stood still.
-        longest_unowned_ms: how long nobody owned it at a time, since somebody first did; None:
+        topic: name of the topic.
+        partition: partition of that topic.
+        unowned_ms: how long nobody owned it; since it was there.
+        unread_ms: how long nobody read it; nobody owned it, or its owners stood still.
+        longest_unowned_ms: how long nobody owned it at a time; since somebody first did; None where
             nobody has.
-        longest_unread_ms: likewise of those who read it.
-        read_again: records that were read once more, as the commit was older, or as two have
-            read at one time.
-        skipped: records that nobody has read, as the commit was newer, or there was none.
+        longest_unread_ms: how long nobody read it at a time; likewise.
+        read_again: records that were read once more; as the commit was older, or as two have read
+            at one time.
+        skipped: records before the last one read that nobody has read; as the commit was newer, or
+            there was none.
     """
 
     topic: str
@@ -267,24 +293,24 @@ class PartitionTotal:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What happened, and what it comes to.
+    """What happened in a run, and what it comes to.
 
     Attributes:
-        title: of the scenario.
-        about: what there is to see.
-        seed: of what chance decided.
-        end_ms: when it ended.
+        title: title of the scenario; None where it has none.
+        about: what there is to see; likewise.
+        seed: seed of what chance decided.
+        end_ms: when it ended; since its begin.
         is_at_rest: whether everybody read what is theirs then, and nothing was under way.
-        events: in order.
+        events: what happened; in order.
         ownerships: who owned which partition when; in the order of their ends.
-        standstills: which of them did not read it when, as they stood still; likewise.
-        rebalances: in order.
-        state_ms: how long the group was in each state.
-        transitions: between states, in the order of their first times.
-        partitions: by topic and number.
-        refused_commits: how many requests, by error.
-        requests: how many were answered, by name.
-        limits: what happens on a cluster besides, and is not simulated.
+        standstills: which owners did not read their partition when; as they stood still; likewise.
+        rebalances: rebalances of the group; in order.
+        state_ms: how long the group was in each state; by state.
+        transitions: transitions between states; in the order of their first times.
+        partitions: what became of each partition; by topic and number.
+        refused_commits: how many commits were refused; by error.
+        requests: how many requests were answered; by Kafka's name.
+        limits: what happens on a cluster besides, and is not simulated; in sentences.
     """
 
     title: str | None

@@ -160,7 +160,7 @@ def _type(hint: Any) -> str:
     if origin in (Union, UnionType):
         return " or ".join(_type(argument) for argument in arguments)
     if origin is tuple and Ellipsis not in arguments:
-        return "list: " + ", ".join(_type(argument) for argument in arguments)
+        return f"[{', '.join(_type(argument) for argument in arguments)}]"
     if origin is not None and issubclass(origin, Mapping):
         return f"object: {_type(arguments[1])} by text"
     if origin is not None:

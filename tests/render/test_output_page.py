@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kgroup.errors import ExitStatus
-from kgroup.operation.plan.plan import MigrationTarget, Verdict
-from kgroup.operation.plan.verify import StepProgress
 from kgroup.render.document import SCHEMA_VERSION
 from tests.render.field_table import field_names, rows_under, tables
 
@@ -16,16 +14,6 @@ def test_fields_are_those_of_the_dataclass(name: str) -> None:
     rows = tables("fields")[name]
     assert [row[0] for row in rows] == [f"`{field}`" for field in field_names(name)]
     assert all(len(row) == 2 and row[1] for row in rows)
-
-
-def test_words_of_migrations() -> None:
-    for head, words in (
-        ("target", MigrationTarget),
-        ("verdict", Verdict),
-        ("progress", StepProgress),
-    ):
-        written = rows_under(f"| {head} | meaning |")
-        assert written == {word.value: word.sentence for word in words}
 
 
 def test_exit_statuses() -> None:

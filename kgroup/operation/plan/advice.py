@@ -50,12 +50,13 @@ class Proposal:
     """A target that a group can be moved to, for a reason.
 
     Attributes:
-        goal: which of the target: a strategy; None where there is nothing to choose.
+        target: target to which it can be moved for a reason.
+        goal: which of the target; a strategy; None where there is nothing to choose.
         why: what is gained.
-        against: what becomes worse by the numbers below; None: nothing, so that it makes sense.
-        command: that plans it.
+        against: what becomes worse by the numbers; None where nothing does, so that it makes sense.
+        command: command that plans it.
         now: what happens without it; None where nothing is simulated.
-        then: what happens with it, likewise.
+        then: what happens with it; likewise.
     """
 
     target: MigrationTarget
@@ -69,11 +70,15 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class GroupAdvice:
-    """What can be said of one group.
+    """Targets that make sense for a group.
 
     Attributes:
-        members: how many it has.
-        summary: what it comes to.
+        group_id: id of the group.
+        type: protocol of the group.
+        state: state of the group; None where it cannot be known.
+        assignor: assignor that the group uses; None where it is not known.
+        members: number of members.
+        summary: what it comes to; in a sentence.
         proposals: targets that make sense, and then those that the numbers speak against; none
             where there is nothing to gain.
         reasons: why other targets make no sense, or not now.
@@ -91,11 +96,12 @@ class GroupAdvice:
 
 @dataclass(frozen=True, slots=True)
 class ListedTarget:
-    """A target that there is.
+    """A target that groups can be moved to.
 
     Attributes:
-        meaning: in a sentence.
-        command: how it is planned.
+        target: name of the target.
+        meaning: what it means; in a sentence.
+        command: command that plans it.
     """
 
     target: MigrationTarget

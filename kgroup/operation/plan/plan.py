@@ -39,11 +39,12 @@ class Verdict(Word):
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """Something that must hold before a plan begins.
+    """What must hold before a plan begins.
 
     Attributes:
         code: a word for scripts.
-        text: what must hold.
+        text: what must hold; in a sentence.
+        verdict: what is known of it.
         found: on what the verdict rests; None where nothing was found.
         check: how to find out, or what to do where it does not hold; None where it holds.
     """
@@ -60,10 +61,10 @@ class SettingChange:
     """A setting of a client that is to be changed.
 
     Attributes:
-        member: whose; None: of every member that is restarted.
-        name: as Kafka calls it.
-        before: what it is; None where nobody tells.
-        after: what it shall be; None: it is taken out.
+        member: member whose setting it is; None of every member that is restarted.
+        name: name of the setting, as Kafka calls it.
+        before: value that it has; None where nobody tells.
+        after: value that it shall have; None where it is taken out.
     """
 
     member: str | None
@@ -77,17 +78,17 @@ class Forecast:
     """What the simulator says of a step, or of all of them.
 
     Attributes:
-        rebalances: generations or, in groups of the consumer protocol, epochs that come; of
-            consumers on ZooKeeper how often some rebalance, who do it together.
+        rebalances: generations or epochs that come; of consumers on ZooKeeper how often some
+            rebalance, who do it together.
         moved: how often a partition changes its owner.
         stopped: partitions that nobody reads for a while.
-        longest_stop_ms: the longest such while; None where there is none.
-        stopped_ms: of all partitions together.
-        most_partitions: that one member has at a time.
+        longest_stop_ms: longest time that nobody reads a partition; None where there is none.
+        stopped_ms: how long partitions stand still, all together.
+        most_partitions: most partitions that a member has at a time.
         read_again: records that are read once more; of small groups the most that came of several
             courses of chance, of which the rest is the first.
         skipped: records that nobody reads.
-        failed: members whose programs end, by name, with Kafka's name of the error.
+        failed: members whose programs end; by name, with Kafka's name of the error.
         is_at_rest: whether the group rests in the end; where it does not, more comes of it than is
             told here.
     """
@@ -109,18 +110,18 @@ class Expected:
     """What a group looks like when a step is done; what is None or empty does not matter.
 
     Attributes:
-        type: of the group; one on ZooKeeper is looked for there.
-        assignor: that it uses.
+        type: protocol of the group; one on ZooKeeper is looked for there.
+        assignor: assignor that it uses.
         is_restarted: whether every member has another id than before the step.
-        members: how many there are at least.
-        state: in which it is.
-        topics: to which members subscribe.
-        commits: of consumers on ZooKeeper: BOTH where Kafka has the commits that ZooKeeper has,
-            KAFKA where it is ahead.
-        instance_ids: which static members there are at least, and no dynamic ones; without any:
-            no static ones.
-        partitions: of the topics that the group then owns all of, by topic.
-        protocol: that every member speaks, "consumer".
+        members: number of members that there are at least.
+        state: state of the group.
+        topics: topics to which members subscribe.
+        commits: where consumers on ZooKeeper have committed; `both` where Kafka has the commits
+            that ZooKeeper has, `kafka` where it is ahead.
+        instance_ids: static members that there are at least, and no dynamic ones; without any: no
+            static ones.
+        partitions: partitions of the topics that the group then owns all of; by topic.
+        protocol: protocol that every member speaks; `consumer`.
     """
 
     type: GroupType | None = None
@@ -137,10 +138,12 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMember:
-    """A member as it was when it was looked at; attributes as in `Member`.
+    """A member as it was when the group was planned, or a step was found done.
 
     Attributes:
-        name: by which the plan calls it.
+        name: name by which the plan calls it.
+        member_id, client_id, client_host: as in `kgroup.model.group.Member`.
+        instance_id: `group.instance.id` of a static member; None of a dynamic one.
     """
 
     name: str
@@ -155,13 +158,13 @@ class OffsetCopy:
     """Offsets that a step copies: what `kgroup plan apply` does, as `kgroup offsets copy` would.
 
     Attributes:
-        origin: the store that has them, as that command names it: `kafka` is the cluster of -b, -C
-            or the environment, `sql` the database of --sql, the profile or the environment, as a
-            URL may have a password, and a plan has none.
-        goal: the store that gets them, likewise.
-        new_id: what the group is called there; None: as it is.
-        table: of a database; None: that of the profile, or the default.
-        columns: of the table, as --sql-column takes them.
+        origin: store that has them, as that command names it; `kafka` is the cluster of -b, -C or
+            the environment, `sql` the database of --sql, the profile or the environment, as a URL
+            may have a password, and a plan has none.
+        goal: store that gets them; likewise.
+        new_id: id of the group there; None where it keeps its id.
+        table: table of a database; None of the profile's, or the default.
+        columns: columns of the table; as --sql-column takes them.
         creates_table: whether a missing table is made.
         is_last: whether both stores are to have the same then; otherwise members go on meanwhile,
             and the second is to have something of each partition.
@@ -211,21 +214,20 @@ class PlanStep:
     """A step, after which one can stop and look.
 
     Attributes:
-        number: from 1.
+        number: number of the step; from 1.
         title: what is done.
-        restarted: members that are restarted, one after another, in this order.
-        settings: that are changed before.
-        actions: what to do, in order.
-        commands: to run, in order.
+        restarted: members that are restarted; one after another, in this order.
+        settings: settings that are changed before.
+        actions: what to do; in order.
+        commands: what to run; in order.
         see: what is to be seen afterwards.
         back: how to go back from here.
         expected: what `kgroup plan verify` looks for.
-        forecast: None where the step does nothing to the group that is simulated.
-        seen: the members that were there when `kgroup plan verify` found it done first; None
-            before.
-        met: members that were not there before the step, and that `kgroup plan verify` saw before
-            it was done: they are to be restarted, too; None: none.
-        copies: offsets that it copies; None: it copies none.
+        forecast: what the step costs; None where it does nothing to the group that is simulated.
+        seen: members that were there when `kgroup plan verify` found it done first; None before.
+        met: members that `kgroup plan verify` saw before the step was done; they were not there
+            before it, and are to be restarted, too; None where there are none.
+        copies: offsets that it copies; None where it copies none.
     """
 
     number: int
@@ -245,11 +247,11 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Something that happens to a group, and what it costs.
+    """What happens to a group with a target or without it, and what it costs.
 
     Attributes:
-        text: what happens.
-        forecast: by the simulator.
+        text: what happens; in a sentence.
+        forecast: what the simulator says of it.
     """
 
     text: str
@@ -258,7 +260,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class NaiveWay:
-    """What somebody would do without the plan, and what comes of it."""
+    """What somebody would do without the plan, and what comes of it.
+
+    Attributes:
+        text: what happens; in a sentence.
+        forecast: what the simulator says of it.
+    """
 
     text: str
     forecast: Forecast
@@ -266,20 +273,23 @@ class NaiveWay:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan for one group.
+    """A plan for a group.
 
     Attributes:
-        goal: which of the target: a strategy, a topic with its partitions; None where there is
+        group_id: id of the group.
+        target: what the group is to be moved to.
+        goal: which of the target; a strategy, or a topic with its partitions; None where there is
             nothing to choose.
-        summary: what it comes to.
-        type: of the group.
-        assignor: that the group uses.
-        members: as they were.
-        preconditions: in the order in which they are to be looked at.
-        steps: none where there is nothing to do, or a precondition is refuted.
-        forecast: of all steps; None without any.
+        summary: what it comes to; in a sentence.
+        type: protocol of the group.
+        assignor: assignor that the group uses; None where it is not known.
+        members: members of the group when it is planned.
+        preconditions: what must hold; in the order in which it is to be looked at.
+        steps: what is done; none where there is nothing to do, or a precondition is refuted.
+        forecast: what all steps cost; None without any.
         naive: what the plan saves; None where there is no other way.
-        cluster_id: Kafka's base64url text; None where the source does not tell.
+        cluster_id: id of the cluster; base64url, as Kafka prints it; None where the source does not
+            tell.
         assumed: what the forecast goes by and no source tells.
     """
 

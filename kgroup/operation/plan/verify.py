@@ -162,10 +162,11 @@ _HALF = StepProgress.HALF_DONE
 
 @dataclass(frozen=True, slots=True)
 class StepCondition:
-    """One of the conditions that a step is expected to bring about.
+    """A condition that a step is expected to bring about.
 
     Attributes:
-        text: what should be.
+        text: what should be; in a sentence.
+        progress: how far it is.
         found: what is; None where nobody tells.
     """
 
@@ -446,14 +447,17 @@ def _instances(expected: Sequence[str], group: Group) -> StepCondition:
 
 @dataclass(frozen=True, slots=True)
 class StepCheck:
-    """Result of `kgroup plan verify` for one group.
+    """How far a group is with a step.
 
     Attributes:
-        step: its number.
-        progress: of the whole step.
-        missing: members that have not taken it, by their names in the plan.
-        new: members that were not there before it, where it can be told who they are.
-        members: that are there now.
+        group_id: id of the group.
+        step: number of the step.
+        title: what was to be done.
+        progress: `done`, `half-done`, `not-begun` or `wrong`.
+        missing: members that have not taken it; by their names in the plan.
+        new: members that were not there before it; where it can be told who they are.
+        conditions: what should be, and what is.
+        members: members that are there now.
     """
 
     group_id: str

@@ -10,7 +10,7 @@ from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from kgroup.history.query.past_group import PastDescription
 from kgroup.history.sql.question import Interval
@@ -158,7 +158,9 @@ def _type(hint: Any) -> str:
     """Name a type in JSON."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(_type(argument) for argument in arguments)
+        return _either([_type(argument) for argument in arguments])
+    if origin is Literal:
+        return _either([f"`{word}`" for word in arguments])
     if origin is tuple and Ellipsis not in arguments:
         return f"[{', '.join(_type(argument) for argument in arguments)}]"
     if origin is not None and issubclass(origin, Mapping):
@@ -166,8 +168,12 @@ def _type(hint: Any) -> str:
     if origin is not None:
         return f"list of {_type(arguments[0])}"
     if _is_word(hint) and not _sentences(hint):
-        return " or ".join(f"`{word.value}`" for word in hint)
+        return _either([f"`{word.value}`" for word in hint])
     return _NAMES.get(hint) or _link(hint.__name__)
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 _NAMES = {int: "number", float: "number", str: "text", bool: "flag", NoneType: "null", Any: "any"}

@@ -220,12 +220,12 @@ class TableCount:
     """What a build did to a table, for one cluster.
 
     Attributes:
-        table: its name.
-        new_row_count: how many were added; of assignments, which may be derived anew, how many
-            there are more than before.
-        row_count: how many it has now.
-        file_count: in how many files.
-        file_bytes: their size.
+        table: name of the table.
+        new_row_count: how many rows were added; of `assignments`, which may be derived anew, how
+            many there are more.
+        row_count: how many rows it has now.
+        file_count: number of its files.
+        file_bytes: size of its files.
     """
 
     table: str
@@ -240,12 +240,13 @@ class ClusterReport:
     """What a build did for a cluster.
 
     Attributes:
-        cluster: its name.
-        segments_read: segments that had something new, and were read to their end.
-        segments_skipped: those that had nothing new.
-        bytes_read: of segments; 0 for a live topic.
-        damage_count: how many places the build could not read, whether they are new or not.
-        tables: all of them.
+        cluster: name of the cluster in the warehouse.
+        segments_read: number of segments, or partitions of the live topic, that had something new;
+            they were read to the end.
+        segments_skipped: number of segments, or partitions of the live topic, that had nothing new.
+        bytes_read: bytes of segments that were read; 0 for the live topic.
+        damage_count: places that could not be read in this run; `errors` has them.
+        tables: what became of each table.
     """
 
     cluster: str

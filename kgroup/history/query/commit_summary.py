@@ -33,12 +33,13 @@ class Pause:
     """A time without a commit that was longer than was asked for.
 
     Attributes:
+        topic: name of the topic.
+        partition: partition of that topic.
         since_ms: time of the commit before it.
-        until_ms: time of the one behind it.
+        until_ms: time of the commit behind it.
         pause_ms: how long it took.
-        member_id: who owned the partition when the first of them was written; None: nobody is
-            known.
-        next_member_id: who did when the second was.
+        member_id: owner of the partition at the commit before it; None where nobody is known.
+        next_member_id: owner of the partition at the commit behind it; likewise.
     """
 
     topic: str
@@ -54,18 +55,23 @@ class Pause:
 class Jump:
     """A commit below the one before it: offsets were reset, or records are read again.
 
+    Where nobody is known to have owned the partition, somebody else committed: an administrator who
+    resets offsets, say.
+
     Attributes:
-        time_ms: of the commit.
-        from_offset: that was committed before it.
-        to_offset: that it committed.
-        from_ms: time of the commit before it.
+        topic: name of the topic.
+        partition: partition of that topic.
+        time_ms: time of the commit; None where that is not stored.
+        from_offset: offset that was committed before.
+        to_offset: offset that it committed.
+        from_ms: time of the commit before; None where that is not stored.
         was_deleted: whether the offset was deleted between the two.
-        member_id: who owned the partition when it was written; None: nobody is known to have, as
-            when an administrator resets the offsets of a group without members.
-        client_id: of that member.
-        client_host: likewise.
-        before_member_id: who owned it when the commit before was written.
-        log_offset: of the commit's record, in `offsets_partition` of `__consumer_offsets`.
+        member_id: owner of the partition then; None where nobody is known.
+        client_id: as that client calls itself; likewise.
+        client_host: address of that client, as the broker saw it; likewise.
+        before_member_id: owner of the partition at the commit before; None where nobody is known.
+        offsets_partition: partition of `__consumer_offsets` that has the commit's record.
+        log_offset: offset of the commit's record.
     """
 
     topic: str
@@ -85,21 +91,29 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """The commits of one partition; those of aborted and of open transactions left out.
+    """The commits of a partition; those of aborted and of open transactions left out.
 
     Attributes:
-        offsets_partition: of `__consumer_offsets`, that has them.
-        commit_count: how many.
-        first_ms: time of the first one; None where no commit has a time.
-        last_ms: time of the last one.
-        first_offset: that the first one committed.
-        last_offset: that the last one committed.
-        commits_per_minute: between the first and the last one; None where there is no time between.
-        longest_pause_ms: between two that follow each other; None where there are not two, with
-            times that do not go back.
-        longest_pause_since_ms: when it began.
-        pauses: those that are longer than was asked for, in order.
-        jumps: backward ones, in order.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        topic: name of the topic.
+        partition: partition of that topic.
+        offsets_partition: partition of `__consumer_offsets` that has them; a row for each, should
+            there be two.
+        commit_count: number of commits; without those of transactions not committed.
+        first_ms: time of the first commit; None where none has a time.
+        last_ms: time of the last commit; likewise.
+        first_offset: offset that the first one committed.
+        last_offset: offset that the last one committed.
+        commits_per_minute: commits a minute between the first and the last one; None where no time
+            lies between.
+        longest_pause_ms: longest time between two that follow each other; None where there are not
+            two whose times do not go back.
+        longest_pause_since_ms: when the longest pause began; likewise.
+        pauses: pauses longer than `--longer-than` (5 minutes); csv, tsv and `--columns` have
+            `pause_count` instead.
+        jumps: commits below the one before: resets, or records that are read again; csv, tsv and
+            `--columns` have `jump_count` instead.
     """
 
     cluster: str

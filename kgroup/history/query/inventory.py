@@ -16,12 +16,14 @@ class PartitionInventory:
     """What is known of a partition of `__consumer_offsets`.
 
     Attributes:
-        record_count: offsets whose records were read.
-        first_offset: the lowest of them; None where there is none.
-        last_offset: the highest.
-        missing_count: offsets between the two that were not: compacted away, or never seen.
-        first_ms: time of the earliest record that could be read; None where none has one.
-        last_ms: time of the latest.
+        offsets_partition: partition of `__consumer_offsets`.
+        record_count: number of records that were read.
+        first_offset: lowest offset that was read; None where there is none.
+        last_offset: highest offset that was read; likewise.
+        missing_count: offsets between them that were not read; compacted away, or never seen; None
+            likewise.
+        first_ms: time of the earliest record; None where none that could be read has one.
+        last_ms: time of the latest record; likewise.
         damage_count: stretches of bytes that could not be read.
     """
 
@@ -40,15 +42,12 @@ class ClusterInventory:
     """What is known of a cluster.
 
     Attributes:
-        cluster: its name in the warehouse.
-        build: number of the last build of the warehouse.
-        record_count: records that were read, of all partitions.
-        first_ms: time of the earliest; None where none has one.
-        last_ms: time of the latest.
-        damage_count: stretches of bytes that could not be read.
-        file_count: files of the tables.
-        file_bytes: their size.
-        partitions: of `__consumer_offsets`, by number.
+        cluster: name of the cluster in the warehouse.
+        build: number of the warehouse's last build.
+        record_count, first_ms, last_ms, damage_count: as in `PartitionInventory`.
+        file_count: number of files of the tables.
+        file_bytes: size of these files.
+        partitions: partitions of `__consumer_offsets`; by number; in tables `partition_count`.
     """
 
     cluster: str
@@ -67,9 +66,10 @@ class GroupInventory:
     """What is known of a group.
 
     Attributes:
-        record_count: records about it that could be read.
-        first_ms: time of the earliest; None where none has one.
-        last_ms: time of the latest.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        record_count: number of records about it that could be read.
+        first_ms, last_ms: as in `PartitionInventory`.
     """
 
     cluster: str

@@ -115,17 +115,28 @@ _NOT_YET = "no member had had it yet"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What is known of a stretch of time, for one partition and one group.
+    """What is known of a stretch of time, for a partition and a group.
 
     Attributes:
-        status: "owned"; "nobody": no member had it; "unknown".
-        reason: why nobody had it, or why it is not known who did; None where it was owned.
-        since_ms: when it began; None: not known.
-        until_ms: when it ended; None: not yet, or not known.
-        ended_by: as in the table `assignments`.
-        generation_id: generation, or epoch of the member, in which the member got it.
-
-    The others are those of the table `assignments`; None where nobody is known.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        topic: name of the topic; as asked for, which may be its id, where that is not known.
+        partition: partition of that topic; as asked for.
+        status: `owned`, `nobody` or `unknown`; `nobody`: no member had it.
+        member_id: id of the owner; None where nobody is known, as what follows to `generation_id`.
+        instance_id: `group.instance.id` of a static member.
+        client_id: as the client calls itself.
+        client_host: address that the broker saw.
+        generation_id: generation, or epoch of the member, in which it got the partition.
+        since_ms: when it began; None where that is not known.
+        until_ms: when it ended; None where it has not, or that is not known.
+        ended_by: `moved`, `released`, `gone` or `deleted`; as in the table `assignments`; None
+            where nobody is known.
+        reason: why nobody had it, or why that is not known; None where it was owned.
+        group_type: `classic`, `consumer`, `share` or `streams`.
+        topic_id: id of the topic; None where it is not stored, and of tasks.
+        subtopology: subtopology of the streams group's task that reads the partition; else None.
+        role: role of that task: active, standby or warmup; else None.
     """
 
     cluster: str

@@ -73,8 +73,8 @@ class PastDescription(GroupDescription):
     """A group as it was.
 
     Attributes:
-        cluster: that has it.
-        time_ms: when it was so.
+        cluster: name of the cluster in the warehouse.
+        time_ms: the time asked for.
     """
 
     cluster: str

@@ -192,11 +192,11 @@ class Starter:
     """A client that caused rebalances of a storm.
 
     Attributes:
-        instance_id: of a static member.
-        client_id: as it calls itself.
-        client_host: where it runs.
-        cause_count: how many causes were its own.
-        member_count: under how many member ids.
+        instance_id: `group.instance.id` of a static member.
+        client_id: as the client calls itself.
+        client_host: address that the broker saw.
+        cause_count: how often it is in the causes.
+        member_count: number of member ids that it had.
     """
 
     instance_id: str | None
@@ -208,13 +208,16 @@ class Starter:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """Rebalances of a group of which so many came in so short a time, again and again.
+    """A storm: so many rebalances of a group in so short a time, again and again.
 
     Attributes:
-        from_ms: time of the first one.
-        to_ms: time of the last one.
-        rebalance_count: how many.
-        started_by: clients with the most causes first.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        group_type: `classic`, `consumer`, `share` or `streams`.
+        from_ms: time of the first rebalance.
+        to_ms: time of the last rebalance.
+        rebalance_count: number of rebalances.
+        started_by: clients that caused them; by how often they are in the causes, most often first.
         without_member_count: rebalances that no member is known to have caused.
     """
 

@@ -47,10 +47,10 @@ class PartitionOrTask:
     """What a member can own: a partition, or a task of a streams group.
 
     Attributes:
-        topic: name of the topic; its id where the name is not known; None for a task.
-        subtopology: of a task; else None.
-        role: of a task: active, standby or warmup; else None.
-        partition: of the topic, or number of the task.
+        topic: name of a partition's topic; its id where the name is not known; None of a task.
+        subtopology: subtopology of a task; else None.
+        role: role of a task: active, standby or warmup; else None.
+        partition: partition of the topic, or number of the task.
     """
 
     topic: str | None
@@ -66,7 +66,14 @@ class PartitionOrTask:
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """A member, as far as it can be recognized."""
+    """A member, as far as it can be recognized.
+
+    Attributes:
+        member_id: id of the member.
+        instance_id: `group.instance.id` of a static member.
+        client_id: as the client calls itself.
+        client_host: address that the broker saw.
+    """
 
     member_id: str
     instance_id: str | None
@@ -76,7 +83,14 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """What a rebalance gave a member and took from it."""
+    """What a rebalance gave a member and took from it.
+
+    Attributes:
+        member_id: id of the member.
+        client_id: as the client calls itself.
+        got: partitions or tasks that it got.
+        lost: partitions or tasks that it lost.
+    """
 
     member_id: str
     client_id: str | None
@@ -86,15 +100,21 @@ class MemberChange:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Something that starts a rebalance, and happened since the one before.
+    """A cause of a rebalance: it happened since the rebalance before.
 
     Attributes:
-        evidence: what the log shows of it, as a sentence.
-        member_id: of the member that it is about; None: it is about none.
-        before_member_id: id that the member had before it was restarted.
-        last_seen_ms: last sign of life of a member that is gone, that the log has.
-        silent_ms: from then to the rebalance.
-        timeout_ms: how long a member may be silent before it is removed.
+        kind: what happened.
+        certainty: `certain` is what the records prove, `inferred` what they make likely.
+        evidence: what the log shows of it.
+        member_id: id of the member that it is about; None where it is about none, as what follows.
+        instance_id: `group.instance.id` of a static member.
+        client_id: as the client calls itself.
+        client_host: address that the broker saw.
+        before_member_id: id of the member before a restart; else None.
+        last_seen_ms: last sign of life of a member that is gone; None of others, and where there is
+            none.
+        silent_ms: how long ago that sign of life was; likewise.
+        timeout_ms: how long the member might be silent; None of others.
     """
 
     kind: CauseKind
@@ -112,31 +132,39 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A rebalance.
+    """A rebalance: a new generation of a classic group, or a new epoch of another one.
+
+    csv and tsv have `member_count_before` and `member_count` instead of the lists.
 
     Attributes:
-        time_ms: of the record that tells of it; None where that has no time.
-        generation_before: generation, or group epoch, before; None where it is not known, or there
-            was none.
-        generation_id: the new one.
-        protocol: the strategy that the members of a classic group agreed on.
-        members_before: who was there; None where that is not known.
-        members: who is.
-        moved_count: how many partitions (or tasks) have other owners than before, nobody among
-            them; None where that is not known. For epochs it is about the target assignment.
-        moved: the same by member; only those that got or lost something.
-        sync_ms: of a classic group: from the end of the join phase to the record, which is when
-            the leader has sent the assignment. How long members took to join is never written.
-        reconcile_ms: of an epoch: from its record to the one with which the last member has
-            arrived at it, before the next epoch.
-        commit_gap_ms: from the last commit before to the first one behind it; how long the group
-            stood still at most. None where one of the two is not known.
-        cause: the first of `causes`.
-        certainty: of that one.
-        evidence: of all of them.
-        causes: what happened since the rebalance before; where it is several things, the log does
-            not tell which of them came first.
-        log_offset: of the record, in `offsets_partition` of `__consumer_offsets`.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        group_type: `classic`, `consumer`, `share` or `streams`.
+        time_ms: time of the record that tells of it; None where that has none.
+        generation_before: generation, or group epoch, before; None for a new group, and where it is
+            not known.
+        generation_id: generation, or group epoch, that came of it.
+        protocol_before: classic: strategy of the group before; else None.
+        protocol: classic: strategy of the group; else None.
+        members_before: members before; None where that is not known.
+        members: members after it.
+        moved_count: partitions, or tasks, with other owners than before; nobody counts as an owner;
+            of an epoch those of its target assignment, None where the next epoch came before that;
+            None where that is not known.
+        moved: what moved, by member; of those that got or lost something; None likewise.
+        sync_ms: classic: from the end of the join phase to the record; it is written when the
+            leader has sent the assignment; None of others, and where one of the two times is not
+            known; how long members take to join is never written.
+        reconcile_ms: not classic: until the last member has what it should have; None of classic
+            groups, and where the next epoch came before that.
+        commit_gap_ms: time without a commit around it; the group stood still no longer than that;
+            None where one of the two commits is not known.
+        cause: what started it; the first of `causes`.
+        certainty: whether `cause` is certain or inferred.
+        evidence: what the log shows of all `causes`.
+        causes: all that happened since the rebalance before.
+        offsets_partition: partition of `__consumer_offsets` that has the record.
+        log_offset: offset of the record in that partition.
     """
 
     cluster: str

@@ -26,9 +26,8 @@ _REFERENCE = re.compile(r"as in `([\w.]+)`\.")
 def meanings(cls: type) -> Mapping[str, str]:
     """Return what the fields of a class and of its bases mean, with None as JSON has it."""
     entries: dict[str, str] = {}
-    for base in getattr(cls, "__orig_bases__", cls.__bases__):
-        if isinstance(base, type):
-            entries |= meanings(base)
+    for base in cls.__bases__:
+        entries |= meanings(base)
     section = _SECTION.search(inspect.cleandoc(cls.__doc__ or ""))
     for names, text in _ENTRY.findall(section[1]) if section else ():
         words = " ".join(text.split())

@@ -23,10 +23,11 @@ class Stat:
 
     Attributes:
         ctime_ms: when the node was created.
-        mtime_ms: when its data was written last.
-        version: how often its data was written after that.
+        mtime_ms: when its data were written last.
+        version: how often its data were written after that.
         cversion: how often a child came or went.
-        ephemeral_owner: id of the session with which the node goes; None of one that stays.
+        ephemeral_owner: id of the session with which the node goes; as in `0x1008f3a2b410000`; None
+            of one that stays.
         children: number of its children.
     """
 

@@ -113,7 +113,9 @@ def columns_of(row: str, *columns: Column) -> tuple[Column, ...]:
         row: module and name of the rows' class, which need not be loaded yet.
         columns: in order.
     """
-    return tuple(column if column.meaning else replace(column, row=row) for column in columns)
+    return tuple(
+        column if column.meaning or column.row else replace(column, row=row) for column in columns
+    )
 
 
 def visible(text: str) -> str:

@@ -44,7 +44,7 @@ from kgroup.render.assignment_object import BounceObject, RunObject
 from kgroup.render.document import SCHEMA_VERSION
 from kgroup.simulation.timeline import Simulation
 from tests.cli.commands import write_folder
-from tests.render.field_table import field_meanings, parts_of, rows_under
+from tests.render.field_table import OUTPUT_PAGE, field_meanings, parts_of, rows_under
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -135,7 +135,7 @@ def _schema(command: str) -> dict[str, Any]:
     )
     classes = {part.__name__: part for part in parts_of((*ROWS[command], *around))}
     *rows, problem = made[: len(ROWS[command]) + 1]
-    meaning = rows_under("| field | meaning |")
+    meaning = rows_under("| field | meaning |", OUTPUT_PAGE.read_text("utf-8"))
     properties: dict[str, dict[str, Any]] = {
         "command": {"const": command},
         "schema_version": {"const": SCHEMA_VERSION},

@@ -1,4 +1,4 @@
-"""The tables of fields on the pages of commands, and those that docs/output.md and others have."""
+"""Tables of fields and words, for the pages of commands and others, made of their classes."""
 
 from __future__ import annotations
 
@@ -12,30 +12,14 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from kgroup.history.query.past_group import PastDescription
 from kgroup.history.sql.question import Interval
 from kgroup.history.warehouse.table import TABLES
 from kgroup.meaning import meanings
-from kgroup.operation.describe import GroupDescription
 from kgroup.render.assignment_object import PlanObject, RunObject
 from kgroup.render.cell import CLUSTER
 from kgroup.word import Word
 
-_DOCS = Path(__file__).parents[2] / "docs"
-PAGE = "\n".join(
-    (_DOCS / name).read_text("utf-8") for name in ("output.md", "assign.md", "history.md")
-)
-EXTENDED: dict[Any, Any] = {RunObject: PlanObject, PastDescription: GroupDescription}
-"""Classes whose tables have only what they add to another class."""
-
-
-def tables(kind: str, page: str = PAGE) -> dict[str, list[list[str]]]:
-    """Rows of the tables that are marked with ``<!-- kind: dotted name -->``."""
-    found = {}
-    for name, body in re.findall(rf"<!-- {kind}: (\S+) -->\n\n((?:\|.*\n)+)", page):
-        lines = body.splitlines()[2:]
-        found[name] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return found
+OUTPUT_PAGE = Path(__file__).parents[2] / "docs" / "output.md"
 
 
 def load(name: str) -> Any:
@@ -43,13 +27,7 @@ def load(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def field_names(name: str) -> list[str]:
-    kind = load(name)
-    extended = get_type_hints(EXTENDED[kind]) if kind in EXTENDED else {}
-    return [field for field in get_type_hints(kind) if field not in extended]
-
-
-def rows_under(head: str, page: str = PAGE) -> dict[str, str]:
+def rows_under(head: str, page: str) -> dict[str, str]:
     """First and second cells of the table with this head."""
     body = page.partition(head)[2].partition("\n\n")[0]
     cells = [line.strip("|").split(" | ") for line in body.strip().splitlines()[1:]]
@@ -87,29 +65,28 @@ def _sentences(words: type[StrEnum]) -> list[str]:
 
 
 def field_meanings(cls: type) -> Mapping[str, str]:
-    """Return what fields of a class mean: by a table of the pages, else by its docstring."""
+    """Return what the fields of a class mean, in their order.
+
+    Raises:
+        KeyError: its docstring does not say it of each.
+    """
     if cls is Interval:
-        columns = TABLES["assignments"].columns
-        return {"cluster": CLUSTER.meaning} | {name: text for name, (_, text) in columns.items()}
-    by_hand = tables("fields")
-    name = f"{cls.__module__}.{cls.__qualname__}"
-    if name not in by_hand:
-        return meanings(cls)
-    extended = field_meanings(EXTENDED[cls]) if cls in EXTENDED else {}
-    return {**extended, **{row[0].strip("`"): row[1] for row in by_hand[name]}}
+        own = {"cluster": CLUSTER.meaning}
+        own |= {name: text for name, (_, text) in TABLES["assignments"].columns.items()}
+    elif cls is RunObject:
+        own = {**meanings(PlanObject), **meanings(RunObject)}  # a TypedDict forgets its bases
+    else:
+        own = dict(meanings(cls))
+    return {field: own[field] for field in get_type_hints(cls)}
 
 
 def field_tables(rows_of: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-    """Write the tables of all rows of a command, by its words and options, and of their parts.
-
-    There is none of rows of which a page still has tables by hand.
-    """
-    by_hand = tables("fields")
+    """Write the tables of all rows of a command, by its words and options, and of their parts."""
     parts: list[type] = []
     lines = []
     for words, rows in rows_of.items():
         own = parts_of(rows)
-        if own and not any(f"{part.__module__}.{part.__qualname__}" in by_hand for part in own):
+        if own:
             parts += (part for part in own if part not in parts)
             lines.append(f"* `kgroup {words}`: {' or '.join(_link(row.__name__) for row in rows)}")
     if lines:

@@ -150,7 +150,14 @@ def with_lags(moves: tuple[Move, ...], lags: Mapping[TopicPartition, int]) -> tu
 
 @dataclass(frozen=True, slots=True)
 class TopicBalance:
-    """How many partitions of one topic its subscribers get: the fewest and the most."""
+    """How many partitions of a topic its subscribers get: the fewest and the most.
+
+    Attributes:
+        topic: name of the topic.
+        minimum: partitions of the subscriber with the fewest.
+        maximum: partitions of the subscriber with the most.
+        deviation: standard deviation over the topic's subscribers.
+    """
 
     topic: str
     minimum: int
@@ -164,10 +171,10 @@ class Balance:
 
     Attributes:
         minimum: partitions of the member with the fewest.
-        maximum: of the one with the most.
-        deviation: standard deviation over all members.
-        idle_members: who gets nothing, by id.
-        topics: the same by topic, over its subscribers.
+        maximum: partitions of the member with the most.
+        deviation: standard deviation over the members.
+        idle_members: members that get nothing; their ids, sorted.
+        topics: how even it is by topic.
     """
 
     minimum: int
@@ -179,7 +186,13 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class AssignFailure:
-    """An exception of the assignor itself, or its crash: the rebalance fails, and fails again."""
+    """An exception of the assignor itself, or its crash: the rebalance fails, and fails again.
+
+    Attributes:
+        type: name of the exception, or of what becomes of the process; as in
+            `NullPointerException`, `SIGSEGV` or `EndlessLoop`.
+        message: what it says, or why that is so; None where it says nothing.
+    """
 
     type: str
     message: str | None
@@ -187,13 +200,16 @@ class AssignFailure:
 
 @dataclass(frozen=True, slots=True)
 class MemberOutcome:
-    """One member, before and after.
+    """A member, before and after a rebalance.
 
     Attributes:
-        member_id: its id; made up for one that is added.
-        before: how many partitions it has.
-        after: how many it gets.
-        kept: how many of them it had before.
+        member_id: id of the member; made up for one that is added, with `new-` in front.
+        instance_id: `group.instance.id` of a static member; else None.
+        client_id: as the client calls itself; None where that is not known.
+        rack: `client.rack`; None where it has none, or that is not known.
+        before: number of partitions that it has.
+        after: number of partitions that it gets.
+        kept: number of partitions that it gets and had before.
         depends_on_id: whether it may get other partitions with another id of a new member; None
             where it was not found out.
     """

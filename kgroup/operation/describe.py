@@ -12,18 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from kgroup.model.group import (
-    AssignedPartition,
-    Broker,
-    Group,
-    GroupState,
-    GroupType,
-    Member,
-    Membership,
-    Topology,
-)
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, NextReading, OffsetMark, Position
-from kgroup.model.offset import CommitStore, CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.offset import CommitStore, CommittedOffset, ShareOffset
 from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
@@ -126,12 +117,10 @@ def records_waiting(row: OffsetDescription | ShareOffsetDescription) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group, in the order of the JSON output.
+    """A group, with what the ends of logs and the owners of partitions add to it.
 
     Attributes:
-        group_id, type, state, protocol_type, assignor, generation_id, group_epoch,
-            assignment_epoch, leader_id, coordinator, offsets_partition, state_timestamp_ms,
-            members, pending_offsets, topology, last_stable: as in `Group`.
+        group: as the source has it, but with the topics of subscriptions sorted.
         offsets: partitions that are committed or owned; from a cluster or ZooKeeper also those of
             subscribed topics that nobody owns; sorted by topic and partition.
         total_lag: sum of the lags that are known and above 0; of `offsets` and `share_offsets`: a
@@ -142,25 +131,10 @@ class GroupDescription:
             `share_offsets`; None where none is known.
     """
 
-    group_id: str
-    type: GroupType
-    state: GroupState | None
-    protocol_type: str | None
-    assignor: str | None
-    generation_id: int | None
-    group_epoch: int | None
-    assignment_epoch: int | None
-    leader_id: str | None
-    coordinator: Broker | None
-    offsets_partition: int | None
-    state_timestamp_ms: int | None
-    members: tuple[Member, ...]
+    group: Group
     offsets: tuple[OffsetDescription, ...]
-    pending_offsets: tuple[PendingOffset, ...]
     total_lag: int | None
-    topology: Topology | None
     share_offsets: tuple[ShareOffsetDescription, ...] | None
-    last_stable: Membership | None
     max_time_lag_ms: int | None = None
 
     @property
@@ -266,9 +240,9 @@ def _is_at_end(row: OffsetDescription | ShareOffsetDescription) -> bool:
     return row.waiting == 0 and row.mark is not OffsetMark.PAST_END
 
 
-def _rows(group: GroupDescription) -> Iterator[OffsetDescription | ShareOffsetDescription]:
-    yield from group.offsets
-    yield from group.share_offsets or ()
+def _rows(description: GroupDescription) -> Iterator[OffsetDescription | ShareOffsetDescription]:
+    yield from description.offsets
+    yield from description.share_offsets or ()
 
 
 def _position(row: OffsetDescription | ShareOffsetDescription) -> Position | None:
@@ -284,15 +258,15 @@ def _position(row: OffsetDescription | ShareOffsetDescription) -> Position | Non
     return (row.topic, row.partition, offset)
 
 
-def _timed(group: GroupDescription, reading: NextReading, now_ms: int) -> GroupDescription:
-    shared = group.share_offsets
-    group = replace(
-        group,
-        offsets=tuple(_timed_row(row, reading, now_ms) for row in group.offsets),
+def _timed(description: GroupDescription, reading: NextReading, now_ms: int) -> GroupDescription:
+    shared = description.share_offsets
+    description = replace(
+        description,
+        offsets=tuple(_timed_row(row, reading, now_ms) for row in description.offsets),
         share_offsets=shared and tuple(_timed_row(row, reading, now_ms) for row in shared),
     )
-    lags = [row.time_lag_ms for row in _rows(group) if row.time_lag_ms is not None]
-    return replace(group, max_time_lag_ms=max(lags, default=None))
+    lags = [row.time_lag_ms for row in _rows(description) if row.time_lag_ms is not None]
+    return replace(description, max_time_lag_ms=max(lags, default=None))
 
 
 def _timed_row(row: Row, reading: NextReading, now_ms: int) -> Row:
@@ -423,25 +397,10 @@ def _describe(
     lags = [o.lag for o in offsets if o.lag is not None]
     lags += [o.lag for o in share_offsets if o.lag is not None]
     return GroupDescription(
-        group_id=group.group_id,
-        type=group.type,
-        state=group.state,
-        protocol_type=group.protocol_type,
-        assignor=group.assignor,
-        generation_id=group.generation_id,
-        group_epoch=group.group_epoch,
-        assignment_epoch=group.assignment_epoch,
-        leader_id=group.leader_id,
-        coordinator=group.coordinator,
-        offsets_partition=group.offsets_partition,
-        state_timestamp_ms=group.state_timestamp_ms,
-        members=tuple(map(_with_sorted_topics, group.members)),
+        group=replace(group, members=tuple(map(_with_sorted_topics, group.members))),
         offsets=offsets,
-        pending_offsets=group.pending_offsets,
         total_lag=sum(max(lag, 0) for lag in lags) if lags else None,
-        topology=group.topology,
         share_offsets=None if group.share_offsets is None else share_offsets,
-        last_stable=group.last_stable,
     )
 
 

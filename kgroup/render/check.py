@@ -144,12 +144,13 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
     yield from _errors(len(audit.report.errors))
     time_s = audit.time_ms / 1000 or None  # 0: the source knows no time
     yield from _metric("check_timestamp_seconds", "When it was checked.", [({}, time_s)])
+    groups = [description.group for description in audit.groups]
     yield from _metric(
         "group_state",
         "1 for the state that the group is in.",
         (
             ({"group": group.group_id, "type": str(group.type), "state": str(group.state)}, 1)
-            for group in audit.groups
+            for group in groups
             if group.state is not None
         ),
     )
@@ -158,7 +159,7 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
         "Members of the group.",
         (
             ({"group": group.group_id}, len(group.members))
-            for group in audit.groups
+            for group in groups
             if group.state is not None  # else only what it has committed is known
         ),
     )
@@ -174,9 +175,9 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
         ("partition_commit_age_seconds", "Likewise, of a partition.", 2, age),
     ):
         samples = (
-            ({"group": group.group_id, **labels}, measure(rows))
-            for group in audit.groups
-            for labels, rows in _places(_committed(group), level)
+            ({"group": description.group.group_id, **labels}, measure(rows))
+            for description in audit.groups
+            for labels, rows in _places(_committed(description), level)
         )
         yield from _metric(name, help_text, samples)
 
@@ -205,12 +206,12 @@ def _metric(name: str, help_text: str, samples: _Samples) -> Iterator[str]:
         yield f"kgroup_{name}{f'{{{pairs}}}' if pairs else ''} {shown}\n"
 
 
-def _committed(group: GroupDescription) -> _Rows:
+def _committed(description: GroupDescription) -> _Rows:
     """Return the partitions of which a group has read something."""
-    shared = group.share_offsets or ()
+    shared = description.share_offsets or ()
     return [
-        *(offset for offset in group.offsets if offset.committed_offset is not None),
-        *(description for description in shared if description.start_offset is not None),
+        *(offset for offset in description.offsets if offset.committed_offset is not None),
+        *(offset for offset in shared if offset.start_offset is not None),
     ]
 
 

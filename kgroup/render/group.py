@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, columns_of, ranges
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:  # each command has its own, and takes time to load
-    from kgroup.model.group import AssignedPartition, Broker, Subscription, Task, TaskAssignment
+    from kgroup.model.group import (
+        AssignedPartition,
+        Broker,
+        Group,
+        Subscription,
+        Task,
+        TaskAssignment,
+    )
     from kgroup.operation.describe import GroupDescription
+    from kgroup.operation.watch import Change
 
 
 def _broker_column(name: str) -> Column:
@@ -90,23 +100,25 @@ TRANSACTION_COLUMNS = columns_of(
 transaction_sheet = partial(Sheet.of, TRANSACTION_COLUMNS)  # one row a transactional id
 STATE_COLUMNS = columns_of(
     "kgroup.operation.describe.GroupDescription",
-    _GROUP_ID,
-    _TYPE,
-    _STATE,
-    _PROTOCOL_TYPE,
-    _ASSIGNOR,
-    Column("generation_id", Kind.NUMBER),
-    Column("group_epoch", Kind.NUMBER),
-    Column("assignment_epoch", Kind.NUMBER),
-    Column("leader_id", Kind.NAME),
-    _COORDINATOR,
-    _OFFSETS_PARTITION,
-    Column("state_timestamp_ms", Kind.TIME),
+    *columns_of(
+        "kgroup.model.group.Group",
+        _GROUP_ID,
+        _TYPE,
+        _STATE,
+        _PROTOCOL_TYPE,
+        _ASSIGNOR,
+        Column("generation_id", Kind.NUMBER),
+        Column("group_epoch", Kind.NUMBER),
+        Column("assignment_epoch", Kind.NUMBER),
+        Column("leader_id", Kind.NAME),
+        _COORDINATOR,
+        _OFFSETS_PARTITION,
+        Column("state_timestamp_ms", Kind.TIME),
+    ),
     Column("member_count", Kind.NUMBER, "number of members", lambda item: len(item.members)),
     Column("total_lag", Kind.NUMBER),
     Column("max_time_lag_ms", Kind.AGE),
 )
-state_sheet = partial(Sheet.of, STATE_COLUMNS)  # one row a group
 MEMBER_COLUMNS = columns_of(
     "kgroup.model.group.Member",
     GROUP,
@@ -205,23 +217,54 @@ _TOPOLOGY_COLUMNS = (
 )
 
 
+DESCRIPTION_KEYS = (
+    *("group_id", "type", "state", "protocol_type", "assignor", "generation_id", "group_epoch"),
+    *("assignment_epoch", "leader_id", "coordinator", "offsets_partition", "state_timestamp_ms"),
+    *("members", "offsets", "pending_offsets", "total_lag", "topology", "share_offsets"),
+    *("last_stable", "max_time_lag_ms"),
+)
+"""The keys of a description in JSON, in order: of the group, and of the description itself."""
+
+
+def description_object(description: GroupDescription) -> dict[str, Any]:
+    """Return the JSON object of a description: the group's fields stand beside its own."""
+    own = {field.name: getattr(description, field.name) for field in fields(description)}
+    group = own.pop("group")
+    names = DESCRIPTION_KEYS
+    return {name: own[name] if name in own else getattr(group, name) for name in names} | own
+
+
+def change_object(change: Change) -> Change:
+    """Return the JSON object of a change: a group that was found is one of its description."""
+    from kgroup.operation.describe import GroupDescription
+
+    if isinstance(change.after, GroupDescription):
+        return replace(change, after=description_object(change.after))
+    return change
+
+
+def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:
+    """One row a group."""
+    return Sheet.of(STATE_COLUMNS, (SimpleNamespace(**description_object(of)) for of in groups))
+
+
 def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a member."""
-    return _part_sheet(MEMBER_COLUMNS, ((group, group.members) for group in groups))
+    return _part_sheet(MEMBER_COLUMNS, ((of.group, of.group.members) for of in groups))
 
 
 def offsets_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a partition that is committed or owned."""
-    return _part_sheet(OFFSET_COLUMNS, ((group, group.offsets) for group in groups))
+    return _part_sheet(OFFSET_COLUMNS, ((of.group, of.offsets) for of in groups))
 
 
-def last_stable_sheet(group: GroupDescription) -> Sheet:
+def last_stable_sheet(group: Group) -> Sheet:
     """One row a member of the group before the rebalance that is in flight."""
     members = group.last_stable.members if group.last_stable else ()
     return _part_sheet(MEMBER_COLUMNS, [(group, members)])
 
 
-def connect_sheet(group: GroupDescription) -> Sheet:
+def connect_sheet(group: Group) -> Sheet:
     """One row a worker of a Kafka Connect cluster: what it runs."""
     rows = []
     for member in group.members:
@@ -264,23 +307,23 @@ def _connect_work(
     return sorted(owned)
 
 
-def pending_sheet(group: GroupDescription) -> Sheet:
+def pending_sheet(group: Group) -> Sheet:
     """One row a commit of an open transaction."""
     return Sheet.of(_PENDING_COLUMNS, group.pending_offsets)
 
 
-def share_sheet(group: GroupDescription) -> Sheet:
+def share_sheet(description: GroupDescription) -> Sheet:
     """One row a partition that a share group works on."""
-    return Sheet.of(_SHARE_COLUMNS, group.share_offsets or ())
+    return Sheet.of(_SHARE_COLUMNS, description.share_offsets or ())
 
 
-def topology_sheet(group: GroupDescription) -> Sheet:
+def topology_sheet(group: Group) -> Sheet:
     """One row a subtopology of a streams group."""
     return Sheet.of(_TOPOLOGY_COLUMNS, group.topology.subtopologies if group.topology else ())
 
 
 def _part_sheet(
-    columns: tuple[Column, ...], groups: Iterable[tuple[GroupDescription, Iterable[object]]]
+    columns: tuple[Column, ...], groups: Iterable[tuple[Group, Iterable[object]]]
 ) -> Sheet:
     """Make a row of each part of each group; the first column is the group's id."""
     values = [column.value or attrgetter(column.name) for column in columns[1:]]

@@ -155,7 +155,7 @@ _OWN = frozenset(
     }
 )
 """Columns that stay in a table also where all rows have the same value."""
-_FACT_COLUMNS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
+_FACT_COLUMNS = (Column("property", Kind.TEXT), Column("value", Kind.TEXT))
 
 
 def description_text(
@@ -183,15 +183,16 @@ def description_text(
     for change in changes:
         by_group.setdefault(change.group_id, []).append(change)
 
-    for number, group in enumerate(groups):
+    for number, description in enumerate(groups):
         yield "\n" if number else ""
-        title = f"Group {cell(group.group_id, Kind.NAME)}"
+        group_id = description.group.group_id
+        title = f"Group {cell(group_id, Kind.NAME)}"
         yield from title_text(title, form, level=2, terminal=terminal)
-        own = by_group.get(group.group_id, ())
+        own = by_group.get(group_id, ())
         if "state" in sections:
-            facts = mark_facts(Sheet(_FACT_COLUMNS, _facts(group, now_ms)), own)
+            facts = mark_facts(Sheet(_FACT_COLUMNS, _facts(description, now_ms)), own)
             yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
-        for title, sheet in _sheets(group, sections, own):
+        for title, sheet in _sheets(description, sections, own):
             rows = list(sheet.rows)
             if rows:
                 yield "\n"
@@ -202,24 +203,26 @@ def description_text(
 
 
 def _sheets(
-    group: GroupDescription, sections: Collection[str], changes: Collection[Change]
+    description: GroupDescription, sections: Collection[str], changes: Collection[Change]
 ) -> Iterator[tuple[str, Sheet]]:
     """Yield the tables of a group, with their titles."""
+    group = description.group
     if "state" in sections:
         yield "Topology", topology_sheet(group)
     if "members" in sections:
-        yield "Members", mark_members(members_sheet([group]), changes)
+        yield "Members", mark_members(members_sheet([description]), changes)
         yield "Connectors and tasks", connect_sheet(group)
         if group.last_stable is not None:
             before = f"generation {_or_unknown(group.last_stable.generation_id)}"
             yield f"Members of {before}, the last one", last_stable_sheet(group)
     if "offsets" in sections:
-        yield "Offsets", mark_offsets(offsets_sheet([group]), changes)
+        yield "Offsets", mark_offsets(offsets_sheet([description]), changes)
         yield "Offsets of open transactions, not visible yet", pending_sheet(group)
-        yield "Share offsets", mark_offsets(share_sheet(group), changes)
+        yield "Share offsets", mark_offsets(share_sheet(description), changes)
 
 
-def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
+def _facts(description: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
+    group = description.group
     state = "unknown"
     if group.state is not None:
         state = f"{group.state}: {group.state.sentence_of(group.type)}"
@@ -248,15 +251,16 @@ def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "members", str(len(group.members))
     if group.last_stable is not None:
         yield "last stable", _last_stable(group.last_stable, now_ms)
-    lags = [offset.lag for offset in group.offsets]
-    lags += [offset.lag for offset in group.share_offsets or ()]
+    lags = [offset.lag for offset in description.offsets]
+    lags += [offset.lag for offset in description.share_offsets or ()]
     if lags:
         known = len(lags) - lags.count(None)
-        yield "lag", f"{_or_unknown(group.total_lag)} ({known} of {len(lags)} partitions known)"
-    time_lags = [offset.time_lag_ms for offset in group.offsets]
-    time_lags += [offset.time_lag_ms for offset in group.share_offsets or ()]
+        total = _or_unknown(description.total_lag)
+        yield "lag", f"{total} ({known} of {len(lags)} partitions known)"
+    time_lags = [offset.time_lag_ms for offset in description.offsets]
+    time_lags += [offset.time_lag_ms for offset in description.share_offsets or ()]
     if known := len(time_lags) - time_lags.count(None):
-        most = cell(group.max_time_lag_ms, Kind.AGE)
+        most = cell(description.max_time_lag_ms, Kind.AGE)
         yield "time lag", f"at most {most} ({known} of {len(time_lags)} partitions known)"
     if group.type is GroupType.ZOOKEEPER:
         return  # they have no coordinator

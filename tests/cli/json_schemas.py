@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import make_dataclass
@@ -22,6 +23,7 @@ from kgroup.history.query.stale import StaleOffset
 from kgroup.history.rebalance.query import Storm
 from kgroup.history.rebalance.rebalance import Rebalance
 from kgroup.history.sql.question import Interval
+from kgroup.model.group import Group
 from kgroup.model.offset import StoredOffset, StoreName
 from kgroup.model.problem import Problem
 from kgroup.model.record import DecodedRecord
@@ -42,6 +44,7 @@ from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.assignment_object import BounceObject, RunObject
 from kgroup.render.document import SCHEMA_VERSION
+from kgroup.render.group import DESCRIPTION_KEYS
 from kgroup.simulation.timeline import Simulation
 from tests.cli.commands import write_folder
 from tests.render.field_table import OUTPUT_PAGE, field_meanings, parts_of, rows_under
@@ -58,15 +61,35 @@ _AnyRecord = make_dataclass(
 )
 """A record of a log, or the one of --key, which has no offset."""
 
+
+def _flat(cls: type[GroupDescription]) -> type:
+    """Return the type of the JSON object of a description, which has the group's fields itself."""
+    own = get_type_hints(cls)
+    hints = get_type_hints(Group) | own
+    names = dict.fromkeys((*DESCRIPTION_KEYS, *own))
+    del names["group"]
+    text = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes:")[0]
+    entries = (
+        f"    {name}: as in `{of.__module__}.{of.__name__}`."
+        for name in names
+        for of in (cls if name in own else Group,)
+    )
+    return make_dataclass(
+        cls.__name__,
+        [(name, hints[name]) for name in names],
+        namespace={"__doc__": "\n".join((text, "", "Attributes:", *entries))},
+    )
+
+
 ROWS: Mapping[str, tuple[Any, ...]] = {
     "assign": (RunObject, BounceObject),
     "check": (Finding,),
     "check --rules": (RuleDescription,),
     "coordinator": (GroupLocation, TransactionLocation),
     "decode-offsets": (_AnyRecord, Count),
-    "describe": (GroupDescription,),
+    "describe": (_flat(GroupDescription),),
     "doctor": (Diagnosis,),
-    "history as-of": (PastDescription,),
+    "history as-of": (_flat(PastDescription),),
     "history build": (ClusterReport,),
     "history commits": (CommitSummary,),
     "history lag": (Lag,),

@@ -48,10 +48,12 @@ class _Object(TypedDict):
     """An object.
 
     Attributes:
-        width_m: as in `_Lake`.
+        depth_m,
+            width_m: as in `_Lake`.
         fish: as in `tests.test_meaning._Pond`.
     """
 
+    depth_m: int
     width_m: int
     fish: int
 
@@ -67,7 +69,8 @@ def test_an_entry_is_one_text_for_each_of_its_fields() -> None:
 
 def test_a_class_has_the_entries_of_its_bases_and_of_those_that_it_names() -> None:
     assert meanings(_Pond) == {**meanings(_Lake), "fish": "how many"}
-    assert meanings(_Object) == {"width_m": meanings(_Lake)["width_m"], "fish": "how many"}
+    own = {name: meanings(_Lake)[name] for name in ("depth_m", "width_m")}
+    assert meanings(_Object) == {**own, "fish": "how many"}
 
 
 def test_a_class_without_entries_has_none() -> None:

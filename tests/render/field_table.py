@@ -65,11 +65,7 @@ def _sentences(words: type[StrEnum]) -> list[str]:
 
 
 def field_meanings(cls: type) -> Mapping[str, str]:
-    """Return what the fields of a class mean, in their order.
-
-    Raises:
-        KeyError: its docstring does not say it of each.
-    """
+    """Return what each field of a class means, in their order, as its docstring has to say."""
     if cls is Interval:
         own = {"cluster": CLUSTER.meaning}
         own |= {name: text for name, (_, text) in TABLES["assignments"].columns.items()}
@@ -77,7 +73,10 @@ def field_meanings(cls: type) -> Mapping[str, str]:
         own = {**meanings(PlanObject), **meanings(RunObject)}  # a TypedDict forgets its bases
     else:
         own = dict(meanings(cls))
-    return {field: own[field] for field in get_type_hints(cls)}
+    fields = get_type_hints(cls)
+    missing = [field for field in fields if field not in own]
+    assert not missing, f"{cls.__module__}.{cls.__qualname__}: no meaning of {missing}"
+    return {field: own[field] for field in fields}
 
 
 def field_tables(rows_of: Mapping[str, Sequence[Any]]) -> Iterator[str]:

@@ -33,6 +33,10 @@ class _Lake:
         """
 
 
+class _Bare:
+    """What has no fields."""
+
+
 @dataclass(frozen=True)
 class _Pond(_Lake):
     """A small one.
@@ -60,7 +64,7 @@ class _Object(TypedDict):
 
 def test_an_entry_is_one_text_for_each_of_its_fields() -> None:
     meters = 'in meters; `{"raw"}` else'
-    assert meanings(_Lake) == {
+    assert meanings(f"{__name__}._Lake") == {
         "name": "what it is called, as on `maps`; null where nobody lives there",
         "depth_m": meters,
         "width_m": meters,
@@ -68,13 +72,13 @@ def test_an_entry_is_one_text_for_each_of_its_fields() -> None:
 
 
 def test_a_class_has_the_entries_of_its_bases_and_of_those_that_it_names() -> None:
-    assert meanings(_Pond) == {**meanings(_Lake), "fish": "how many"}
-    own = {name: meanings(_Lake)[name] for name in ("depth_m", "width_m")}
-    assert meanings(_Object) == {**own, "fish": "how many"}
+    assert meanings(f"{__name__}._Pond") == {**meanings(f"{__name__}._Lake"), "fish": "how many"}
+    own = {name: meanings(f"{__name__}._Lake")[name] for name in ("depth_m", "width_m")}
+    assert meanings(f"{__name__}._Object") == {**own, "fish": "how many"}
 
 
 def test_a_class_without_entries_has_none() -> None:
-    assert meanings(int) == {}
+    assert meanings(f"{__name__}._Bare") == {}
 
 
 def test_a_column_has_the_summary_of_its_field() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import make_dataclass
@@ -68,16 +67,10 @@ def _flat(cls: type[GroupDescription]) -> type:
     hints = get_type_hints(Group) | own
     names = dict.fromkeys((*DESCRIPTION_KEYS, *own))
     del names["group"]
-    text = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes:")[0]
-    entries = (
-        f"    {name}: as in `{of.__module__}.{of.__name__}`."
-        for name in names
-        for of in (cls if name in own else Group,)
-    )
     return make_dataclass(
         cls.__name__,
         [(name, hints[name]) for name in names],
-        namespace={"__doc__": "\n".join((text, "", "Attributes:", *entries))},
+        namespace={"__doc__": cls.__doc__, "__module__": cls.__module__},
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 from kgroup.history.sql.question import Interval
 from kgroup.history.warehouse.table import TABLES
 from kgroup.meaning import meanings
-from kgroup.render.assignment_object import PlanObject, RunObject
+from kgroup.model.group import Group
 from kgroup.render.cell import CLUSTER
 from kgroup.word import Word
 
@@ -25,6 +25,10 @@ OUTPUT_PAGE = Path(__file__).parents[2] / "docs" / "output.md"
 def load(name: str) -> Any:
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module), attribute)
+
+
+def full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def rows_under(head: str, page: str) -> dict[str, str]:
@@ -66,16 +70,15 @@ def _sentences(words: type[StrEnum]) -> list[str]:
 
 def field_meanings(cls: type) -> Mapping[str, str]:
     """Return what each field of a class means, in their order, as its docstring has to say."""
+    own = {**meanings(full_name(cls))}
     if cls is Interval:
         own = {"cluster": CLUSTER.meaning}
         own |= {name: text for name, (_, text) in TABLES["assignments"].columns.items()}
-    elif cls is RunObject:
-        own = {**meanings(PlanObject), **meanings(RunObject)}  # a TypedDict forgets its bases
-    else:
-        own = dict(meanings(cls))
+    elif "group" in own:  # the JSON object of a description has the group's fields itself
+        own = {**meanings(full_name(Group)), **own}
     fields = get_type_hints(cls)
     missing = [field for field in fields if field not in own]
-    assert not missing, f"{cls.__module__}.{cls.__qualname__}: no meaning of {missing}"
+    assert not missing, f"{full_name(cls)}: no meaning of {missing}"
     return {field: own[field] for field in fields}
 
 

@@ -219,7 +219,7 @@ def mermaid_label(text: str) -> str:
 
 CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
 GROUP = Column("group_id", Kind.NAME, "id of the group")
-GROUP_TYPE = Column("group_type", Kind.TEXT, "classic, consumer, share or streams")
+GROUP_TYPE = Column("group_type", Kind.TEXT)
 TOPIC = Column("topic", Kind.TEXT, "name of the topic")
 PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
 PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))

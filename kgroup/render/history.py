@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from kgroup.history.sql.user_query import Answer
 
 
-_PARTITION = Column("partition", Kind.NUMBER, "partition of that topic, or number of a task")
+_PARTITION = Column("partition", Kind.NUMBER)
 _MEMBER = (
-    Column("member_id", Kind.NAME, "id of the member", is_reference=True),
-    Column("instance_id", Kind.NAME, "group.instance.id of a static member"),
-    Column("client_id", Kind.NAME, "as the client calls itself"),
-    Column("client_host", Kind.TEXT, "address that the broker saw"),
-    Column("generation_id", Kind.NUMBER, "generation, or epoch of the member, in which it got it"),
+    Column("member_id", Kind.NAME, is_reference=True),
+    Column("instance_id", Kind.NAME),
+    Column("client_id", Kind.NAME),
+    Column("client_host", Kind.TEXT),
+    Column("generation_id", Kind.NUMBER),
 )
-_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets")
-_ENDED_BY = Column("ended_by", Kind.TEXT, "moved, released, gone or deleted")
+_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER)
+_ENDED_BY = Column("ended_by", Kind.TEXT)
 _THING = (
-    Column("topic_id", Kind.TEXT, "id of the topic"),
-    Column("subtopology", Kind.TEXT, "of a task of a streams group"),
-    Column("role", Kind.TEXT, "of a task: active, standby or warmup"),
+    Column("topic_id", Kind.TEXT),
+    Column("subtopology", Kind.TEXT),
+    Column("role", Kind.TEXT),
 )
 
 OWNER_COLUMNS = columns_of(
@@ -70,20 +70,21 @@ OWNER_COLUMNS = columns_of(
     *_THING,
 )
 owner_sheet = partial(Sheet.of, OWNER_COLUMNS)  # one row a stretch of time of a group
-INTERVAL_COLUMNS = (
+INTERVAL_COLUMNS = columns_of(
+    "kgroup.history.sql.question.Interval",
     CLUSTER,
     GROUP,
     GROUP_TYPE,
     TOPIC,
     _PARTITION,
     *_MEMBER,
-    Column("from_ms", Kind.TIME, "when it began"),
-    Column("to_ms", Kind.TIME, "when it ended; unknown: not yet"),
+    Column("from_ms", Kind.TIME),
+    Column("to_ms", Kind.TIME),
     _ENDED_BY,
     *_THING,
     _OFFSETS_PARTITION,
-    Column("from_log_offset", Kind.NUMBER, "offset of the record that began it"),
-    Column("to_log_offset", Kind.NUMBER, "offset of the record that ended it"),
+    Column("from_log_offset", Kind.NUMBER),
+    Column("to_log_offset", Kind.NUMBER),
 )
 interval_sheet = partial(Sheet.of, INTERVAL_COLUMNS)  # one row a stretch of time
 COMMIT_COLUMNS = columns_of(

@@ -12,11 +12,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from kgroup.history.sql.question import Interval
-from kgroup.history.warehouse.table import TABLES
 from kgroup.meaning import meanings
 from kgroup.model.group import Group
-from kgroup.render.cell import CLUSTER
 from kgroup.word import Word
 
 OUTPUT_PAGE = Path(__file__).parents[2] / "docs" / "output.md"
@@ -71,10 +68,7 @@ def _sentences(words: type[StrEnum]) -> list[str]:
 def field_meanings(cls: type) -> Mapping[str, str]:
     """Return what each field of a class means, in their order, as its docstring has to say."""
     own = {**meanings(full_name(cls))}
-    if cls is Interval:
-        own = {"cluster": CLUSTER.meaning}
-        own |= {name: text for name, (_, text) in TABLES["assignments"].columns.items()}
-    elif "group" in own:  # the JSON object of a description has the group's fields itself
+    if "group" in own:  # the JSON object of a description has the group's fields itself
         own = {**meanings(full_name(Group)), **own}
     fields = get_type_hints(cls)
     missing = [field for field in fields if field not in own]

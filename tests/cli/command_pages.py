@@ -20,7 +20,7 @@ from tests.render.field_table import field_tables, with_meanings
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
 OPTIONS = DOCS / "options.md"
-WITH_MEANINGS = [DOCS / "output.md", DOCS / "snapshot.md"]
+WITH_MEANINGS = [DOCS / name for name in ("history.md", "output.md", "snapshot.md")]
 """Pages with tables of fields that belong to no command, or to all."""
 MARK = re.compile(r"<!-- options: (.*) -->\n")
 TABLE = re.compile(r"(?<=-->\n)\n\| option .*\n(?:\|.*\n)*")

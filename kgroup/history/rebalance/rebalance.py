@@ -7,39 +7,65 @@ streams group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from kgroup.word import Word
 
 
-class CauseKind(StrEnum):
-    """Why a group rebalanced."""
+class CauseKind(Word):
+    """Why a group rebalanced: what the log shows."""
 
-    RESTARTED = "restarted"
-    """A member came back under another id."""
-    JOINED = "joined"
-    LEFT = "left"
-    """A member said that it leaves, or an administrator removed it."""
-    EXPIRED = "expired"
-    """A member was not heard of for its session timeout."""
-    GONE = "gone"
-    """A member left or expired: which of the two cannot be told."""
-    SUBSCRIPTION_CHANGED = "subscription_changed"
-    PARTITIONS_ADDED = "partitions_added"
-    TOPICS_CHANGED = "topics_changed"
-    """Something about the topics is new: partitions, topics or racks."""
-    STRATEGY_CHANGED = "strategy_changed"
-    FOLLOW_UP = "follow_up"
-    """Partitions that a cooperative rebalance took from their owners are handed over (KIP-429)."""
-    CONVERTED = "converted"
-    """The group changed its type (KIP-848)."""
-    COORDINATOR_MOVED = "coordinator_moved"
-    UNKNOWN = "unknown"
+    RESTARTED = (
+        "restarted",
+        "A new member has the instance id (certain) or the client id (inferred) of one that is "
+        "gone, now or earlier; of members with one client id, those of one host.",
+    )
+    JOINED = ("joined", "A member id was not there before.")
+    LEFT = (
+        "left",
+        "A member is gone, by itself or removed, and was alive too shortly before to have expired: "
+        "certain where it had joined since, inferred from commits of its partitions.",
+    )
+    EXPIRED = (
+        "expired",
+        "A member's partitions were committed regularly, then not for its session timeout while "
+        "others worked; or it is static: such members do not leave when they are closed.",
+    )
+    GONE = ("gone", "A member left or expired, and nothing tells which.")
+    SUBSCRIPTION_CHANGED = (
+        "subscription_changed",
+        "A member subscribes to something else, or the topology of a streams group is another one.",
+    )
+    PARTITIONS_ADDED = (
+        "partitions_added",
+        "A topic has more partitions, or partitions are assigned that never were.",
+    )
+    TOPICS_CHANGED = (
+        "topics_changed",
+        "Not classic: something about the group's topics is new, such as partitions or racks.",
+    )
+    STRATEGY_CHANGED = ("strategy_changed", "A classic group has another protocol.")
+    FOLLOW_UP = (
+        "follow_up",
+        "Partitions that the rebalance before took from their owners are handed over (cooperative "
+        "rebalancing, KIP-429).",
+    )
+    CONVERTED = ("converted", "The group has another type (KIP-848).")
+    COORDINATOR_MOVED = (
+        "coordinator_moved",
+        "The leader epoch of the group's partition of `__consumer_offsets` rose.",
+    )
+    UNKNOWN = (
+        "unknown",
+        "Nothing of this: a member joined again by itself, as a leader does when its topics "
+        "change; or nothing is known from before.",
+    )
 
 
-class CauseCertainty(StrEnum):
+class CauseCertainty(Word):
     """Whether the log proves something, or makes it likely."""
 
-    CERTAIN = "certain"
-    INFERRED = "inferred"
+    CERTAIN = ("certain", "The records prove it.")
+    INFERRED = ("inferred", "The records make it likely.")
 
 
 @dataclass(frozen=True, slots=True)

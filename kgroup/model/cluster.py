@@ -63,12 +63,13 @@ class Placement:
     """The coordinator of a group or a transactional id, and the partition that makes it that.
 
     Attributes:
-        partition_count: partitions of the topic; None where the topic may not be described.
+        partition_count: number of partitions of `__consumer_offsets`; None where the topic may not
+            be described.
         coordinator: the broker that says it is the coordinator; None where there is none.
         error: Kafka's name of the error that was given instead.
-        leader: of the partition; None where it has none.
-        replicas: broker ids, the preferred leader first; None where the topic is not known.
-        isr: broker ids of the in-sync replicas; likewise.
+        leader: broker that leads the group's partition; None where none does.
+        replicas: ids of the brokers that hold it.
+        isr: ids of the brokers that are in sync.
     """
 
     partition_count: int | None

@@ -30,17 +30,18 @@ from kgroup.word import Word
 
 @dataclass(frozen=True, slots=True)
 class AssignedPartition:
-    """One partition of a user's topic in an assignment.
+    """A partition of a user's topic in an assignment.
 
     Attributes:
-        topic_id: Kafka's base64url text; None where the record names the topic only (classic
-            protocol).
-        topic: name; None where the record gives the id only (KIP-848, share) and no source knows
-            its name.
-        since_epoch: epoch in which the member got it (consumer groups since Kafka 4.3); with
-            another one it is the same partition still.
-        thread: ZooKeeper consumers: number of the member's stream that reads it, from 0.
-        since_ms: ZooKeeper consumers: when the member took it.
+        topic_id: id of the topic; base64url, as Kafka prints it; None where only the name is
+            recorded (classic protocol).
+        topic: name of the topic; None where only the id is recorded (KIP-848, share) and no source
+            knows its name.
+        partition: partition of that topic.
+        since_epoch: epoch in which the member got it; of consumer groups since Kafka 4.3, else
+            None; with another one it is the same partition still.
+        thread: zookeeper: number of the member's thread that reads it; from 0.
+        since_ms: zookeeper: when the member took it.
     """
 
     topic_id: str | None
@@ -58,7 +59,12 @@ class AssignedPartition:
 
 @dataclass(frozen=True, slots=True)
 class StrayOwner:
-    """A partition whose owner, of this id, is no member."""
+    """A partition whose owner is no member.
+
+    Attributes:
+        member_id: id of the owner.
+        partition: what it owns.
+    """
 
     member_id: str
     partition: AssignedPartition
@@ -66,11 +72,13 @@ class StrayOwner:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Task:
-    """One task of a streams group (KIP-1071): a subtopology on one partition number.
+    """A task of a streams group (KIP-1071): a subtopology on one partition number.
 
     Attributes:
-        since_epoch: of an active task the epoch in which the member got it (Kafka 4.3 and later);
-            with another one it is the same task still.
+        subtopology_id: id of the subtopology.
+        partition: partition of its source topics.
+        since_epoch: epoch in which the member got an active task; since Kafka 4.3, else None; with
+            another one it is the same task still.
     """
 
     subtopology_id: str
@@ -80,7 +88,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskAssignment:
-    """The tasks of one streams member, each list sorted."""
+    """The tasks of a streams member, each list sorted.
+
+    Attributes:
+        active: tasks that it runs.
+        standby: tasks whose state it keeps a copy of.
+        warmup: tasks whose state it is catching up with.
+    """
 
     active: tuple[Task, ...] = ()
     standby: tuple[Task, ...] = ()
@@ -223,7 +237,10 @@ class Broker:
     """A broker as other programs reach it.
 
     Attributes:
-        host: None, as `port`, where it is registered in ZooKeeper without an address.
+        id: its number.
+        host: its name or address; None, as `port`, where it is registered in ZooKeeper without one.
+        port: its port.
+        rack: its rack; None where it has none.
     """
 
     id: int
@@ -252,19 +269,18 @@ class Subscription:
     """What a member asked for.
 
     Attributes:
-        topics: names, as the member sent them in the classic protocol (some leaders assign in
-            that order), else sorted.
-        regex: regular expression that the coordinator resolves (KIP-848), RE2 syntax.
-        owned: partitions that the member said it owned when it joined (classic protocol v1 and
-            later; a consumer that uses the classic protocol in a consumer group too).
-        generation_id: generation in which it owned them (classic protocol v2 and later).
-        user_data: what the client-side assignor added: decoded for the sticky assignors, else
+        topics: names of topics; sorted, but of the classic protocol as the member sent them (some
+            leaders assign in that order).
+        regex: regular expression that the coordinator resolves (KIP-848); RE2's syntax.
+        owned: partitions that the member said it owned when it joined; classic protocol v1 and
+            later, in a consumer group too.
+        generation_id: generation in which it owned them; classic protocol v2 and later.
+        user_data: what the client-side assignor added; decoded for the sticky assignors, else
             base64; None where there is none.
-        pattern: of a ZooKeeper consumer: whether it names topics (static), or has a white or black
-            list: `regex`, which is Java's then, and `topics` those that exist and are allowed;
-            None where they cannot be told.
-        streams: of a ZooKeeper consumer: how many streams read each topic, or all of its list,
-            under the topic or the expression as the consumer wrote it.
+        pattern: zookeeper: how it chooses topics; of a white or black list `regex` is Java's, and
+            `topics` are those that exist and are allowed, None where they cannot be told.
+        streams: zookeeper: number of streams by topic; by the expression of a list, as the consumer
+            wrote it.
     """
 
     topics: tuple[str, ...] | None
@@ -278,47 +294,53 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a group.
+    """A member of a group.
 
     Attributes:
-        member_id: given by the coordinator, or by the client in KIP-848's later versions.
+        member_id: id of the member; given by the coordinator, or by the client in later versions of
+            KIP-848.
         instance_id: `group.instance.id` of a static member.
-        client_host: address, as the broker saw it ("/127.0.0.1"); of a ZooKeeper consumer the name
-            of its machine, as far as its id has it.
+        client_id: as the client calls itself.
+        client_host: address that the broker saw; `/127.0.0.1`; zookeeper: name of its machine, as
+            far as its id has it.
         rack_id: `client.rack`.
-        session_timeout_ms: None where the broker's configuration decides (all but classic).
-        rebalance_timeout_ms: None where there is none (share groups).
-        member_epoch: epoch that the member has reached (not classic); -1 and -2 are kept as
-            stored: a member that leaves, a static member that may come back.
-        subscription: None where the member speaks no consumer protocol (see `protocol_metadata`).
-        assignment: partitions that the member may read, those that it is to revoke included, in
-            the order of the coordinator or of its record, from which assignors go on; None where
-            assignments are no partitions (streams, connect).
-        target_assignment: those that it shall get in the end (not classic), in order likewise.
-        state: of a member of a consumer, share or streams group.
-        previous_member_epoch: epoch before `member_epoch`, still accepted from the member.
-        pending_revocation: the part of `assignment` that the member must give up.
-        uses_classic_protocol: a consumer of a consumer group that still speaks the classic
-            protocol; None outside consumer groups.
-        assignor: server-side assignor that the member asked for (KIP-848).
-        classic_protocols: client-side assignors that it offers, where it uses the classic protocol
-            in a consumer group.
-        protocol_metadata: classic member whose bytes are no consumer subscription (connect, say):
-            the decoded object, or ``{"raw", "error"}``.
+        session_timeout_ms: classic: silence after which it is removed; None where the broker's
+            configuration decides (all but classic).
+        rebalance_timeout_ms: time it has to join a rebalance; None where there is none (share).
+        member_epoch: not classic: epoch that it has reached; -1 and -2 are kept as stored: a member
+            that leaves, a static member that may come back.
+        subscription: what it asked for; None where it speaks no consumer protocol, see
+            `protocol_metadata`.
+        assignment: partitions that it may read; also those that it must give up; in the order of
+            the coordinator or of its record, from which assignors go on; None where assignments are
+            no partitions (streams, Connect).
+        target_assignment: not classic: partitions that it shall have in the end; in that order too.
+        state: not classic: where it stands in a reconciliation.
+        previous_member_epoch: not classic: epoch before `member_epoch`; still accepted from it.
+        pending_revocation: not classic: the part of `assignment` that it must give up.
+        uses_classic_protocol: consumer: whether it still speaks the classic protocol; None in other
+            groups.
+        assignor: consumer: server-side assignor that it asked for.
+        classic_protocols: consumer: client-side assignors that it offers; where it speaks the
+            classic protocol.
+        protocol_metadata: classic: the decoded object of bytes that are no consumer subscription
+            (of Connect, say); `{"raw", "error"}` where they cannot be decoded.
         protocol_assignment: likewise for its assignment.
-        assignment_user_data: classic: what the client-side assignor added to the assignment, as
+        assignment_user_data: classic: what the client-side assignor added to the assignment;
             base64, or decoded (of Streams); Java's assignors of consumers add nothing.
-        tasks: streams: tasks that the member runs, without those that it is to revoke.
-        target_tasks: streams: tasks that the member shall get in the end.
-        pending_revocation_tasks: streams: tasks that the member must give up.
-        topology_epoch: streams: epoch of the topology that the member runs.
+        tasks: streams: tasks that it runs; without those that it must give up.
+        target_tasks: streams: tasks that it shall have in the end.
+        pending_revocation_tasks: streams: tasks that it must give up.
+        topology_epoch: streams: epoch of the topology that it runs.
         process_id: streams: the process it lives in.
-        user_endpoint: streams: "host:port" for interactive queries.
+        user_endpoint: streams: `host:port` for interactive queries; an IPv6 address in brackets.
         client_tags: streams: tags for rack-aware assignment.
-        session_id: ZooKeeper consumers: the session with which the registration goes.
-        registered_ms: ZooKeeper consumers: when the member registered.
-        client_library: classic consumers: the client library of which it is; see `client.library`.
-        client_library_certainty: how sure that is; None where it is not known at all.
+        session_id: zookeeper: session with which its registration goes; as in `0x1008f3a2b410000`.
+        registered_ms: zookeeper: when it registered.
+        client_library: classic: library that the client is made of; told by what it sent:
+            `kafka-clients` (Kafka's own, in Java), `librdkafka`, `franz-go`, `sarama`, `kafka-go`,
+            `kafka-python`, `kafkajs` or `ruby-kafka`; None where several write such bytes.
+        client_library_certainty: how sure the library is; None where it is not known.
     """
 
     member_id: str
@@ -363,10 +385,14 @@ class Member:
 class Membership:
     """Who was in a classic group when its last rebalance was complete.
 
+    Tables tell how long ago that was recorded, and show its members below those of now.
+
     Attributes:
+        generation_id: number of that rebalance.
+        leader_id: id of the member that assigned.
         assignor: the protocol that the members agreed on.
         recorded_ms: when the coordinator wrote it down.
-        members: sorted by member id.
+        members: members of the group; sorted by id.
     """
 
     generation_id: int | None
@@ -378,7 +404,16 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """A part of a streams topology whose tasks run together."""
+    """A part of a streams topology whose tasks run together.
+
+    Attributes:
+        subtopology_id: id of the subtopology.
+        source_topics: topics that it reads.
+        source_topic_regex: regular expressions for topics that it reads.
+        repartition_source_topics: topics that it reads and other subtopologies write.
+        repartition_sink_topics: topics that it writes for other subtopologies.
+        state_changelog_topics: topics of its state stores.
+    """
 
     subtopology_id: str
     source_topics: tuple[str, ...]
@@ -390,7 +425,12 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The topology of a streams group; subtopologies sorted by id."""
+    """The topology of a streams group.
+
+    Attributes:
+        epoch: epoch of the topology.
+        subtopologies: its parts; sorted by id.
+    """
 
     epoch: int
     subtopologies: tuple[Subtopology, ...]
@@ -398,38 +438,47 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group.
+    """A group.
 
     Attributes:
-        state: None where it cannot be known.
-        protocol_type: "consumer", "connect", "share", "streams" or what the clients say; None for
-            a group that only commits offsets.
-        assignor: classic: the protocol that the members agreed on; consumer: the server-side
-            assignor that most members ask for. None where the broker's configuration decides.
+        group_id: id of the group.
+        type: `classic`, `consumer`, `share`, `streams` or `zookeeper`; the last one of consumers of
+            Kafka 0.7 and 0.8.
+        state: state of the group, as Kafka names it; None where it cannot be known; from a log, a
+            classic group is as its last completed rebalance left it.
+        protocol_type: what the clients say; `consumer`, `connect`, `share` and `streams` are
+            Kafka's own; None for a group that only commits.
+        assignor: assignor that the group uses; classic: on which the members agreed; consumer: for
+            which most members ask; None where the broker's configuration decides.
         generation_id: classic: number of the last completed rebalance.
-        group_epoch: raised when members or topics change.
-        assignment_epoch: group epoch for which the target assignment was computed; None before
-            there is any.
-        leader_id: classic: the member that assigns.
+        group_epoch: not classic: raised when members or topics change.
+        assignment_epoch: not classic: group epoch of the target assignment; None before there is
+            any.
+        leader_id: classic: id of the member that assigns.
+        coordinator: broker that runs the group; None without a live cluster.
         offsets_partition: partition of `__consumer_offsets` that holds the group.
-        state_timestamp_ms: classic: Kafka's `currentStateTimestamp` (record version 2 and later):
-            when all members had joined in the last rebalance, or the last member had left.
-        members: sorted by member id.
-        leader_library: classic: the client library that wrote the assignments, where it is known
-            and the leader is not.
-        member_order: their ids as the coordinator lists them, of a classic group to the leader too;
+        state_timestamp_ms: classic: when all members had joined the last rebalance, or the last one
+            had left; Kafka's `currentStateTimestamp`, None before Kafka 2.1.
+        members: members of the group; sorted by id.
+        leader_library: classic: client library that wrote the assignments; where it is known and
+            the leader is not.
+        member_order: classic: ids of the members as the coordinator lists them; to the leader too;
             empty where that is not known.
-        offsets: sorted by topic and partition.
-        empty_commits: partitions, by topic and number, for which the group committed a negative
-            number, which stands for no offset; sorted.
-        pending_offsets: of open transactions, sorted by topic, partition and place in the log.
-        share_offsets: of a share group, sorted by topic and partition.
-        resolved_regexes: consumer groups: the topics that the coordinator found for each regular
-            expression.
-        last_stable: classic, from a live cluster, while a rebalance is in flight: the members
-            before it.
-        unowned: of ZooKeeper consumers: partitions of subscribed topics that have no owner node.
-        stray_owners: of ZooKeeper consumers: partitions whose owner node names no member.
+        offsets: commits; sorted by topic and partition.
+        pending_offsets: commits of open transactions; they do not count yet; sorted by topic,
+            partition and place in the log.
+        topology: streams: topology of the group; else None.
+        share_offsets: share: partitions that the group works on; sorted by topic and partition;
+            else None.
+        resolved_regexes: consumer: topics that the coordinator found for each regular expression;
+            None where the source does not know them.
+        last_stable: classic: who was in the group before the rebalance in flight; from a live
+            cluster, else None.
+        unowned: zookeeper: partitions of subscribed topics that have no owner node; sources of
+            groups of this type have it, files do not.
+        stray_owners: zookeeper: partitions whose owner node names no member; likewise.
+        empty_commits: partitions for which the group committed a negative number; that stands for
+            no offset; by topic and number, sorted.
     """
 
     group_id: str

@@ -4,43 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from msgspec import Struct
 
 from kgroup.model.instant import rfc3339
 from kgroup.redaction import redact
 from kgroup.value_class import value_class
+from kgroup.word import Word
 
 NO_OFFSET = -1
 """What OffsetFetch answers where nothing is committed, and what some clients commit."""
 
 
-class CommitStore(StrEnum):
+class CommitStore(Word):
     """Where ZooKeeper consumers have committed."""
 
-    ZOOKEEPER = "zookeeper"
-    """To ZooKeeper; to Kafka nothing, or a smaller offset, or nobody tells."""
-    KAFKA = "kafka"
-    """To Kafka; to ZooKeeper nothing, or a smaller offset."""
-    BOTH = "both"
-    """The same to both."""
+    ZOOKEEPER = (
+        "zookeeper",
+        "The offset is in ZooKeeper; Kafka has none or a smaller one, or is not known.",
+    )
+    KAFKA = ("kafka", "The offset is in Kafka; ZooKeeper has none or a smaller one.")
+    BOTH = ("both", "Both have the same offset.")
 
 
 @value_class
 class CommittedOffset(Struct, frozen=True, gc=False):
-    """The position that a group committed for one partition of a user's topic.
+    """The position that a group committed for a partition of a user's topic.
 
     Attributes:
+        topic: name of the topic.
+        partition: partition of that topic.
         committed_offset: offset of the next record to read.
-        leader_epoch: epoch of the last record read; None before value version 3 or not told.
-        metadata: text that the client stored with the offset, often empty.
-        commit_timestamp_ms: when the coordinator took the commit.
-        expire_timestamp_ms: only where the record carries it (value version 1: a commit with an
-            explicit retention); None means that retention, which is not in the log, decides.
-        topic_id: only where the record carries it (value version 4, Kafka 4.1 and later).
-        log_offset: offset of the commit's record in `__consumer_offsets`; None from sources that
-            are no log.
+        leader_epoch: epoch of the last record read; None before value version 3, or where the
+            client did not tell it.
+        metadata: text that the client stored with the offset; often empty.
+        commit_timestamp_ms: when the coordinator took the commit; zookeeper: when its node was
+            written.
+        expire_timestamp_ms: when the commit expires; only of one with a retention of its own (value
+            version 1); else retention decides, which is not in the log.
+        topic_id: id of the topic; where the record carries it (value version 4, Kafka 4.1 and
+            later).
+        log_offset: offset of the commit's record in `__consumer_offsets`; None where the source is
+            no log.
     """
 
     topic: str
@@ -73,10 +78,13 @@ def split_commits(
 
 @value_class
 class StoredOffset(Struct, frozen=True, gc=False):
-    """A commit as files and `kgroup offsets show` have it; attributes as in `CommittedOffset`.
+    """A commit as files and `kgroup offsets show` have it.
 
     Attributes:
-        committed_offset: None where a backup says that nothing was committed.
+        group_id: id of the group.
+        topic, partition, leader_epoch, metadata, commit_timestamp_ms: as in `CommittedOffset`.
+        committed_offset: offset of the next record to read; None in a backup: nothing was
+            committed.
     """
 
     group_id: str
@@ -90,11 +98,12 @@ class StoredOffset(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class StoreName:
-    """What a store of offsets is called: in questions, in notes, and in files saved from it.
+    """A store of offsets, as questions, notes and files saved from it call it.
 
     Attributes:
-        where: servers, or database and table, for people: without secrets.
-        cluster_id: Kafka's base64url text; None where it is no cluster, or does not tell.
+        where: servers, or database and table; for people: without secrets.
+        cluster_id: id of the cluster; base64url, as Kafka prints it; None where it is no cluster,
+            or does not tell.
     """
 
     where: str
@@ -186,8 +195,13 @@ def _differ(one: object, other: object) -> bool:
 class PendingOffset:
     """A commit of a transaction that has no marker yet: not visible until it is committed.
 
-    Attributes are those of `CommittedOffset`, without expiry (transactions carry none), and the
-    producer whose marker will decide. The offset is None where it is negative: see `split_commits`.
+    Attributes:
+        topic, partition, leader_epoch, metadata, commit_timestamp_ms, log_offset: as in
+            `CommittedOffset`.
+        committed_offset: offset that counts when the transaction commits; None where it is
+            negative, which stands for no offset.
+        producer_id: producer whose transaction is open.
+        producer_epoch: epoch of that producer.
     """
 
     topic: str
@@ -203,24 +217,24 @@ class PendingOffset:
 
 @dataclass(frozen=True, slots=True)
 class ShareOffset:
-    """How far a share group has come in one partition.
+    """How far a share group has come in a partition.
 
-    What follows `state` is kept by the share coordinator, in `__share_group_state`; None where
-    that could not be read.
+    What follows `state` is kept by the share coordinator, in `__share_group_state`; None where that
+    could not be read.
 
     Attributes:
-        topic_id: Kafka's base64url text.
-        topic: its name; None where nothing tells it.
-        partition: its partition; None for a topic that is being deleted from the group.
-        state: "initialized", "initializing" or "deleting": what the group coordinator noted about
-            the partition's state; None where it noted nothing (Kafka 4.0).
-        start_offset: first offset that the group has not finished; None too while it has not
-            begun.
-        leader_epoch: epoch of the partition's leader that the share coordinator knows.
-        state_epoch: group epoch in which the state was initialized last.
-        delivery_complete_count: records from `start_offset` on that are finished already (Kafka 4.2
-            and later).
-        lag: records not finished, as the broker counts them (Kafka 4.2 and later); None from a log.
+        topic_id: id of the topic; base64url, as Kafka prints it.
+        topic: name of the topic; None where nothing tells it.
+        partition: partition of that topic; None for a topic that is being deleted from the group.
+        state: `initialized`, `initializing` or `deleting`; as the group's coordinator noted; None
+            where it noted nothing (Kafka 4.0).
+        start_offset: first offset that the group has not finished; None too while it has not begun.
+        leader_epoch: epoch of the partition's leader; as the share coordinator knows it.
+        state_epoch: group epoch in which the partition was initialized last.
+        delivery_complete_count: records from `start_offset` on that are finished already; None
+            before Kafka 4.2.
+        lag: records that the group has not finished; as the broker counts them (Kafka 4.2 and
+            later); None where the source is a log.
     """
 
     topic_id: str

@@ -14,16 +14,21 @@ from kgroup.redaction import redact
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that could not be read, found or believed, and what it concerns.
+    """What could not be read, found or believed, and what it concerns.
 
     Attributes:
-        reason: whole sentence for people: what was expected, what was found; secrets are hidden.
-        path: file concerned, or folder of a partition of another topic than `__consumer_offsets`,
-            or path of a node of ZooKeeper.
-        position: byte position in that file.
-        offsets_partition: partition of `__consumer_offsets`.
-        offset: offset of the record in that partition.
-        topic: of a user, and so is `partition`.
+        kind: stable short word.
+        reason: a sentence for people: what was expected, what was found; secrets are hidden.
+        group_id: group concerned.
+        path: file concerned, `-` for standard input; or the path of a node of ZooKeeper, or of a
+            folder of another topic's partition.
+        position: byte position in that file; None for what a broker sent.
+        offsets_partition: partition of `__consumer_offsets` concerned.
+        offset: offset of the record in that partition; of what a broker sent, that of the first
+            record that is missing.
+        topic: user's topic concerned.
+        partition: partition of that topic.
+        broker: id of the broker concerned.
     """
 
     kind: ProblemKind

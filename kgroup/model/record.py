@@ -21,23 +21,23 @@ class TransactionStatus(Word):
 class DecodedRecord:
     """A record of `__consumer_offsets` with its place in the log, key and value.
 
-    The fields are those of one line of ``kgroup decode-offsets -o jsonl``, in that order.
-
     Attributes:
-        partition: partition of `__consumer_offsets`, None where the source does not tell.
-        offset: the record's offset in that partition.
-        timestamp_ms: epoch milliseconds, None where there is none (message format v0, or -1).
-        timestamp_type: "create" or "log_append", None in message format v0.
-        leader_epoch: partition leader epoch of the batch, None before message format v2 or -1.
-        producer_id: of an idempotent or transactional producer, else None.
-        producer_epoch: likewise.
-        transaction: None outside a transaction, else a `TransactionStatus`.
-        type: name of the schema without Key/Value ("OffsetCommit"; key version 0 is
-            "LegacyOffsetCommit"), one of `CONTROL_TYPES`, or "Unknown".
-        key: ``{"type": int, "data": {...}}`` with Kafka's own field names; ``{"type", "raw"}`` with
-            base64 where no schema knows the type; None where the record has no key.
-        value: ``{"version": int, "data": {...}}``; ``{"version", "data": None, "raw"}`` where the
-            version is unknown or the bytes do not fit the schema; None for a tombstone.
+        partition: partition of `__consumer_offsets`; from the folder's name; None where that does
+            not tell.
+        offset: offset of the record in that partition; None for `--key`.
+        timestamp_ms: time of the record; None where there is none (message format v0).
+        timestamp_type: `create` or `log_append`; None in message format v0.
+        leader_epoch: epoch of the partition's leader that appended it; None before message format
+            v2.
+        producer_id: id of an idempotent or transactional producer; else None.
+        producer_epoch: epoch of that producer; likewise.
+        transaction: `committed`, `aborted` or `open`; the last one where the log has no marker
+            (yet); None outside a transaction.
+        type: record type: the schema's name without Key and Value; `LegacyOffsetCommit` for key
+            version 0; `ControlCommit`, `ControlAbort` (and KRaft's control records, which no log of
+            groups has); `Unknown`.
+        key: the key, `{"type": 1, "data": {…}}`; None where the record has none.
+        value: the value, `{"version": 3, "data": {…}}`; None for a tombstone.
     """
 
     partition: int | None

@@ -26,8 +26,8 @@ class Origin:
     """What a snapshot was taken from.
 
     Attributes:
-        kind: "cluster", "log-dir", "zookeeper" or "sample".
-        paths: log directories; none of the others.
+        kind: `cluster`, `log-dir`, `zookeeper` or `sample`.
+        paths: the log directories; none of the others.
     """
 
     kind: str
@@ -39,8 +39,8 @@ class Choice:
     """Which groups were asked for; all of them where nothing is given.
 
     Attributes:
-        group_ids: those that were named, whether they exist or not.
-        regex: the pattern of whole ids.
+        group_ids: those that were named, whether they exist or not, sorted.
+        regex: `--regex`.
     """
 
     group_ids: tuple[str, ...] | None = None
@@ -49,7 +49,15 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPartition:
-    """Where one partition of a topic lives; attributes as in `cluster.Partition`."""
+    """Where a partition of a topic lives.
+
+    Attributes:
+        partition: its number.
+        leader: id of the broker that leads it; None where none does.
+        replicas: ids of the brokers that hold it, the preferred leader first; their racks are in
+            `brokers`.
+        isr: ids of those that are in sync.
+    """
 
     partition: int
     leader: int | None
@@ -59,7 +67,15 @@ class SnapshotPartition:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTopic:
-    """One topic of a cluster; attributes as in `cluster.Topic`, partitions sorted by number."""
+    """A topic of a cluster.
+
+    Attributes:
+        topic: its name.
+        topic_id: its id; None before Kafka 2.8.
+        error: Kafka's name of the error that was given in its place: `UNKNOWN_TOPIC_OR_PARTITION`
+            where it does not exist.
+        partitions: its partitions, sorted by number.
+    """
 
     topic: str
     topic_id: str | None
@@ -71,7 +87,13 @@ class SnapshotTopic:
 class SnapshotRange:
     """Where a partition begins and ends, at `last_stable_offset` for readers of committed records.
 
-    `mark` says why these are not known.
+    Attributes:
+        topic: name of the topic.
+        partition: partition of that topic.
+        log_start_offset: offset of the first record.
+        log_end_offset: offset that the next record gets.
+        last_stable_offset: offset of the first record in an open transaction, or else the end.
+        mark: why these are not known; a mark of `describe`.
     """
 
     topic: str
@@ -84,7 +106,12 @@ class SnapshotRange:
 
 @dataclass(frozen=True, slots=True)
 class PlacedGroup:
-    """What a cluster answered when it was asked for a group's coordinator."""
+    """What a cluster answered when it was asked for a group's coordinator.
+
+    Attributes:
+        group_id: id of the group.
+        placement: what the cluster answered.
+    """
 
     group_id: str
     placement: Placement
@@ -92,12 +119,13 @@ class PlacedGroup:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotNode:
-    """One node of ZooKeeper.
+    """A node of ZooKeeper.
 
     Attributes:
-        path: below the chroot.
-        data: as text; None where it has none, or where it is no UTF-8:
-        base64: then it is here.
+        path: path below the chroot, such as `/consumers/billing/ids`.
+        data: its data as text; None where it has none, or where they are no UTF-8.
+        base64: its data where they are no UTF-8; else None.
+        stat: what ZooKeeper knows about it.
     """
 
     path: str
@@ -128,7 +156,14 @@ class SnapshotNode:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCommit:
-    """What a group of ZooKeeper consumers has committed to Kafka for one partition."""
+    """What a group of ZooKeeper consumers has committed to Kafka for a partition.
+
+    Attributes:
+        group_id: id of the group.
+        topic: name of the topic.
+        partition: its number.
+        offset: offset of the next record to read.
+    """
 
     group_id: str
     topic: str
@@ -141,27 +176,38 @@ class Snapshot:
     """All that was learnt.
 
     Attributes:
-        command: "snapshot": what the file is.
-        schema_version: `SNAPSHOT_VERSION` of who wrote it.
-        kgroup_version: of who wrote it.
+        command: `snapshot`: what the file is.
+        schema_version: 2; of this form.
+        kgroup_version: version of kgroup that wrote it.
         taken_ms: when the source was asked first.
-        capabilities: words of `kgroup.source.base.Capability`, sorted: what the source knows.
-        brokers: sorted by id; None where the source is no cluster, or did not say.
-        broker_ids: brokers whose log directories were read.
-        offsets_partition_count: partitions of `__consumer_offsets`.
-        topic_names: names of topics by their ids, sorted by id.
-        groups: sorted by id; none of ZooKeeper, whose groups are in its nodes.
-        topics: those that the groups have to do with and `__consumer_offsets`, sorted by name;
-            likewise.
-        log_ranges: of the partitions that the groups committed or own, sorted by topic and number.
-        placements: of the groups that exist or were named, sorted by id; likewise.
-        problems: what could not be read.
-        log_problems: what could not be read of `log_ranges`.
+        origin: what it was taken from.
+        choice: which groups were asked for.
+        capabilities: what the source knows, sorted.
+        cluster_id: id of the cluster.
+        controller: id of the broker that is the controller, as clients are told.
+        brokers: brokers that were alive, sorted by id: `id`, `host`, `port`, `rack`; None where the
+            source is no cluster, or did not say.
+        broker_ids: ids of the brokers whose log directories were read.
+        offsets_partition_count: number of partitions of `__consumer_offsets`; None where the source
+            cannot know it.
+        topic_names: names of topics by their ids, as far as the source tells them apart from groups
+            and topics.
+        groups: groups, sorted by id; none of ZooKeeper, whose groups are in its nodes.
+        topics: the topics that the groups have to do with, and `__consumer_offsets`, sorted by
+            name; None where the source is no cluster, or did not say.
+        log_ranges: where the partitions begin and end that the groups committed or own, sorted by
+            topic and number.
+        placements: coordinators of the groups that exist or were named, sorted by id; None where
+            the source is no cluster, or did not say.
+        problems: what could not be learnt, as in `errors` of [every
+            command](output.md#the-json-document).
+        log_problems: what could not be learnt of `log_ranges`, likewise.
         notes: what was assumed or chosen, for people.
-        zookeeper: the nodes of ZooKeeper, parents before their children; None of other sources.
+        zookeeper: nodes of ZooKeeper, parents before their children; None of other
+            sources.
         kafka_commits: what the groups in these nodes have committed to Kafka, sorted by group,
             topic and partition; None where no broker told, and of other sources.
-        kafka_problems: what could not be read of these.
+        kafka_problems: what could not be learnt of these, as in `problems`.
     """
 
     command: str

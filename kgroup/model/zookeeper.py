@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from kgroup.model.problem import Problem
+from kgroup.word import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,11 @@ class Stat:
 
     Attributes:
         ctime_ms: when the node was created.
-        mtime_ms: when its data was written last.
-        version: how often its data was written after that.
+        mtime_ms: when its data were written last.
+        version: how often its data were written after that.
         cversion: how often a child came or went.
-        ephemeral_owner: id of the session with which the node goes; None of one that stays.
+        ephemeral_owner: id of the session with which the node goes; as in `0x1008f3a2b410000`; None
+            of one that stays.
         children: number of its children.
     """
 
@@ -60,15 +61,18 @@ class ZookeeperTree:
     problems: tuple[Problem, ...] = ()
 
 
-class SubscriptionPattern(StrEnum):
-    """What the keys of a subscription are; the words of the node."""
+class SubscriptionPattern(Word):
+    """What the keys of a ZooKeeper consumer's subscription are; the words of its node."""
 
-    STATIC = "static"
-    """Names of topics."""
-    WHITE_LIST = "white_list"
-    """A regular expression (Java's) that the names of topics match."""
-    BLACK_LIST = "black_list"
-    """One that they do not match."""
+    STATIC = ("static", "Names of topics.")
+    WHITE_LIST = (
+        "white_list",
+        "A regular expression (Java's): topics are read whose names match it.",
+    )
+    BLACK_LIST = (
+        "black_list",
+        "A regular expression (Java's): topics are read whose names do not match it.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,13 +334,15 @@ class Count:
     """Number and size of records, batches or damaged places of one kind.
 
     Attributes:
-        by: what is counted: "type" (records by type and value version), "transaction"
-            (transactional records by transaction status), "group" (records by group), "batch"
-            (batches by compression and message format) or "damage" (damaged places by kind).
-        name: the record type, transaction status, group id, compression or kind of damage.
-        version: value version, None for tombstones; or the message format.
+        by: what is counted: `type`, `transaction`, `group`, `batch` or `damage`; records by type
+            and version of the value; records in transactions, by their fate; records by group;
+            batches by compression and message format; damage by kind.
+        name: record type, fate, group id, compression or kind of damage.
+        version: version of the value, or message format of the batches; None where there is none (a
+            tombstone).
         count: number of records, batches or damaged places.
-        bytes: size of the records' keys and values, or of the batches in the log; None for damage.
+        bytes: bytes of the records' keys and values, or of the batches as they lie in the log; None
+            for damage.
     """
 
     by: str

@@ -12,18 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from kgroup.model.group import (
-    AssignedPartition,
-    Broker,
-    Group,
-    GroupState,
-    GroupType,
-    Member,
-    Membership,
-    Topology,
-)
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, NextReading, OffsetMark, Position
-from kgroup.model.offset import CommitStore, CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.offset import CommitStore, CommittedOffset, ShareOffset
 from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
@@ -35,30 +26,35 @@ from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource, Ques
 class OffsetDescription:
     """A partition that is committed by a group, owned by a member, or without the expected owner.
 
-    More attributes as in `CommittedOffset`; None without a commit.
-
     Attributes:
-        topic: name of the user's topic; None where only its id is known (a partition that is owned
-            and not committed).
-        log_end_offset: offset that the next record written to the partition gets; for readers of
-            committed records that of the first one in an open transaction.
-        lag: `log_end_offset` minus `committed_offset`, as Kafka's tools compute it; negative where
+        topic: name of the topic; None where only its id is known (owned and not committed).
+        partition: partition of that topic.
+        committed_offset: offset of the next record to read; None where nothing is committed.
+        leader_epoch, metadata, expire_timestamp_ms: as in `CommittedOffset`.
+        commit_timestamp_ms: when the coordinator took the commit; zookeeper: when its node was
+            written, None of one in Kafka.
+        log_end_offset: offset that the next record written to the partition gets; with
+            read-committed, of the first record in an open transaction.
+        lag: `log_end_offset` minus `committed_offset`; as Kafka's tools compute it; negative where
             the commit lies past the end of the log.
-        member_id: the member that owns the partition, None where nobody does.
-        topic_id: of the assignment, or else of the commit.
-        owned_since_epoch: epoch in which that member got the partition, or the task that reads it
-            (consumer and streams groups of Kafka 4.3 and later).
-        log_start_offset: offset of the first record that the partition still has.
+        member_id: member that owns the partition; None where nobody does.
+        topic_id: id of the topic; of the assignment, or else of the commit.
+        owned_since_epoch: epoch in which that member got the partition, or the task that reads it;
+            None before Kafka 4.3.
+        log_start_offset: offset of the first record that the partition still has; from a live
+            cluster only.
         mark: what is wrong with the partition or the commit; None where nothing is known to be.
-        next_timestamp_ms: time of the next record to read; None where that was not asked, there
-            is none, or it has no time.
-        time_lag_ms: how long ago that was; 0 where nothing is left to read.
-        owner_thread: ZooKeeper consumers: number of the owner's stream that reads the partition.
-        owned_since_ms: ZooKeeper consumers: when the owner took it.
-        committed_in: ZooKeeper consumers: where the commit was found; see `with_kafka_commits`.
-        waiting: how many records wait at most: offsets from `committed_offset`, or from
-            `log_start_offset` where that is later, to `log_end_offset`; 0 where somebody looked and
-            there was none (`with_time_lags`, `with_records_seen`).
+        next_timestamp_ms: time of the next record to read (`--time-lag`); of creation, or of
+            appending, as the topic has it; None where nothing is left to read.
+        time_lag_ms: how long ago the next record to read was made (`--time-lag`); 0 where nothing
+            is left to read; None where it was not asked or is not known.
+        owner_thread: zookeeper: number of the owner's thread that reads it.
+        owned_since_ms: zookeeper: when the owner took it.
+        committed_in: zookeeper: where the commit is; None where nothing is committed, and of
+            others.
+        waiting: how many records wait at most; offsets from `committed_offset`, or from
+            `log_start_offset` where that is later, to `log_end_offset`; 0 where a look at the
+            records (`--time-lag`) has found none there.
     """
 
     topic: str | None
@@ -85,16 +81,19 @@ class OffsetDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShareOffsetDescription:
-    """A partition that a share group reads; more attributes as in `ShareOffset`.
+    """A partition that a share group reads.
+
+    What follows `state` is kept in `__share_group_state`, and None where that could not be read.
 
     Attributes:
-        log_end_offset: offset that the next record written to the partition gets.
-        lag: records that the group has not finished: `log_end_offset` minus `start_offset` minus
-            `delivery_complete_count`, as Kafka's DescribeShareGroupOffsets has it (KIP-1226); None
-            before Kafka 4.2, which kept no count.
-        next_timestamp_ms: time of the first record that is not finished; as in
-            `OffsetDescription`.
-        time_lag_ms: likewise.
+        topic, partition, state, start_offset, delivery_complete_count, leader_epoch, state_epoch,
+            topic_id: as in `ShareOffset`.
+        log_end_offset: as in `OffsetDescription`.
+        lag: records that the group has not finished; `log_end_offset` minus `start_offset` minus
+            `delivery_complete_count`, as Kafka has it (KIP-1226); None before Kafka 4.2.
+        next_timestamp_ms: time of the first record that is not finished (`--time-lag`); likewise.
+        time_lag_ms: how long ago the first record that is not finished was made (`--time-lag`);
+            likewise.
     """
 
     topic: str | None
@@ -118,35 +117,24 @@ def records_waiting(row: OffsetDescription | ShareOffsetDescription) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """Description of a group; attributes as in `kgroup.model.group.Group`, in JSON output order.
+    """A group with the lag of its offsets and the owners of partitions.
 
     Attributes:
-        offsets: commits, owned partitions, and (from a cluster or ZooKeeper) partitions of
-            subscribed topics that nobody owns, sorted by topic and partition.
-        total_lag: sum of the known lags of `offsets` and `share_offsets`, of which those below 0
-            count as 0: a commit past the end does not make up for others; None where none is known.
-        max_time_lag_ms: largest of their known lags in time; likewise.
+        group: as the source has it, but with the topics of subscriptions sorted.
+        offsets: partitions that are committed or owned; from a cluster or ZooKeeper also those of
+            subscribed topics that nobody owns; sorted by topic and partition.
+        total_lag: sum of the lags that are known and above 0; of `offsets` and `share_offsets`: a
+            commit past the end does not make up for others; None where none is known.
+        share_offsets: share: partitions that the group works on; sorted by topic and partition;
+            else None.
+        max_time_lag_ms: largest of the lags in time (`--time-lag`); of `offsets` and
+            `share_offsets`; None where none is known.
     """
 
-    group_id: str
-    type: GroupType
-    state: GroupState | None
-    protocol_type: str | None
-    assignor: str | None
-    generation_id: int | None
-    group_epoch: int | None
-    assignment_epoch: int | None
-    leader_id: str | None
-    coordinator: Broker | None
-    offsets_partition: int | None
-    state_timestamp_ms: int | None
-    members: tuple[Member, ...]
+    group: Group
     offsets: tuple[OffsetDescription, ...]
-    pending_offsets: tuple[PendingOffset, ...]
     total_lag: int | None
-    topology: Topology | None
     share_offsets: tuple[ShareOffsetDescription, ...] | None
-    last_stable: Membership | None
     max_time_lag_ms: int | None = None
 
     @property
@@ -252,9 +240,9 @@ def _is_at_end(row: OffsetDescription | ShareOffsetDescription) -> bool:
     return row.waiting == 0 and row.mark is not OffsetMark.PAST_END
 
 
-def _rows(group: GroupDescription) -> Iterator[OffsetDescription | ShareOffsetDescription]:
-    yield from group.offsets
-    yield from group.share_offsets or ()
+def _rows(description: GroupDescription) -> Iterator[OffsetDescription | ShareOffsetDescription]:
+    yield from description.offsets
+    yield from description.share_offsets or ()
 
 
 def _position(row: OffsetDescription | ShareOffsetDescription) -> Position | None:
@@ -270,15 +258,15 @@ def _position(row: OffsetDescription | ShareOffsetDescription) -> Position | Non
     return (row.topic, row.partition, offset)
 
 
-def _timed(group: GroupDescription, reading: NextReading, now_ms: int) -> GroupDescription:
-    shared = group.share_offsets
-    group = replace(
-        group,
-        offsets=tuple(_timed_row(row, reading, now_ms) for row in group.offsets),
+def _timed(description: GroupDescription, reading: NextReading, now_ms: int) -> GroupDescription:
+    shared = description.share_offsets
+    description = replace(
+        description,
+        offsets=tuple(_timed_row(row, reading, now_ms) for row in description.offsets),
         share_offsets=shared and tuple(_timed_row(row, reading, now_ms) for row in shared),
     )
-    lags = [row.time_lag_ms for row in _rows(group) if row.time_lag_ms is not None]
-    return replace(group, max_time_lag_ms=max(lags, default=None))
+    lags = [row.time_lag_ms for row in _rows(description) if row.time_lag_ms is not None]
+    return replace(description, max_time_lag_ms=max(lags, default=None))
 
 
 def _timed_row(row: Row, reading: NextReading, now_ms: int) -> Row:
@@ -408,25 +396,10 @@ def _describe(
     lags = [o.lag for o in offsets if o.lag is not None]
     lags += [o.lag for o in share_offsets if o.lag is not None]
     return GroupDescription(
-        group_id=group.group_id,
-        type=group.type,
-        state=group.state,
-        protocol_type=group.protocol_type,
-        assignor=group.assignor,
-        generation_id=group.generation_id,
-        group_epoch=group.group_epoch,
-        assignment_epoch=group.assignment_epoch,
-        leader_id=group.leader_id,
-        coordinator=group.coordinator,
-        offsets_partition=group.offsets_partition,
-        state_timestamp_ms=group.state_timestamp_ms,
-        members=tuple(map(_with_sorted_topics, group.members)),
+        group=replace(group, members=tuple(map(_with_sorted_topics, group.members))),
         offsets=offsets,
-        pending_offsets=group.pending_offsets,
         total_lag=sum(max(lag, 0) for lag in lags) if lags else None,
-        topology=group.topology,
         share_offsets=None if group.share_offsets is None else share_offsets,
-        last_stable=group.last_stable,
     )
 
 

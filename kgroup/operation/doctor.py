@@ -90,14 +90,15 @@ class Diagnosis:
     """Condition of a component of kgroup, or of a source and its brokers.
 
     Attributes:
-        kind: "part" (kgroup, Python, or a package), "program", "source" (a cluster or ZooKeeper) or
-            "broker" (of that source).
-        name: name of the component.
-        condition: its condition.
-        version: installed version.
-        needed_for: functions that require the component.
-        reason: why it cannot be used; None if it can, or is only not installed.
-        advice: what to do.
+        kind: `part`, `program`, `source` or `broker`; a part is kgroup, Python or a package, a
+            source the cluster or ZooKeeper.
+        name: what it is called; of a broker `host:port (id)`.
+        condition: how it is: `ok`, `missing` or `unreachable`.
+        version: version that is installed; None where it is not, or is not known.
+        needed_for: what cannot be done without it; None for sources and brokers.
+        reason: why it does not answer; in a sentence; None where it does, and of what is not
+            installed.
+        advice: what to do; where there is something.
     """
 
     kind: str

@@ -13,13 +13,16 @@ from kgroup.source.base import GroupSource, Question
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A listed group; attributes as in `kgroup.model.group.Group`.
+    """A listed group.
 
     Attributes:
-        assignor: None too where the source was not asked for members.
-        member_count: None where the source was not asked for members.
-        topics: names of the topics that the group subscribes to, was assigned, or has committed,
-            sorted; None where the source was not asked for them.
+        group_id, type, state, protocol_type, coordinator, offsets_partition: as in
+            `kgroup.model.group.Group`.
+        assignor: assignor that the group uses; None where there is none, where the broker's
+            configuration decides, or where it was not asked for.
+        member_count: number of members; None where it was not asked for.
+        topics: topics that the group subscribes to, was assigned or has committed; names, sorted;
+            None where they were not asked for.
     """
 
     group_id: str

@@ -29,17 +29,19 @@ class GroupLocation:
     """Partition of `__consumer_offsets` and coordinator of a group.
 
     Attributes:
-        group_id: group id; the group need not exist.
-        offsets_partition: partition of `__consumer_offsets`, computed from the group id.
-        partition_count: number of partitions used in this computation.
-        found_in: partition of `__consumer_offsets` in which the source has records of the group;
-            None if it has none, or there is no source.
-        agrees: whether `found_in` equals `offsets_partition` or, with a live cluster, whether the
-            coordinator is the partition's leader; None if unknown.
-        coordinator: coordinator that the cluster reports; None without a live cluster.
-        leader: leader of the partition; None without a live cluster.
-        replicas: broker ids of the replicas; None without a live cluster.
-        isr: broker ids of the in-sync replicas; None without a live cluster.
+        group_id: id of the group; it need not exist.
+        offsets_partition: partition of `__consumer_offsets` that holds the group; computed: Java's
+            `String.hashCode` of the id, made positive, modulo the number of partitions.
+        partition_count: number of partitions of `__consumer_offsets` that it is computed with.
+        found_in: partition in which the source holds the group; None where it holds none, or there
+            is no source.
+        agrees: whether the group was found where it belongs; in `offsets_partition`, or with a
+            live cluster, whether the coordinator is the partition's leader; None where nothing was
+            found.
+        coordinator: broker that runs the group; None without a live cluster.
+        leader: leader of the partition; likewise.
+        replicas: ids of the brokers that hold the partition; likewise.
+        isr: ids of the brokers that are in sync; likewise.
     """
 
     group_id: str
@@ -58,9 +60,13 @@ class TransactionLocation:
     """Partition of `__transaction_state` and coordinator; more attributes as in `GroupLocation`.
 
     Attributes:
-        transactional_id: the producer's `transactional.id`; it need not be in use.
-        transaction_partition: partition of `__transaction_state`, computed from the id.
-        agrees: whether the coordinator is the partition's leader; None if either is unknown.
+        transactional_id: `transactional.id` of the producer; it need not be in use.
+        transaction_partition: partition of `__transaction_state` that holds them; computed from the
+            id as the partition of a group is.
+        partition_count: number of partitions of `__transaction_state` that it is computed with.
+        agrees: whether the coordinator is the partition's leader; None where either is not known.
+        coordinator: broker that answers for the id; None without a live cluster.
+        leader, replicas, isr: as in `GroupLocation`.
     """
 
     transactional_id: str

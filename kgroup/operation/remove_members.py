@@ -22,7 +22,12 @@ class RemovedMember:
     """A member to remove; attributes as in `Member`.
 
     Attributes:
-        partition_count: number of assigned partitions; None if the assignment is unknown.
+        group_id: id of the group.
+        member_id, client_id, client_host: as in `Member`.
+        instance_id: `group.instance.id` of a static member; None of a dynamic one.
+        partition_count: number of partitions that it has; None where its assignment is not known.
+        result: `planned`, `done`, `refused` or `unknown`; `refused` where it is still there, or
+            again.
     """
 
     group_id: str

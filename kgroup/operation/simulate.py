@@ -19,9 +19,9 @@ class ShippedScenario:
     """A scenario that is shipped with kgroup.
 
     Attributes:
-        name: name of the scenario on the command line.
-        title: summary of its events.
-        about: what the output shows.
+        name: name by which it is played.
+        title: what happens in it.
+        about: what there is to see.
     """
 
     name: str

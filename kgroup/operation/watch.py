@@ -61,11 +61,16 @@ class Change:
     """A change between two descriptions.
 
     Attributes:
-        time_ms: time of detection by the local clock, in epoch milliseconds.
-        topic: user topic; None also if only its id is known.
-        topic_id: topic id, if the source has it.
-        before: value in the previous description; None if absent or unknown.
-        after: current value; None if absent or unknown.
+        time_ms: when it was noticed; by this machine's clock.
+        group_id: id of the group.
+        change: what has changed.
+        member_id: member concerned; else None.
+        topic: name of the topic concerned; else None, as where only its id is known.
+        partition: partition concerned; else None.
+        topic_id: id of the topic; where the source tells it.
+        before: what it was; as in the description; None where there was nothing, or it is not
+            known.
+        after: what it is; likewise.
     """
 
     time_ms: int
@@ -94,7 +99,7 @@ def compare(
     """
     found: list[Change] = []
     now: dict[str, GroupDescription] = {}
-    described = {group.group_id: group for group in report.data}
+    described = {description.group.group_id: description for description in report.data}
     for group_id in sorted(known.keys() | described.keys()):
         before, after = known.get(group_id), described.get(group_id)
         if before is None and after is not None:
@@ -112,14 +117,14 @@ def compare(
 
 def changes(before: GroupDescription, after: GroupDescription, time_ms: int) -> Iterator[Change]:
     """Yield the differences between two descriptions of a group: group, members, partitions."""
-    group_id = before.group_id
-    for kind, old, new in _differing(before, after, _GROUP_FIELDS):
+    group_id = before.group.group_id
+    for kind, old, new in _differing(before.group, after.group, _GROUP_FIELDS):
         yield Change(time_ms, group_id, kind, before=old, after=new)
-    old_members = {member.member_id: member for member in before.members}
-    new_members = {member.member_id: member for member in after.members}
+    old_members = {member.member_id: member for member in before.group.members}
+    new_members = {member.member_id: member for member in after.group.members}
     for member_id in sorted(old_members.keys() | new_members.keys()):
         for kind, old, new in _member_changes(
-            old_members.get(member_id), new_members.get(member_id), before.type
+            old_members.get(member_id), new_members.get(member_id), before.group.type
         ):
             yield Change(time_ms, group_id, kind, member_id, before=old, after=new)
     old_rows, new_rows = _rows(before), _rows(after)
@@ -189,8 +194,8 @@ def _subscribed(member: Member) -> dict[str, Any] | None:
     )
 
 
-def _rows(group: GroupDescription) -> dict[_At, _Row]:
-    rows: list[_Row] = [*group.offsets, *(group.share_offsets or ())]
+def _rows(description: GroupDescription) -> dict[_At, _Row]:
+    rows: list[_Row] = [*description.offsets, *(description.share_offsets or ())]
     return {
         (row.topic, None if row.topic is not None else row.topic_id, row.partition): row
         for row in rows
@@ -213,9 +218,9 @@ def _is_unanswered(
 ) -> bool:
     """Return whether the report may be wrong about a group, because of unanswered requests."""
     brokers = {
-        description.coordinator.id
+        description.group.coordinator.id
         for description in (before, after)
-        if description and description.coordinator
+        if description and description.group.coordinator
     }
     for problem in problems:
         if problem.kind is ProblemKind.NOT_FOUND or problem.group_id not in (None, group_id):
@@ -232,20 +237,22 @@ def _is_unanswered(
 
 def _with_what_was_known(before: GroupDescription, after: GroupDescription) -> GroupDescription:
     """Return the current description, with previous values in place of unknown ones."""
-    lasting = _LASTING + _LASTING_WITH_MEMBERS if after.members else _LASTING
+    old, new = before.group, after.group
+    lasting = _LASTING + _LASTING_WITH_MEMBERS if new.members else _LASTING
     known = {
-        name: getattr(before, name)
+        name: getattr(old, name)
         for name in lasting
-        if getattr(after, name) is None and getattr(before, name) is not None
+        if getattr(new, name) is None and getattr(old, name) is not None
     }
-    subscriptions = {member.member_id: member.subscription for member in before.members}
+    subscriptions = {member.member_id: member.subscription for member in old.members}
     known["members"] = tuple(
         replace(member, subscription=member.subscription or subscriptions.get(member.member_id))
-        for member in after.members
+        for member in new.members
     )
-    if after.type is GroupType.CLASSIC and after.state in _REBALANCING:
-        known["offsets"] = _with_owners(before.offsets, after.offsets)
-    return replace(after, **known)
+    offsets = after.offsets
+    if new.type is GroupType.CLASSIC and new.state in _REBALANCING:
+        offsets = _with_owners(before.offsets, offsets)
+    return replace(after, group=replace(new, **known), offsets=offsets)
 
 
 _LASTING = ("state", "coordinator", "generation_id", "group_epoch", "assignment_epoch")

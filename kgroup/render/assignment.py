@@ -19,7 +19,7 @@ from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.zookeeper import Overlap
 from kgroup.operation.report import first_names
 from kgroup.render.assignment_object import lag_moved, move_object
-from kgroup.render.cell import Column, Kind, cell, ranges
+from kgroup.render.cell import Column, Kind, cell, columns_of, ranges
 from kgroup.render.sheet import Either, Lines, Part, Sheet, Title, apart, facts, section
 
 _KEPT, _GOT, _LOST, _OTHER, _BOTH = "=", "+", "-", ".", "*"
@@ -256,59 +256,66 @@ def _width(text: str) -> int:
 
 
 _MOST_NAMES = 10
-_FACTS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
+_FACTS = (Column("property", Kind.TEXT), Column("value", Kind.TEXT))
 _MEMBER_COLUMNS = (
-    Column("member_id", Kind.NAME, "id; one that begins with new- stands for an unknown one"),
-    Column("instance_id", Kind.NAME, "of a static member"),
-    Column("client_id", Kind.NAME, "as the client calls itself"),
-    Column("rack", Kind.NAME, "where it is"),
-    Column("before", Kind.NUMBER, "partitions that it has"),
-    Column("after", Kind.NUMBER, "partitions that it gets"),
-    Column("kept", Kind.NUMBER, "those of them that it had"),
-    Column("depends_on_id", Kind.FLAG, "whether it depends on the unknown id of a new member"),
-    Column("assignment", Kind.TEXT, "what it gets"),
+    Column("member_id", Kind.NAME),
+    Column("instance_id", Kind.NAME),
+    Column("client_id", Kind.NAME),
+    Column("rack", Kind.NAME),
+    Column("before", Kind.NUMBER),
+    Column("after", Kind.NUMBER),
+    Column("kept", Kind.NUMBER),
+    Column("depends_on_id", Kind.FLAG),
+    Column("assignment", Kind.TEXT),
 )
 _THREAD_COLUMNS = (
-    Column("thread_id", Kind.NAME, "id of a thread of a consumer"),
-    Column("after", Kind.NUMBER, "partitions that it gets"),
-    Column("assignment", Kind.TEXT, "what it gets"),
+    Column("thread_id", Kind.NAME),
+    Column("after", Kind.NUMBER),
+    Column("assignment", Kind.TEXT),
 )
 _UNOWNED_COLUMNS = (
-    Column("topic", Kind.NAME, "topic"),
-    Column("partition", Kind.NUMBER, "partition"),
-    Column("given", Kind.NAME, "thread that the algorithm gives it to"),
+    Column("topic", Kind.NAME),
+    Column("partition", Kind.NUMBER),
+    Column("given", Kind.NAME),
 )
-MOVE_COLUMNS = (
-    Column("id", Kind.NAME, "of the group"),
+_ID = Column("id", Kind.NAME, "id of the group")
+MOVE_COLUMNS = columns_of(
+    "kgroup.render.assignment_object.MoveObject",
+    _ID,
     Column("rebalance", Kind.NUMBER, "1, or that of one that follows"),
-    Column("topic", Kind.NAME, "topic"),
-    Column("partition", Kind.NUMBER, "partition"),
+    Column("topic", Kind.NAME),
+    Column("partition", Kind.NUMBER),
     Column("from_member", Kind.NAME, "who has it"),
     Column("to_member", Kind.NAME, "who gets it; nobody: only revoked for now, or for good"),
-    Column("lag", Kind.NUMBER, "records that the new owner has to catch up with"),
-    Column("depends_on_id", Kind.FLAG, "whether it depends on the unknown id of a new member"),
-    Column("from_thread", Kind.NAME, "thread of a ZooKeeper consumer that has it"),
-    Column("to_thread", Kind.NAME, "thread of a ZooKeeper consumer that gets it"),
+    Column("lag", Kind.NUMBER),
+    Column("depends_on_id", Kind.FLAG),
+    Column("from_thread", Kind.NAME),
+    Column("to_thread", Kind.NAME),
 )
-BOUNCE_COLUMNS = (
-    Column("id", Kind.NAME, "of the group"),
-    Column("rebalance", Kind.NUMBER, "its number"),
-    Column("what", Kind.TEXT, "why it happens"),
-    Column("members", Kind.NUMBER, "that take part"),
+BOUNCE_COLUMNS = columns_of(
+    "kgroup.render.assignment_object.RunObject",
+    _ID,
+    Column("rebalance", Kind.NUMBER, "number of the rebalance"),
+    Column("what", Kind.TEXT),
+    Column("members", Kind.NUMBER, "members that take part"),
     Column("moves", Kind.NUMBER, "partitions that change hands or are given up"),
     Column("kept", Kind.NUMBER, "partitions that stay"),
 )
-COMPARE_COLUMNS = (
-    Column("id", Kind.NAME, "of the group"),
+COMPARE_COLUMNS = columns_of(
+    "kgroup.render.assignment_object.PlanObject",
+    _ID,
     Column("rank", Kind.NUMBER, "by moves, then by balance"),
     Column("strategy", Kind.NAME, "assignor"),
     Column("moves", Kind.NUMBER, "partitions that change hands in the end"),
-    Column("kept", Kind.NUMBER, "partitions that stay"),
-    Column("minimum", Kind.NUMBER, "partitions of the member with the fewest"),
-    Column("maximum", Kind.NUMBER, "partitions of the member with the most"),
-    Column("deviation", Kind.NUMBER, "standard deviation over the members"),
+    Column("kept", Kind.NUMBER),
+    *columns_of(
+        "kgroup.operation.assign.outcome.Balance",
+        Column("minimum", Kind.NUMBER),
+        Column("maximum", Kind.NUMBER),
+        Column("deviation", Kind.NUMBER),
+    ),
     Column("idle", Kind.NUMBER, "members that get nothing"),
-    Column("rack_local", Kind.NUMBER, "partitions with a member in a rack of their replicas"),
+    Column("rack_local", Kind.NUMBER),
     Column("rebalance", Kind.TEXT, "eager: everybody stops; else only what moves"),
     Column("error", Kind.TEXT, "exception of Kafka's own assignor"),
 )

@@ -23,10 +23,34 @@ MoveObject = TypedDict(
         "to_thread": str | None,
     },
 )
+MoveObject.__doc__ = """A partition that changes hands.
+
+Attributes:
+    topic: name of the topic.
+    partition: partition of that topic.
+    from: id of the member that had it; it may have left.
+    to: id of the member that gets it; None where it is only revoked for now, or for good.
+    lag: records that the new owner has to catch up with; None where that is not known.
+    depends_on_id: whether it depends on the unknown id of a new member; None where it was not found
+        out.
+    from_thread: zookeeper: id of the thread that had it; None where that is not known, and of
+        others.
+    to_thread: zookeeper: id of the thread that gets it; likewise.
+"""
 
 
 class OwnershipObject(TypedDict):
-    """Who has a partition of ZooKeeper consumers, and who should by the algorithm."""
+    """Who has a partition of ZooKeeper consumers, and who should by the algorithm.
+
+    Attributes:
+        topic: name of the topic.
+        partition: partition of that topic.
+        owner: thread that owns it now; its id, or that of the consumer where the thread is not
+            known; None where nobody does.
+        given: thread that the algorithm gives it to; its id, or that of the first consumer where
+            several take it; None where nobody gets it.
+        is_as_given: whether the two are the same; as far as the owner is known.
+    """
 
     topic: str
     partition: int
@@ -36,7 +60,34 @@ class OwnershipObject(TypedDict):
 
 
 class PlanObject(TypedDict):
-    """A rebalance."""
+    """A rebalance of a group.
+
+    Attributes:
+        id: id of the group; None where a spec has none.
+        protocol: `classic`, `consumer`, `share` or `zookeeper`.
+        strategy: strategy by which it is assigned.
+        computed_as: what is imitated, with its version; as in `kafka-clients 4.3.1`.
+        rebalance: `eager`, `cooperative` or `incremental`; every member gives up everything, or
+            only what moves, or the coordinator moves member by member.
+        leader_id: id of the member that assigns; None where the coordinator does, or it is not
+            known.
+        error: exception that the assignor itself throws, or what becomes of the leader's process;
+            then there is no assignment, and the exit status is 4; else None.
+        assignment: partitions by member id; `[topic, partition]` pairs in the assignor's order;
+            None where the assignor fails.
+        members: members before and after; in the assignor's order; none where the assignor fails.
+        moves: partitions that change hands; by topic and partition; None where the assignor fails.
+        kept: partitions that stay; None where the assignor fails.
+        balance: how even the assignment is; None where the assignor fails.
+        rack_local: partitions with a member in a rack of their replicas; None where no racks are
+            known.
+        lag_moved: sum of the known lags of what moves; in records; None where none is known.
+        warnings: what is unsound or uncertain in the answer; in sentences.
+        threads: zookeeper: partitions by thread id; `[topic, partition]` pairs, idle threads too;
+            None of others.
+        owners: zookeeper: who owns each partition now, and who should; None of others.
+        overlaps: zookeeper: sets of consumers whose topics overlap; None of others.
+    """
 
     id: str | None
     protocol: str
@@ -59,21 +110,46 @@ class PlanObject(TypedDict):
 
 
 class RunObject(PlanObject, total=False):
-    """A rebalance, with those that follow of themselves inside."""
+    """A rebalance of a group, with those that follow of themselves inside.
+
+    Attributes:
+        what: why the rebalance happens; in `steps` of `--bounce`; absent elsewhere.
+        following: rebalances that follow of themselves; with `--settle`, `--compare` and
+            `--bounce`; absent where none does.
+    """
 
     what: str
     following: list[PlanObject]
 
 
 class StaticObject(TypedDict):
-    """What a rolling restart costs where all members are static."""
+    """What a rolling restart costs where all members are static.
+
+    Attributes:
+        rebalances: number of rebalances there would be: 0.
+        moves: how often a partition would be taken from a member: 0.
+    """
 
     rebalances: int
     moves: int
 
 
 class BounceObject(TypedDict):
-    """A rolling restart."""
+    """A rolling restart of a group.
+
+    Attributes:
+        id, protocol, strategy, computed_as: as in `PlanObject`.
+        error: exception that the assignor throws, where the restart ends early; else None.
+        dynamic_members: members that leave when they stop, and are new when they start.
+        static_members: members with an instance id, of libraries that have static members; they
+            cause no rebalance.
+        rebalances: number of rebalances in the whole restart.
+        moves: how often a partition is taken from a member in the whole restart.
+        with_static_members: what it would cost if all members were static; None where groups have
+            no such members (share groups, ZooKeeper consumers, libraries and versions without them,
+            as `kafka-clients 1.1.1`).
+        steps: what each member sets off; in order.
+    """
 
     id: str | None
     protocol: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
@@ -67,22 +67,34 @@ class Column:
     Attributes:
         name: stable, snake_case; of the answer to a user's query any text.
         kind: how its values are written.
-        meaning: for the reference page.
+        meaning: for lists of columns; empty: as the field of that name of the class `row`.
         value: what a row's object has in this column; by default the attribute of that name.
         is_reference: whether it is the id of something that has a table of its own, so that a few
             characters tell which one is meant.
         is_prose: whether it has sentences, which are folded on a terminal also where each field has
             a line of its own, and not left whole to be copied.
         stays: whether that it is blank in every row tells something, so that tables show it.
+        form: how a text is made of the field, behind its meaning: "with commas between".
+        row: module and name of the rows' class; see `columns_of`.
     """
 
     name: str
     kind: Kind
-    meaning: str
+    meaning: str = ""
     value: Callable[[Any], object] | None = None
     is_reference: bool = False
     is_prose: bool = False
     stays: bool = False
+    form: str = ""
+    row: str = ""
+
+    @property
+    def description(self) -> str:
+        """What the column has, for those who choose columns."""
+        from kgroup.meaning import summary
+
+        text = self.meaning or (summary(self.row, self.name) if self.row else "")
+        return f"{text}, {self.form}" if self.form else text
 
     def of(self, item: Any) -> object:
         """Take the column's value from a row's object."""
@@ -92,6 +104,18 @@ class Column:
     def title(self) -> str:
         """Head of the column in a table for people."""
         return visible(self.name.removesuffix("_ms"))
+
+
+def columns_of(row: str, *columns: Column) -> tuple[Column, ...]:
+    """Return columns of which those without a meaning have the one of their field.
+
+    Args:
+        row: module and name of the rows' class, which need not be loaded yet.
+        columns: in order.
+    """
+    return tuple(
+        column if column.meaning or column.row else replace(column, row=row) for column in columns
+    )
 
 
 def visible(text: str) -> str:
@@ -195,7 +219,7 @@ def mermaid_label(text: str) -> str:
 
 CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
 GROUP = Column("group_id", Kind.NAME, "id of the group")
-GROUP_TYPE = Column("group_type", Kind.TEXT, "classic, consumer, share or streams")
+GROUP_TYPE = Column("group_type", Kind.TEXT)
 TOPIC = Column("topic", Kind.TEXT, "name of the topic")
 PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
 PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))

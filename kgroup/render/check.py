@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kgroup.operation.describe import OffsetDescription, ShareOffsetDescription
-from kgroup.render.cell import Column, Kind, cell, harmless, problem_line
+from kgroup.render.cell import Column, Kind, cell, columns_of, harmless, problem_line
 from kgroup.render.sheet import Part, Sheet, Title, apart, facts, section
 
 if TYPE_CHECKING:
@@ -18,44 +18,45 @@ if TYPE_CHECKING:
     from kgroup.operation.describe import GroupDescription
 
 
-FINDING_COLUMNS = (
-    Column("group_id", Kind.NAME, "id of the group; empty where it is about the cluster"),
-    Column("severity", Kind.TEXT, "how bad it is"),
-    Column("code", Kind.TEXT, "what it is, for scripts"),
-    Column("reason", Kind.TEXT, "what was found"),
-    Column("advice", Kind.TEXT, "what to do"),
-    Column("basis", Kind.TEXT, "on which evidence it rests"),
-    Column("topic", Kind.NAME, "topic concerned"),
-    Column("partition", Kind.NUMBER, "its partition"),
-    Column("member_id", Kind.NAME, "member concerned"),
-    Column("broker", Kind.NUMBER, "id of the broker concerned"),
-    Column("offset", Kind.NUMBER, "offset that is committed"),
-    Column("log_start_offset", Kind.NUMBER, "where auto.offset.reset=earliest leads"),
-    Column("log_end_offset", Kind.NUMBER, "where auto.offset.reset=latest leads"),
-    Column("path", Kind.NAME, "node of ZooKeeper concerned"),
-    Column("kafka_offset", Kind.NUMBER, "of a ZooKeeper consumer, offset committed in Kafka"),
-    Column("since_ms", Kind.TIME, "since when, as far as the source tells"),
-    Column("evidence_from_ms", Kind.TIME, "first time of what it rests on; empty of one look"),
-    Column("evidence_to_ms", Kind.TIME, "last time of that; likewise"),
-    Column(
-        "commands", Kind.TEXT, "what to run next", value=lambda finding: "; ".join(finding.commands)
-    ),
+_COMMANDS = Column("commands", Kind.TEXT, value=lambda item: "; ".join(item.commands))
+FINDING_COLUMNS = columns_of(
+    "kgroup.operation.check.rule.Finding",
+    Column("group_id", Kind.NAME),
+    Column("severity", Kind.TEXT),
+    Column("code", Kind.TEXT),
+    Column("reason", Kind.TEXT),
+    Column("advice", Kind.TEXT),
+    Column("basis", Kind.TEXT),
+    Column("topic", Kind.NAME),
+    Column("partition", Kind.NUMBER),
+    Column("member_id", Kind.NAME),
+    Column("broker", Kind.NUMBER),
+    Column("offset", Kind.NUMBER),
+    Column("log_start_offset", Kind.NUMBER),
+    Column("log_end_offset", Kind.NUMBER),
+    Column("path", Kind.NAME),
+    Column("kafka_offset", Kind.NUMBER),
+    Column("since_ms", Kind.TIME),
+    Column("evidence_from_ms", Kind.TIME),
+    Column("evidence_to_ms", Kind.TIME),
+    _COMMANDS,
 )
 finding_sheet = partial(Sheet.of, FINDING_COLUMNS)  # one row a finding
 _SHOWN = ("severity", "code", "reason")
 
-RULE_COLUMNS = (
-    Column("code", Kind.TEXT, "what it is called"),
-    Column("severity", Kind.TEXT, "how bad it is"),
-    Column("sentence", Kind.TEXT, "what it means"),
-    Column("advice", Kind.TEXT, "what to do"),
-    Column("commands", Kind.TEXT, "what to run next", value=lambda rule: "; ".join(rule.commands)),
+RULE_COLUMNS = columns_of(
+    "kgroup.operation.check.rule.RuleDescription",
+    Column("code", Kind.TEXT),
+    Column("severity", Kind.TEXT),
+    Column("sentence", Kind.TEXT),
+    Column("advice", Kind.TEXT),
+    _COMMANDS,
 )
 rule_sheet = partial(Sheet.of, RULE_COLUMNS)  # one row a rule
 _ADVICE_COLUMNS = (
-    Column("code", Kind.TEXT, "what it is"),
-    Column("meaning", Kind.TEXT, "what it means"),
-    Column("advice", Kind.TEXT, "what to do"),
+    Column("code", Kind.TEXT),
+    Column("meaning", Kind.TEXT),
+    Column("advice", Kind.TEXT),
 )
 
 _STATUS: Mapping[str, int] = {"error": 2, "warning": 1, "info": 0}
@@ -136,12 +137,13 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
     yield from _errors(len(audit.report.errors))
     time_s = audit.time_ms / 1000 or None  # 0: the source knows no time
     yield from _metric("check_timestamp_seconds", "When it was checked.", [({}, time_s)])
+    groups = [description.group for description in audit.groups]
     yield from _metric(
         "group_state",
         "1 for the state that the group is in.",
         (
             ({"group": group.group_id, "type": str(group.type), "state": str(group.state)}, 1)
-            for group in audit.groups
+            for group in groups
             if group.state is not None
         ),
     )
@@ -150,7 +152,7 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
         "Members of the group.",
         (
             ({"group": group.group_id}, len(group.members))
-            for group in audit.groups
+            for group in groups
             if group.state is not None  # else only what it has committed is known
         ),
     )
@@ -166,9 +168,9 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
         ("partition_commit_age_seconds", "Likewise, of a partition.", 2, age),
     ):
         samples = (
-            ({"group": group.group_id, **labels}, measure(rows))
-            for group in audit.groups
-            for labels, rows in _places(_committed(group), level)
+            ({"group": description.group.group_id, **labels}, measure(rows))
+            for description in audit.groups
+            for labels, rows in _places(_committed(description), level)
         )
         yield from _metric(name, help_text, samples)
 
@@ -197,12 +199,12 @@ def _metric(name: str, help_text: str, samples: _Samples) -> Iterator[str]:
         yield f"kgroup_{name}{f'{{{pairs}}}' if pairs else ''} {shown}\n"
 
 
-def _committed(group: GroupDescription) -> _Rows:
+def _committed(description: GroupDescription) -> _Rows:
     """Return the partitions of which a group has read something."""
-    shared = group.share_offsets or ()
+    shared = description.share_offsets or ()
     return [
-        *(offset for offset in group.offsets if offset.committed_offset is not None),
-        *(description for description in shared if description.start_offset is not None),
+        *(offset for offset in description.offsets if offset.committed_offset is not None),
+        *(offset for offset in shared if offset.start_offset is not None),
     ]
 
 

@@ -6,20 +6,21 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kgroup.render.cell import Column, Kind
+from kgroup.render.cell import Column, Kind, columns_of
 from kgroup.render.sheet import Part, Sheet, Title, apart
 
 if TYPE_CHECKING:
     from kgroup.operation.doctor import Diagnosis
 
-DIAGNOSIS_COLUMNS = (
-    Column("kind", Kind.TEXT, "part, program, source or broker"),
-    Column("name", Kind.NAME, "what it is called"),
-    Column("condition", Kind.TEXT, "how it is: ok, missing or unreachable"),
-    Column("version", Kind.TEXT, "that is installed"),
-    Column("needed_for", Kind.TEXT, "what cannot be done without it"),
-    Column("reason", Kind.TEXT, "why it does not answer"),
-    Column("advice", Kind.TEXT, "what to do"),
+DIAGNOSIS_COLUMNS = columns_of(
+    "kgroup.operation.doctor.Diagnosis",
+    Column("kind", Kind.TEXT),
+    Column("name", Kind.NAME),
+    Column("condition", Kind.TEXT),
+    Column("version", Kind.TEXT),
+    Column("needed_for", Kind.TEXT),
+    Column("reason", Kind.TEXT),
+    Column("advice", Kind.TEXT),
 )
 diagnosis_sheet = partial(Sheet.of, DIAGNOSIS_COLUMNS)  # one row a thing
 

@@ -9,7 +9,7 @@ A document is one object, a row of `data` a line, so that it can be written whil
 
 A file of offsets says from which store it is, as one more field.
 
-What each command's rows hold is written down in ``docs/output.md``. A change that takes a field
+What each command's rows hold is written down in ``docs/command``. A change that takes a field
 away, or gives one another meaning, raises `SCHEMA_VERSION`; a new field does not.
 """
 

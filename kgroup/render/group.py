@@ -3,143 +3,151 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, ranges
+from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, columns_of, ranges
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:  # each command has its own, and takes time to load
-    from kgroup.model.group import AssignedPartition, Broker, Subscription, Task, TaskAssignment
+    from kgroup.model.group import (
+        AssignedPartition,
+        Broker,
+        Group,
+        Subscription,
+        Task,
+        TaskAssignment,
+    )
     from kgroup.operation.describe import GroupDescription
+    from kgroup.operation.watch import Change
 
 
-_TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeeper")
-_STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")
-_PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT, "what the clients say: consumer, connect, …")
-_ASSIGNOR = Column("assignor", Kind.TEXT, "assignor that the group uses")
-
-
-def _broker_column(name: str, about: str) -> Column:
+def _broker_column(name: str) -> Column:
     """A column of brokers."""
-    return Column(name, Kind.TEXT, f"{about}: host:port (id)", lambda item: _broker(item, name))
+    return Column(name, Kind.TEXT, value=lambda item: _broker(item, name), form="as host:port (id)")
 
 
-def _list_column(name: str, about: str) -> Column:
+def _list_column(name: str) -> Column:
     """A column of lists, whose texts stand with commas between."""
-    return Column(name, Kind.TEXT, about, lambda item: ",".join(getattr(item, name)) or None)
-
-
-_COORDINATOR = _broker_column("coordinator", "broker that runs the group")
-_OFFSETS_PARTITION = Column(
-    "offsets_partition", Kind.NUMBER, "partition of __consumer_offsets that holds the group"
-)
-_TIME_LAG = Column(
-    "time_lag_ms", Kind.AGE, "how long ago the next record to read was made (--time-lag)"
-)
-
-_REPLICA_COLUMNS = (
-    _broker_column("leader", "leader of the partition"),
-    Column(
-        "replicas", Kind.TEXT, "broker ids, with commas between", lambda item: _ids(item.replicas)
-    ),
-    Column(
-        "isr",
+    return Column(
+        name,
         Kind.TEXT,
-        "broker ids of the in-sync replicas, with commas between",
-        lambda item: _ids(item.isr),
-    ),
-)
+        value=lambda item: ",".join(getattr(item, name)) or None,
+        form="with commas between",
+    )
 
-LIST_COLUMNS = (
-    GROUP,
+
+def _ids_column(name: str) -> Column:
+    """A column of brokers' ids."""
+    return Column(
+        name, Kind.TEXT, value=lambda item: _ids(getattr(item, name)), form="with commas between"
+    )
+
+
+_GROUP_ID = Column("group_id", Kind.NAME)
+_TYPE = Column("type", Kind.TEXT)
+_STATE = Column("state", Kind.TEXT)
+_PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT)
+_ASSIGNOR = Column("assignor", Kind.TEXT)
+_COORDINATOR = _broker_column("coordinator")
+_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER)
+_PARTITION_COUNT = Column("partition_count", Kind.NUMBER)
+_AGREES = Column("agrees", Kind.FLAG)
+_TIME_LAG = Column("time_lag_ms", Kind.AGE)
+_REPLICA_COLUMNS = (_broker_column("leader"), _ids_column("replicas"), _ids_column("isr"))
+
+LIST_COLUMNS = columns_of(
+    "kgroup.operation.list_groups.ListedGroup",
+    _GROUP_ID,
     _TYPE,
     _STATE,
     _PROTOCOL_TYPE,
     _ASSIGNOR,
     _COORDINATOR,
     _OFFSETS_PARTITION,
-    Column("member_count", Kind.NUMBER, "number of members"),
+    Column("member_count", Kind.NUMBER),
     Column(
         "topics",
         Kind.TEXT,
-        "topics subscribed, assigned or committed, with commas between",
-        lambda item: None if item.topics is None else ",".join(item.topics),
+        value=lambda item: None if item.topics is None else ",".join(item.topics),
+        form="with commas between",
     ),
 )
 list_sheet = partial(Sheet.of, LIST_COLUMNS)  # one row a group
-LOCATION_COLUMNS = (
-    GROUP,
+LOCATION_COLUMNS = columns_of(
+    "kgroup.operation.locate.GroupLocation",
+    _GROUP_ID,
     _OFFSETS_PARTITION,
-    Column("partition_count", Kind.NUMBER, "partitions of __consumer_offsets it is computed with"),
-    Column("found_in", Kind.NUMBER, "partition in which the source holds the group"),
-    Column("agrees", Kind.FLAG, "whether the group was found where it belongs"),
+    _PARTITION_COUNT,
+    Column("found_in", Kind.NUMBER),
+    _AGREES,
     _COORDINATOR,
     *_REPLICA_COLUMNS,
 )
 location_sheet = partial(Sheet.of, LOCATION_COLUMNS)  # one row a group
-TRANSACTION_COLUMNS = (
-    Column("transactional_id", Kind.NAME, "id of the producer's transactions"),
-    Column(
-        "transaction_partition", Kind.NUMBER, "partition of __transaction_state that holds them"
-    ),
-    Column("partition_count", Kind.NUMBER, "partitions of __transaction_state it is computed with"),
-    Column("agrees", Kind.FLAG, "whether the coordinator is the partition's leader"),
-    _broker_column("coordinator", "broker that answers for the id"),
+TRANSACTION_COLUMNS = columns_of(
+    "kgroup.operation.locate.TransactionLocation",
+    Column("transactional_id", Kind.NAME),
+    Column("transaction_partition", Kind.NUMBER),
+    _PARTITION_COUNT,
+    _AGREES,
+    _COORDINATOR,
     *_REPLICA_COLUMNS,
 )
 transaction_sheet = partial(Sheet.of, TRANSACTION_COLUMNS)  # one row a transactional id
-STATE_COLUMNS = (
-    GROUP,
-    _TYPE,
-    _STATE,
-    _PROTOCOL_TYPE,
-    _ASSIGNOR,
-    Column("generation_id", Kind.NUMBER, "classic: number of the last completed rebalance"),
-    Column("group_epoch", Kind.NUMBER, "raised when members or topics change (not classic)"),
-    Column("assignment_epoch", Kind.NUMBER, "group epoch of the target assignment (not classic)"),
-    Column("leader_id", Kind.NAME, "classic: the member that assigns"),
-    _COORDINATOR,
-    _OFFSETS_PARTITION,
-    Column(
-        "state_timestamp_ms",
-        Kind.TIME,
-        "classic: when all members had joined the last rebalance, or the last one had left",
+STATE_COLUMNS = columns_of(
+    "kgroup.operation.describe.GroupDescription",
+    *columns_of(
+        "kgroup.model.group.Group",
+        _GROUP_ID,
+        _TYPE,
+        _STATE,
+        _PROTOCOL_TYPE,
+        _ASSIGNOR,
+        Column("generation_id", Kind.NUMBER),
+        Column("group_epoch", Kind.NUMBER),
+        Column("assignment_epoch", Kind.NUMBER),
+        Column("leader_id", Kind.NAME),
+        _COORDINATOR,
+        _OFFSETS_PARTITION,
+        Column("state_timestamp_ms", Kind.TIME),
     ),
     Column("member_count", Kind.NUMBER, "number of members", lambda item: len(item.members)),
-    Column("total_lag", Kind.NUMBER, "sum of the lags that are known and above 0"),
-    Column("max_time_lag_ms", Kind.AGE, "largest of the lags in time (--time-lag)"),
+    Column("total_lag", Kind.NUMBER),
+    Column("max_time_lag_ms", Kind.AGE),
 )
-state_sheet = partial(Sheet.of, STATE_COLUMNS)  # one row a group
-MEMBER_COLUMNS = (
+MEMBER_COLUMNS = columns_of(
+    "kgroup.model.group.Member",
     GROUP,
-    Column("member_id", Kind.NAME, "id of the member"),
-    Column("instance_id", Kind.NAME, "group.instance.id of a static member"),
-    Column("client_id", Kind.NAME, "as the client calls itself"),
-    Column("client_host", Kind.TEXT, "address that the broker saw"),
-    Column("rack_id", Kind.TEXT, "client.rack"),
-    Column("session_timeout_ms", Kind.DURATION, "classic: silence after which it is removed"),
-    Column("rebalance_timeout_ms", Kind.DURATION, "time it has to join a rebalance"),
-    Column("member_epoch", Kind.NUMBER, "epoch that it has reached (not classic)"),
-    Column("state", Kind.TEXT, "where it stands in a reconciliation (not classic)"),
+    Column("member_id", Kind.NAME),
+    Column("instance_id", Kind.NAME),
+    Column("client_id", Kind.NAME),
+    Column("client_host", Kind.TEXT),
+    Column("rack_id", Kind.TEXT),
+    Column("session_timeout_ms", Kind.DURATION),
+    Column("rebalance_timeout_ms", Kind.DURATION),
+    Column("member_epoch", Kind.NUMBER),
+    Column("state", Kind.TEXT),
     Column(
         "subscription",
         Kind.TEXT,
-        "topics with commas between, or /regular expression/; zookeeper: with its streams",
-        lambda item: _subscription(item.subscription),
+        value=lambda item: _subscription(item.subscription),
+        form="as topics or /regular expression/, of zookeeper with streams",
     ),
     Column(
         "assignment",
         Kind.TEXT,
-        "what it owns: orders 0-3,7; payments 1, or tasks subtopology_0",
-        lambda item: _owned(item.assignment, item.tasks),
+        value=lambda item: _owned(item.assignment, item.tasks),
+        form="as orders 0-3,7; payments 1, or its tasks as subtopology_0",
     ),
     Column(
         "target_assignment",
         Kind.TEXT,
-        "what it shall own in the end (not classic)",
-        lambda item: _owned(item.target_assignment, item.target_tasks),
+        value=lambda item: _owned(item.target_assignment, item.target_tasks),
+        form="likewise",
     ),
     Column(
         "threads",
@@ -147,85 +155,118 @@ MEMBER_COLUMNS = (
         "zookeeper: number of its threads",
         lambda item: _threads(item.subscription),
     ),
-    Column("session_id", Kind.TEXT, "zookeeper: session with which its registration goes"),
-    Column("registered_ms", Kind.TIME, "zookeeper: when it registered"),
-    Column("client_library", Kind.TEXT, "classic: library that the client is made of"),
-    Column("client_library_certainty", Kind.TEXT, "certain, or inferred from the client id"),
+    Column("session_id", Kind.TEXT),
+    Column("registered_ms", Kind.TIME),
+    Column("client_library", Kind.TEXT),
+    Column("client_library_certainty", Kind.TEXT),
 )
-OFFSET_COLUMNS = (
+OFFSET_COLUMNS = columns_of(
+    "kgroup.operation.describe.OffsetDescription",
     GROUP,
     TOPIC,
     PARTITION,
-    Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
-    Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
-    Column("lag", Kind.NUMBER, "log_end_offset minus committed_offset"),
+    Column("committed_offset", Kind.NUMBER),
+    Column("log_end_offset", Kind.NUMBER),
+    Column("lag", Kind.NUMBER),
     _TIME_LAG,
-    Column("leader_epoch", Kind.NUMBER, "epoch of the last record read"),
-    Column("metadata", Kind.TEXT, "text stored with the offset"),
-    Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
-    Column("committed_in", Kind.TEXT, "zookeeper: where the commit is: zookeeper, kafka or both"),
-    Column("expire_timestamp_ms", Kind.TIME, "only of a commit with a retention of its own"),
-    Column("member_id", Kind.NAME, "member that owns the partition", is_reference=True),
-    Column("owner_thread", Kind.NUMBER, "zookeeper: number of its thread that reads it"),
-    Column("owned_since_ms", Kind.TIME, "zookeeper: when it took the partition"),
-    Column("owned_since_epoch", Kind.NUMBER, "epoch in which that member got it (Kafka 4.3)"),
-    Column("topic_id", Kind.TEXT, "id of the topic"),
-    Column("log_start_offset", Kind.NUMBER, "offset of the first record that is still there"),
-    Column("mark", Kind.TEXT, "what is wrong with the partition or the commit"),
-    Column("next_timestamp_ms", Kind.TIME, "time of the next record to read (--time-lag)"),
+    Column("leader_epoch", Kind.NUMBER),
+    Column("metadata", Kind.TEXT),
+    Column("commit_timestamp_ms", Kind.TIME),
+    Column("committed_in", Kind.TEXT),
+    Column("expire_timestamp_ms", Kind.TIME),
+    Column("member_id", Kind.NAME, is_reference=True),
+    Column("owner_thread", Kind.NUMBER),
+    Column("owned_since_ms", Kind.TIME),
+    Column("owned_since_epoch", Kind.NUMBER),
+    Column("topic_id", Kind.TEXT),
+    Column("log_start_offset", Kind.NUMBER),
+    Column("mark", Kind.TEXT),
+    Column("next_timestamp_ms", Kind.TIME),
 )
 _PENDING_COLUMNS = (
     TOPIC,
     PARTITION,
-    Column("committed_offset", Kind.NUMBER, "offset that counts when the transaction commits"),
-    Column("metadata", Kind.TEXT, "text stored with the offset"),
-    Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
-    Column("producer_id", Kind.NUMBER, "producer whose transaction is open"),
-    Column("producer_epoch", Kind.NUMBER, "its epoch"),
+    Column("committed_offset", Kind.NUMBER),
+    Column("metadata", Kind.TEXT),
+    Column("commit_timestamp_ms", Kind.TIME),
+    Column("producer_id", Kind.NUMBER),
+    Column("producer_epoch", Kind.NUMBER),
 )
 _SHARE_COLUMNS = (
     TOPIC,
     PARTITION,
-    Column("state", Kind.TEXT, "initialized, initializing or deleting"),
-    Column("start_offset", Kind.NUMBER, "first offset that the group has not finished"),
-    Column("delivery_complete_count", Kind.NUMBER, "records from there on that are finished"),
-    Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
-    Column("lag", Kind.NUMBER, "records that the group has not finished"),
+    Column("state", Kind.TEXT),
+    Column("start_offset", Kind.NUMBER),
+    Column("delivery_complete_count", Kind.NUMBER),
+    Column("log_end_offset", Kind.NUMBER),
+    Column("lag", Kind.NUMBER),
     _TIME_LAG,
-    Column("leader_epoch", Kind.NUMBER, "epoch of the partition's leader"),
-    Column("state_epoch", Kind.NUMBER, "group epoch in which it was initialized last"),
-    Column("topic_id", Kind.TEXT, "id of the topic"),
+    Column("leader_epoch", Kind.NUMBER),
+    Column("state_epoch", Kind.NUMBER),
+    Column("topic_id", Kind.TEXT),
 )
 _TOPOLOGY_COLUMNS = (
-    Column("subtopology_id", Kind.TEXT, "id of the subtopology"),
+    Column("subtopology_id", Kind.TEXT),
     Column(
         "source_topics",
         Kind.TEXT,
-        "topics it reads, with commas between",
-        lambda item: ",".join(item.source_topics + item.repartition_source_topics),
+        value=lambda item: ",".join(item.source_topics + item.repartition_source_topics),
     ),
-    _list_column("repartition_sink_topics", "topics it writes for other subtopologies"),
-    _list_column("state_changelog_topics", "topics of its state stores"),
+    _list_column("repartition_sink_topics"),
+    _list_column("state_changelog_topics"),
 )
+
+
+DESCRIPTION_KEYS = (
+    *("group_id", "type", "state", "protocol_type", "assignor", "generation_id", "group_epoch"),
+    *("assignment_epoch", "leader_id", "coordinator", "offsets_partition", "state_timestamp_ms"),
+    *("members", "offsets", "pending_offsets", "total_lag", "topology", "share_offsets"),
+    *("last_stable", "max_time_lag_ms"),
+)
+"""The keys of a description in JSON, in order: of the group, and of the description itself."""
+
+
+def description_object(description: GroupDescription) -> dict[str, Any]:
+    """Return the JSON object of a description: the group's fields stand beside its own."""
+    own = {field.name: getattr(description, field.name) for field in fields(description)}
+    group = own.pop("group")
+    names = DESCRIPTION_KEYS
+    return {name: own[name] if name in own else getattr(group, name) for name in names} | own
+
+
+def change_object(change: Change) -> Change:
+    """Return the JSON object of a change: a group that was found is one of its description."""
+    from kgroup.operation.describe import GroupDescription
+
+    if isinstance(change.after, GroupDescription):
+        return replace(change, after=description_object(change.after))
+    return change
+
+
+def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:
+    """One row a group."""
+    return Sheet.of(STATE_COLUMNS, (SimpleNamespace(**description_object(of)) for of in groups))
 
 
 def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a member."""
-    return Sheet.of_parts(MEMBER_COLUMNS, (((group.group_id,), group.members) for group in groups))
+    parts = (((of.group.group_id,), of.group.members) for of in groups)
+    return Sheet.of_parts(MEMBER_COLUMNS, parts)
 
 
 def offsets_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     """One row a partition that is committed or owned."""
-    return Sheet.of_parts(OFFSET_COLUMNS, (((group.group_id,), group.offsets) for group in groups))
+    parts = (((of.group.group_id,), of.offsets) for of in groups)
+    return Sheet.of_parts(OFFSET_COLUMNS, parts)
 
 
-def last_stable_sheet(group: GroupDescription) -> Sheet:
+def last_stable_sheet(group: Group) -> Sheet:
     """One row a member of the group before the rebalance that is in flight."""
     members = group.last_stable.members if group.last_stable else ()
     return Sheet.of_parts(MEMBER_COLUMNS, [((group.group_id,), members)])
 
 
-def connect_sheet(group: GroupDescription) -> Sheet:
+def connect_sheet(group: Group) -> Sheet:
     """One row a worker of a Kafka Connect cluster: what it runs."""
     rows = []
     for member in group.members:
@@ -268,17 +309,17 @@ def _connect_work(
     return sorted(owned)
 
 
-def pending_sheet(group: GroupDescription) -> Sheet:
+def pending_sheet(group: Group) -> Sheet:
     """One row a commit of an open transaction."""
     return Sheet.of(_PENDING_COLUMNS, group.pending_offsets)
 
 
-def share_sheet(group: GroupDescription) -> Sheet:
+def share_sheet(description: GroupDescription) -> Sheet:
     """One row a partition that a share group works on."""
-    return Sheet.of(_SHARE_COLUMNS, group.share_offsets or ())
+    return Sheet.of(_SHARE_COLUMNS, description.share_offsets or ())
 
 
-def topology_sheet(group: GroupDescription) -> Sheet:
+def topology_sheet(group: Group) -> Sheet:
     """One row a subtopology of a streams group."""
     return Sheet.of(_TOPOLOGY_COLUMNS, group.topology.subtopologies if group.topology else ())
 

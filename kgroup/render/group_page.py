@@ -155,7 +155,7 @@ _OWN = frozenset(
     }
 )
 """Columns that stay in a table also where all rows have the same value."""
-_FACT_COLUMNS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
+_FACT_COLUMNS = (Column("property", Kind.TEXT), Column("value", Kind.TEXT))
 
 
 def description_page(
@@ -177,41 +177,46 @@ def description_page(
     for change in changes:
         by_group.setdefault(change.group_id, []).append(change)
     return apart(
-        _group_parts(group, sections, now_ms, by_group.get(group.group_id, ())) for group in groups
+        _group_parts(one, sections, now_ms, by_group.get(one.group.group_id, ())) for one in groups
     )
 
 
 def _group_parts(
-    group: GroupDescription, sections: Collection[str], now_ms: int, changes: Collection[Change]
+    description: GroupDescription,
+    sections: Collection[str],
+    now_ms: int,
+    changes: Collection[Change],
 ) -> Iterator[Part]:
-    yield Title(f"Group {cell(group.group_id, Kind.NAME)}")
+    yield Title(f"Group {cell(description.group.group_id, Kind.NAME)}")
     if "state" in sections:
-        yield facts(mark_facts(_facts(group, now_ms), changes), _FACT_COLUMNS)
-    for title, sheet in _sheets(group, sections, changes):
+        yield facts(mark_facts(_facts(description, now_ms), changes), _FACT_COLUMNS)
+    for title, sheet in _sheets(description, sections, changes):
         if sheet.rows:
             short, common = _abridge(sheet)
             yield from section(f"{title} (all: {common})" if common else title, short)
 
 
 def _sheets(
-    group: GroupDescription, sections: Collection[str], changes: Collection[Change]
+    description: GroupDescription, sections: Collection[str], changes: Collection[Change]
 ) -> Iterator[tuple[str, Sheet]]:
     """Yield the tables of a group, with their titles."""
+    group = description.group
     if "state" in sections:
         yield "Topology", topology_sheet(group)
     if "members" in sections:
-        yield "Members", mark_members(members_sheet([group]), changes)
+        yield "Members", mark_members(members_sheet([description]), changes)
         yield "Connectors and tasks", connect_sheet(group)
         if group.last_stable is not None:
             before = f"generation {_or_unknown(group.last_stable.generation_id)}"
             yield f"Members of {before}, the last one", last_stable_sheet(group)
     if "offsets" in sections:
-        yield "Offsets", mark_offsets(offsets_sheet([group]), changes)
+        yield "Offsets", mark_offsets(offsets_sheet([description]), changes)
         yield "Offsets of open transactions, not visible yet", pending_sheet(group)
-        yield "Share offsets", mark_offsets(share_sheet(group), changes)
+        yield "Share offsets", mark_offsets(share_sheet(description), changes)
 
 
-def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
+def _facts(description: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
+    group = description.group
     state = "unknown"
     if group.state is not None:
         state = f"{group.state}: {group.state.sentence_of(group.type)}"
@@ -240,15 +245,16 @@ def _facts(group: GroupDescription, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "members", str(len(group.members))
     if group.last_stable is not None:
         yield "last stable", _last_stable(group.last_stable, now_ms)
-    lags = [offset.lag for offset in group.offsets]
-    lags += [offset.lag for offset in group.share_offsets or ()]
+    lags = [offset.lag for offset in description.offsets]
+    lags += [offset.lag for offset in description.share_offsets or ()]
     if lags:
         known = len(lags) - lags.count(None)
-        yield "lag", f"{_or_unknown(group.total_lag)} ({known} of {len(lags)} partitions known)"
-    time_lags = [offset.time_lag_ms for offset in group.offsets]
-    time_lags += [offset.time_lag_ms for offset in group.share_offsets or ()]
+        total = _or_unknown(description.total_lag)
+        yield "lag", f"{total} ({known} of {len(lags)} partitions known)"
+    time_lags = [offset.time_lag_ms for offset in description.offsets]
+    time_lags += [offset.time_lag_ms for offset in description.share_offsets or ()]
     if known := len(time_lags) - time_lags.count(None):
-        most = cell(group.max_time_lag_ms, Kind.AGE)
+        most = cell(description.max_time_lag_ms, Kind.AGE)
         yield "time lag", f"at most {most} ({known} of {len(time_lags)} partitions known)"
     if group.type is GroupType.ZOOKEEPER:
         return  # they have no coordinator

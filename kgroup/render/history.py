@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import shown_id
 from kgroup.model.instant import rfc3339
-from kgroup.render.cell import CLUSTER, GROUP, GROUP_TYPE, TOPIC, Column, Kind, harmless, visible
+from kgroup.render.cell import (
+    CLUSTER,
+    GROUP,
+    GROUP_TYPE,
+    TOPIC,
+    Column,
+    Kind,
+    columns_of,
+    harmless,
+    visible,
+)
 from kgroup.render.document import json_rows
 from kgroup.render.sheet import Part, Sheet, Title, apart, section
 
@@ -28,66 +38,69 @@ if TYPE_CHECKING:
     from kgroup.history.sql.user_query import Answer
 
 
-_PARTITION = Column("partition", Kind.NUMBER, "partition of that topic, or number of a task")
+_PARTITION = Column("partition", Kind.NUMBER)
 _MEMBER = (
-    Column("member_id", Kind.NAME, "id of the member", is_reference=True),
-    Column("instance_id", Kind.NAME, "group.instance.id of a static member"),
-    Column("client_id", Kind.NAME, "as the client calls itself"),
-    Column("client_host", Kind.TEXT, "address that the broker saw"),
-    Column("generation_id", Kind.NUMBER, "generation, or epoch of the member, in which it got it"),
+    Column("member_id", Kind.NAME, is_reference=True),
+    Column("instance_id", Kind.NAME),
+    Column("client_id", Kind.NAME),
+    Column("client_host", Kind.TEXT),
+    Column("generation_id", Kind.NUMBER),
 )
-_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets")
-_ENDED_BY = Column("ended_by", Kind.TEXT, "moved, released, gone or deleted")
+_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER)
+_ENDED_BY = Column("ended_by", Kind.TEXT)
 _THING = (
-    Column("topic_id", Kind.TEXT, "id of the topic"),
-    Column("subtopology", Kind.TEXT, "of a task of a streams group"),
-    Column("role", Kind.TEXT, "of a task: active, standby or warmup"),
+    Column("topic_id", Kind.TEXT),
+    Column("subtopology", Kind.TEXT),
+    Column("role", Kind.TEXT),
 )
 
-OWNER_COLUMNS = (
+OWNER_COLUMNS = columns_of(
+    "kgroup.history.query.owner.Owner",
     CLUSTER,
     GROUP,
     TOPIC,
     _PARTITION,
-    Column("status", Kind.TEXT, "owned, nobody or unknown"),
+    Column("status", Kind.TEXT),
     *_MEMBER,
-    Column("since_ms", Kind.TIME, "when it began"),
-    Column("until_ms", Kind.TIME, "when it ended; unknown: not yet"),
+    Column("since_ms", Kind.TIME),
+    Column("until_ms", Kind.TIME),
     _ENDED_BY,
-    Column("reason", Kind.TEXT, "why nobody had it, or why that is not known"),
+    Column("reason", Kind.TEXT),
     GROUP_TYPE,
     *_THING,
 )
 owner_sheet = partial(Sheet.of, OWNER_COLUMNS)  # one row a stretch of time of a group
-INTERVAL_COLUMNS = (
+INTERVAL_COLUMNS = columns_of(
+    "kgroup.history.sql.question.Interval",
     CLUSTER,
     GROUP,
     GROUP_TYPE,
     TOPIC,
     _PARTITION,
     *_MEMBER,
-    Column("from_ms", Kind.TIME, "when it began"),
-    Column("to_ms", Kind.TIME, "when it ended; unknown: not yet"),
+    Column("from_ms", Kind.TIME),
+    Column("to_ms", Kind.TIME),
     _ENDED_BY,
     *_THING,
     _OFFSETS_PARTITION,
-    Column("from_log_offset", Kind.NUMBER, "offset of the record that began it"),
-    Column("to_log_offset", Kind.NUMBER, "offset of the record that ended it"),
+    Column("from_log_offset", Kind.NUMBER),
+    Column("to_log_offset", Kind.NUMBER),
 )
 interval_sheet = partial(Sheet.of, INTERVAL_COLUMNS)  # one row a stretch of time
-COMMIT_COLUMNS = (
+COMMIT_COLUMNS = columns_of(
+    "kgroup.history.query.commit_summary.CommitSummary",
     CLUSTER,
     GROUP,
     TOPIC,
     _PARTITION,
-    Column("commit_count", Kind.NUMBER, "commits, without those of transactions not committed"),
-    Column("commits_per_minute", Kind.NUMBER, "between the first and the last one"),
-    Column("first_ms", Kind.TIME, "time of the first one"),
-    Column("last_ms", Kind.TIME, "time of the last one"),
-    Column("first_offset", Kind.NUMBER, "that the first one committed"),
-    Column("last_offset", Kind.NUMBER, "that the last one committed"),
-    Column("longest_pause_ms", Kind.AGE, "longest time between two that follow each other"),
-    Column("longest_pause_since_ms", Kind.TIME, "when that began"),
+    Column("commit_count", Kind.NUMBER),
+    Column("commits_per_minute", Kind.NUMBER),
+    Column("first_ms", Kind.TIME),
+    Column("last_ms", Kind.TIME),
+    Column("first_offset", Kind.NUMBER),
+    Column("last_offset", Kind.NUMBER),
+    Column("longest_pause_ms", Kind.AGE),
+    Column("longest_pause_since_ms", Kind.TIME),
     Column(
         "pause_count",
         Kind.NUMBER,
@@ -98,54 +111,58 @@ COMMIT_COLUMNS = (
     _OFFSETS_PARTITION,
 )
 commit_sheet = partial(Sheet.of, COMMIT_COLUMNS)  # one row a partition
-LAG_COLUMNS = (
+LAG_COLUMNS = columns_of(
+    "kgroup.history.query.lag.Lag",
     CLUSTER,
     GROUP,
-    Column("time_ms", Kind.TIME, "when the end of the log was recorded"),
+    Column("time_ms", Kind.TIME),
     TOPIC,
     _PARTITION,
-    Column("committed_offset", Kind.NUMBER, "offset that counted then"),
-    Column("log_end_offset", Kind.NUMBER, "offset that the next record would have got"),
-    Column("lag", Kind.NUMBER, "log_end_offset minus committed_offset"),
-    Column("commit_timestamp_ms", Kind.TIME, "when the offset was committed"),
-    Column("log_start_offset", Kind.NUMBER, "offset of the first record that was still there"),
+    Column("committed_offset", Kind.NUMBER),
+    Column("log_end_offset", Kind.NUMBER),
+    Column("lag", Kind.NUMBER),
+    Column("commit_timestamp_ms", Kind.TIME),
+    Column("log_start_offset", Kind.NUMBER),
 )
 lag_sheet = partial(Sheet.of, LAG_COLUMNS)  # one row a partition and a time
-PAUSE_COLUMNS = (
+PAUSE_COLUMNS = columns_of(
+    "kgroup.history.query.commit_summary.Pause",
     CLUSTER,
     GROUP,
     TOPIC,
     _PARTITION,
-    Column("since_ms", Kind.TIME, "time of the commit before it"),
-    Column("until_ms", Kind.TIME, "time of the commit behind it"),
-    Column("pause_ms", Kind.AGE, "how long it took"),
-    Column("member_id", Kind.NAME, "owner of the partition before it", is_reference=True),
-    Column("next_member_id", Kind.NAME, "owner of it behind it", is_reference=True),
+    Column("since_ms", Kind.TIME),
+    Column("until_ms", Kind.TIME),
+    Column("pause_ms", Kind.AGE),
+    Column("member_id", Kind.NAME, is_reference=True),
+    Column("next_member_id", Kind.NAME, is_reference=True),
 )
-JUMP_COLUMNS = (
+JUMP_COLUMNS = columns_of(
+    "kgroup.history.query.commit_summary.Jump",
     CLUSTER,
     GROUP,
     TOPIC,
     _PARTITION,
-    Column("time_ms", Kind.TIME, "time of the commit"),
-    Column("from_offset", Kind.NUMBER, "that was committed before"),
-    Column("to_offset", Kind.NUMBER, "that it committed"),
-    Column("from_ms", Kind.TIME, "time of the commit before"),
-    Column("was_deleted", Kind.FLAG, "whether the offset was deleted between the two"),
-    Column("member_id", Kind.NAME, "owner of the partition then", is_reference=True),
-    Column("client_id", Kind.NAME, "as that client calls itself"),
-    Column("client_host", Kind.TEXT, "its address"),
-    Column("before_member_id", Kind.NAME, "owner at the commit before", is_reference=True),
+    Column("time_ms", Kind.TIME),
+    Column("from_offset", Kind.NUMBER),
+    Column("to_offset", Kind.NUMBER),
+    Column("from_ms", Kind.TIME),
+    Column("was_deleted", Kind.FLAG),
+    Column("member_id", Kind.NAME, is_reference=True),
+    Column("client_id", Kind.NAME),
+    Column("client_host", Kind.TEXT),
+    Column("before_member_id", Kind.NAME, is_reference=True),
     _OFFSETS_PARTITION,
-    Column("log_offset", Kind.NUMBER, "offset of the commit's record"),
+    Column("log_offset", Kind.NUMBER),
 )
 _RECORDS = (
-    Column("record_count", Kind.NUMBER, "records that were read"),
-    Column("first_ms", Kind.TIME, "time of the earliest"),
-    Column("last_ms", Kind.TIME, "time of the latest"),
+    Column("record_count", Kind.NUMBER),
+    Column("first_ms", Kind.TIME),
+    Column("last_ms", Kind.TIME),
 )
-_DAMAGE = Column("damage_count", Kind.NUMBER, "stretches of bytes that could not be read")
-CLUSTER_INVENTORY_COLUMNS = (
+_DAMAGE = Column("damage_count", Kind.NUMBER)
+CLUSTER_INVENTORY_COLUMNS = columns_of(
+    "kgroup.history.query.inventory.ClusterInventory",
     CLUSTER,
     Column(
         "partition_count",
@@ -155,40 +172,40 @@ CLUSTER_INVENTORY_COLUMNS = (
     ),
     *_RECORDS,
     _DAMAGE,
-    Column("file_count", Kind.NUMBER, "files of the tables"),
-    Column("file_bytes", Kind.NUMBER, "their size"),
-    Column("build", Kind.NUMBER, "number of the warehouse's last build"),
+    Column("file_count", Kind.NUMBER),
+    Column("file_bytes", Kind.NUMBER),
+    Column("build", Kind.NUMBER),
 )
 cluster_inventory_sheet = partial(Sheet.of, CLUSTER_INVENTORY_COLUMNS)  # one row a cluster
-PARTITION_INVENTORY_COLUMNS = (
+PARTITION_INVENTORY_COLUMNS = columns_of(
+    "kgroup.history.query.inventory.PartitionInventory",
     CLUSTER,
     _OFFSETS_PARTITION,
     *_RECORDS,
     _DAMAGE,
-    Column("first_offset", Kind.NUMBER, "lowest offset that was read"),
-    Column("last_offset", Kind.NUMBER, "highest offset that was read"),
-    Column("missing_count", Kind.NUMBER, "offsets between them that were not"),
+    Column("first_offset", Kind.NUMBER),
+    Column("last_offset", Kind.NUMBER),
+    Column("missing_count", Kind.NUMBER),
 )
-GROUP_INVENTORY_COLUMNS = (CLUSTER, GROUP, *_RECORDS)
+GROUP_INVENTORY_COLUMNS = columns_of(
+    "kgroup.history.query.inventory.GroupInventory", CLUSTER, GROUP, *_RECORDS
+)
 group_inventory_sheet = partial(Sheet.of, GROUP_INVENTORY_COLUMNS)  # one row a group
-STALE_COLUMNS = (
+STALE_COLUMNS = columns_of(
+    "kgroup.history.query.stale.StaleOffset",
     CLUSTER,
     GROUP,
     GROUP_TYPE,
-    Column("state", Kind.TEXT, "state of the group then"),
+    Column("state", Kind.TEXT),
     TOPIC,
     _PARTITION,
-    Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
-    Column("last_commit_ms", Kind.TIME, "when it was committed"),
-    Column("silent_ms", Kind.AGE, "how long ago that was"),
-    Column("group_last_commit_ms", Kind.TIME, "when the group committed anything last"),
-    Column("member_id", Kind.NAME, "owner of the partition, if any", is_reference=True),
-    Column("expires_ms", Kind.TIME, "when the coordinator may remove it; unknown: it is kept"),
-    Column(
-        "expires_by",
-        Kind.TEXT,
-        "stored, empty, commit; kept: subscribed, members, pending; or unknown",
-    ),
+    Column("committed_offset", Kind.NUMBER),
+    Column("last_commit_ms", Kind.TIME),
+    Column("silent_ms", Kind.AGE),
+    Column("group_last_commit_ms", Kind.TIME),
+    Column("member_id", Kind.NAME, is_reference=True),
+    Column("expires_ms", Kind.TIME),
+    Column("expires_by", Kind.TEXT),
 )
 stale_sheet = partial(Sheet.of, STALE_COLUMNS)  # one row an offset
 _TIMES = ("time_ms", "from_ms", "to_ms")
@@ -251,13 +268,14 @@ def _text(value: Any) -> object:
     return format(value, "f") if isinstance(value, Decimal) else value
 
 
-BUILD_COLUMNS = (
+BUILD_COLUMNS = columns_of(
+    "kgroup.history.build.build.TableCount",
     CLUSTER,
-    Column("table", Kind.TEXT, "name of the table"),
-    Column("new_row_count", Kind.NUMBER, "how many rows were added"),
-    Column("row_count", Kind.NUMBER, "how many it has now"),
-    Column("file_count", Kind.NUMBER, "in how many files"),
-    Column("file_bytes", Kind.NUMBER, "their size"),
+    Column("table", Kind.TEXT),
+    Column("new_row_count", Kind.NUMBER),
+    Column("row_count", Kind.NUMBER),
+    Column("file_count", Kind.NUMBER),
+    Column("file_bytes", Kind.NUMBER),
 )
 
 
@@ -276,13 +294,14 @@ def build_line(report: ClusterReport) -> str:
     return f"{report.cluster}: {', '.join(tables) or 'nothing new'}"
 
 
-REBALANCE_COLUMNS = (
+REBALANCE_COLUMNS = columns_of(
+    "kgroup.history.rebalance.rebalance.Rebalance",
     CLUSTER,
     GROUP,
     GROUP_TYPE,
-    Column("time_ms", Kind.TIME, "time of the record that tells of it"),
-    Column("generation_before", Kind.NUMBER, "generation, or group epoch, before"),
-    Column("generation_id", Kind.NUMBER, "the new one"),
+    Column("time_ms", Kind.TIME),
+    Column("generation_before", Kind.NUMBER),
+    Column("generation_id", Kind.NUMBER),
     Column(
         "member_count_before",
         Kind.NUMBER,
@@ -292,16 +311,16 @@ REBALANCE_COLUMNS = (
     Column(
         "member_count", Kind.NUMBER, "how many members there are", lambda item: len(item.members)
     ),
-    Column("moved_count", Kind.NUMBER, "partitions, or tasks, with other owners than before"),
-    Column("sync_ms", Kind.DURATION, "from the end of the join phase to the record"),
-    Column("reconcile_ms", Kind.DURATION, "from the epoch to its last member's arrival at it"),
-    Column("commit_gap_ms", Kind.AGE, "time without a commit around it"),
-    Column("cause", Kind.TEXT, "what happened"),
-    Column("certainty", Kind.TEXT, "certain or inferred"),
-    Column("evidence", Kind.TEXT, "what the log shows of it, and of all else that happened"),
-    Column("protocol", Kind.TEXT, "strategy of a classic group"),
-    Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets with the record"),
-    Column("log_offset", Kind.NUMBER, "offset of the record"),
+    Column("moved_count", Kind.NUMBER),
+    Column("sync_ms", Kind.DURATION),
+    Column("reconcile_ms", Kind.DURATION),
+    Column("commit_gap_ms", Kind.AGE),
+    Column("cause", Kind.TEXT),
+    Column("certainty", Kind.TEXT),
+    Column("evidence", Kind.TEXT),
+    Column("protocol", Kind.TEXT),
+    Column("offsets_partition", Kind.NUMBER),
+    Column("log_offset", Kind.NUMBER),
 )
 rebalance_sheet = partial(Sheet.of, REBALANCE_COLUMNS)  # one row a rebalance
 
@@ -311,22 +330,16 @@ _SHOWN = (
 )
 """What a person reads first; the rest comes with --columns, and in the other forms."""
 
-STORM_COLUMNS = (
+STORM_COLUMNS = columns_of(
+    "kgroup.history.rebalance.query.Storm",
     CLUSTER,
     GROUP,
     GROUP_TYPE,
-    Column("from_ms", Kind.TIME, "time of the first rebalance"),
-    Column("to_ms", Kind.TIME, "time of the last one"),
-    Column("rebalance_count", Kind.NUMBER, "how many"),
-    Column(
-        "started_by",
-        Kind.TEXT,
-        "clients that caused them, with how often",
-        lambda item: _starters(item),
-    ),
-    Column(
-        "without_member_count", Kind.NUMBER, "rebalances that no member is known to have caused"
-    ),
+    Column("from_ms", Kind.TIME),
+    Column("to_ms", Kind.TIME),
+    Column("rebalance_count", Kind.NUMBER),
+    Column("started_by", Kind.TEXT, value=lambda item: _starters(item), form="with how often"),
+    Column("without_member_count", Kind.NUMBER),
 )
 storm_sheet = partial(Sheet.of, STORM_COLUMNS)  # one row a storm
 

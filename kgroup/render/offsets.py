@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kgroup.errors import UsageError
 from kgroup.operation.offsets.plan import PlannedOffset, Result
 from kgroup.operation.report import first_names
-from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, cell
+from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, cell, columns_of
 from kgroup.render.sheet import Part, Sheet, Title, apart
 
 if TYPE_CHECKING:
@@ -21,58 +21,62 @@ if TYPE_CHECKING:
     from kgroup.model.problem import Problem
 
 
-_COMMITTED = Column("committed_offset", Kind.NUMBER, "offset of the next record to read")
+_COMMITTED = Column("committed_offset", Kind.NUMBER)
 
-STORED_COLUMNS = (
+STORED_COLUMNS = columns_of(
+    "kgroup.model.offset.StoredOffset",
     GROUP,
     TOPIC,
     PARTITION,
     _COMMITTED,
-    Column("leader_epoch", Kind.NUMBER, "epoch of the last record read"),
-    Column("metadata", Kind.TEXT, "text that the client stored with the offset"),
-    Column("commit_timestamp_ms", Kind.TIME, "when it was committed"),
+    Column("leader_epoch", Kind.NUMBER),
+    Column("metadata", Kind.TEXT),
+    Column("commit_timestamp_ms", Kind.TIME),
 )
 stored_sheet = partial(Sheet.of, STORED_COLUMNS)  # one row a partition
 
-PLAN_COLUMNS = (
+PLAN_COLUMNS = columns_of(
+    "kgroup.operation.offsets.plan.PlannedOffset",
     GROUP,
     TOPIC,
     PARTITION,
     _COMMITTED,
-    Column("target_offset", Kind.NUMBER, "offset that it shall be"),
-    Column("skipped", Kind.NUMBER, "records that the group would not read"),
-    Column("read_again", Kind.NUMBER, "records that it would read once more"),
-    Column("bytes", Kind.NUMBER, "bytes between the two, where they are the whole partition"),
-    Column("committed_ms", Kind.TIME, "time of the next record to read now"),
-    Column("target_ms", Kind.TIME, "time of the next record to read then"),
-    Column("log_start_offset", Kind.NUMBER, "first record that the partition has"),
-    Column("log_end_offset", Kind.NUMBER, "offset that its next record gets"),
-    Column("mark", Kind.TEXT, "what is wrong with the partition, or out of its range"),
-    Column("result", Kind.TEXT, "planned, unchanged, done, refused or unknown"),
+    Column("target_offset", Kind.NUMBER),
+    Column("skipped", Kind.NUMBER),
+    Column("read_again", Kind.NUMBER),
+    Column("bytes", Kind.NUMBER),
+    Column("committed_ms", Kind.TIME),
+    Column("target_ms", Kind.TIME),
+    Column("log_start_offset", Kind.NUMBER),
+    Column("log_end_offset", Kind.NUMBER),
+    Column("mark", Kind.TEXT),
+    Column("result", Kind.TEXT),
 )
 plan_sheet = partial(Sheet.of, PLAN_COLUMNS)  # one row a partition
 
-DIFFERENCE_COLUMNS = (
+DIFFERENCE_COLUMNS = columns_of(
+    "kgroup.operation.offsets.diff.OffsetDifference",
     GROUP,
     TOPIC,
     PARTITION,
-    Column("first_offset", Kind.NUMBER, "what the first store has", stays=True),
-    Column("second_offset", Kind.NUMBER, "what the second store has", stays=True),
-    Column("difference", Kind.NUMBER, "the second offset less the first"),
-    Column("first_ms", Kind.TIME, "time of the next record to read by the first"),
-    Column("second_ms", Kind.TIME, "time of the next record to read by the second"),
-    Column("time_difference_ms", Kind.AGE, "the second time less the first"),
+    Column("first_offset", Kind.NUMBER, stays=True),
+    Column("second_offset", Kind.NUMBER, stays=True),
+    Column("difference", Kind.NUMBER),
+    Column("first_ms", Kind.TIME),
+    Column("second_ms", Kind.TIME),
+    Column("time_difference_ms", Kind.AGE),
 )
 difference_sheet = partial(Sheet.of, DIFFERENCE_COLUMNS)  # one row a partition that differs
 
-REMOVAL_COLUMNS = (
+REMOVAL_COLUMNS = columns_of(
+    "kgroup.operation.remove_members.RemovedMember",
     GROUP,
-    Column("member_id", Kind.NAME, "id of the member"),
-    Column("instance_id", Kind.NAME, "its group.instance.id"),
-    Column("client_id", Kind.NAME, "what the client calls itself"),
-    Column("client_host", Kind.TEXT, "its machine"),
-    Column("partition_count", Kind.NUMBER, "partitions that it has"),
-    Column("result", Kind.TEXT, "planned, done, refused or unknown"),
+    Column("member_id", Kind.NAME),
+    Column("instance_id", Kind.NAME),
+    Column("client_id", Kind.NAME),
+    Column("client_host", Kind.TEXT),
+    Column("partition_count", Kind.NUMBER),
+    Column("result", Kind.TEXT),
 )
 removal_sheet = partial(Sheet.of, REMOVAL_COLUMNS)  # one row a member
 

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
 from kgroup.operation.plan.plan import Compared, Plan, PlanStep, SettingChange
 from kgroup.operation.plan.verify import StepCheck
-from kgroup.render.cell import GROUP, Column, Kind, age, cell, mermaid_label, visible
+from kgroup.render.cell import GROUP, Column, Kind, age, cell, columns_of, mermaid_label, visible
 from kgroup.render.sheet import Either, Head, Part, Sheet, Title, apart, facts, section, summary
 
-STEP_COLUMNS = (
+_FORECAST = "kgroup.operation.plan.plan.Forecast"
+STEP_COLUMNS = columns_of(
+    _FORECAST,
     GROUP,
     Column("step", Kind.NUMBER, "number of the step; none where the plan has no steps"),
     Column("title", Kind.TEXT, "what is done, or why nothing is"),
     Column("restarted", Kind.NUMBER, "members that are restarted"),
-    Column("rebalances", Kind.NUMBER, "generations or epochs that come"),
-    Column("moved", Kind.NUMBER, "how often a partition changes its owner"),
-    Column("stopped", Kind.NUMBER, "partitions that nobody reads for a while"),
-    Column("longest_stop_ms", Kind.AGE, "the longest such while"),
-    Column("stopped_ms", Kind.AGE, "of all partitions together"),
-    Column("most_partitions", Kind.NUMBER, "that one member has at a time"),
-    Column("read_again", Kind.NUMBER, "records that are read once more"),
-    Column("skipped", Kind.NUMBER, "records that nobody reads"),
+    Column("rebalances", Kind.NUMBER),
+    Column("moved", Kind.NUMBER),
+    Column("stopped", Kind.NUMBER),
+    Column("longest_stop_ms", Kind.AGE),
+    Column("stopped_ms", Kind.AGE),
+    Column("most_partitions", Kind.NUMBER),
+    Column("read_again", Kind.NUMBER),
+    Column("skipped", Kind.NUMBER),
 )
 _CONDITIONS = tuple(
-    Column(name, Kind.TEXT, "", is_prose=True)
+    Column(name, Kind.TEXT, is_prose=True)
     for name in ("what must hold", "verdict", "found", "check")
 )
-_ASSUMED = (Column("assumed", Kind.TEXT, ""),)
+_ASSUMED = (Column("assumed", Kind.TEXT),)
 _FORECASTS = (
     Column("of", Kind.TEXT, "", attrgetter("text")),
     *(
@@ -56,18 +59,19 @@ def _age(ms: int | None) -> str | None:
     return None if ms is None else age(ms)
 
 
-CHECK_COLUMNS = (
+CHECK_COLUMNS = columns_of(
+    "kgroup.operation.plan.verify.StepCheck",
     GROUP,
-    Column("step", Kind.NUMBER, "number of the step"),
-    Column("title", Kind.TEXT, "what was to be done"),
-    Column("progress", Kind.TEXT, "done, half-done, not-begun or wrong"),
-    Column("missing", Kind.TEXT, "members that have not taken it"),
+    Column("step", Kind.NUMBER),
+    Column("title", Kind.TEXT),
+    Column("progress", Kind.TEXT),
+    Column("missing", Kind.TEXT),
 )
 _CHECKED = (
-    Column("group_id", Kind.NAME, ""),
-    Column("what should be", Kind.TEXT, ""),
-    Column("progress", Kind.TEXT, ""),
-    Column("found", Kind.TEXT, ""),
+    Column("group_id", Kind.NAME),
+    Column("what should be", Kind.TEXT),
+    Column("progress", Kind.TEXT),
+    Column("found", Kind.TEXT),
 )
 
 
@@ -205,29 +209,29 @@ def diagram_text(plan: Plan) -> Iterator[str]:
     yield "```\n"
 
 
-TARGET_COLUMNS = (
-    Column("target", Kind.TEXT, "where groups can be moved to"),
-    Column("meaning", Kind.TEXT, "in a sentence"),
-    Column("command", Kind.TEXT, "that plans it"),
+TARGET_COLUMNS = columns_of(
+    "kgroup.operation.plan.advice.ListedTarget",
+    Column("target", Kind.TEXT),
+    Column("meaning", Kind.TEXT),
+    Column("command", Kind.TEXT),
 )
 _COMPARED = ("rebalances", "moved", "stopped_ms", "read_again", "skipped")
 ADVICE_COLUMNS = (
     GROUP,
-    Column("target", Kind.TEXT, "to which it can be moved for a reason; none where there is none"),
-    Column("goal", Kind.TEXT, "which of the target"),
-    Column("why", Kind.TEXT, "what is gained, or why nothing is"),
-    Column("against", Kind.TEXT, "what becomes worse by the numbers; none where it makes sense"),
-    Column("command", Kind.TEXT, "that plans it"),
-    Column("rebalances_now", Kind.NUMBER, "generations or epochs that come without it"),
-    Column("rebalances_then", Kind.NUMBER, "with it"),
-    Column("moved_now", Kind.NUMBER, "how often a partition changes its owner without it"),
-    Column("moved_then", Kind.NUMBER, "with it"),
-    Column("stopped_ms_now", Kind.AGE, "how long partitions stand still, all together, without it"),
-    Column("stopped_ms_then", Kind.AGE, "with it"),
-    Column("read_again_now", Kind.NUMBER, "records that are read once more without it"),
-    Column("read_again_then", Kind.NUMBER, "with it"),
-    Column("skipped_now", Kind.NUMBER, "records that nobody reads without it"),
-    Column("skipped_then", Kind.NUMBER, "with it"),
+    *columns_of(
+        "kgroup.operation.plan.advice.Proposal",
+        Column("target", Kind.TEXT),
+        Column("goal", Kind.TEXT),
+        Column("why", Kind.TEXT, "what is gained, or why nothing is"),
+        Column("against", Kind.TEXT),
+        Column("command", Kind.TEXT),
+    ),
+    *(
+        replace(column, name=f"{column.name}_{when}", meaning=column.description, form=form)
+        for column in STEP_COLUMNS
+        if column.name in _COMPARED
+        for when, form in (("now", "without it"), ("then", "with it"))
+    ),
 )
 
 

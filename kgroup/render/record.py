@@ -8,7 +8,7 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgroup.operation.decode import Count
-from kgroup.render.cell import Column, Kind
+from kgroup.render.cell import Column, Kind, columns_of
 from kgroup.render.delimited import Delimited, delimited, delimited_table
 from kgroup.render.form import OBJECTS, SEPARATED, Block
 from kgroup.render.sheet import Part, Sheet, Title, apart, choose
@@ -152,12 +152,13 @@ def _page(
 MAX_ROWS = 100
 """Groups and the like in a table; csv, tsv and json have all of them."""
 
-STATS_COLUMNS = (
-    Column("by", Kind.TEXT, "what is counted: type, transaction, group, batch or damage"),
-    Column("name", Kind.NAME, "record type, fate, group id, compression or kind of damage"),
-    Column("version", Kind.NUMBER, "version of the value, or message format of the batches"),
-    Column("count", Kind.NUMBER, "records, batches or damaged places"),
-    Column("bytes", Kind.NUMBER, "keys and values of the records, or batches as they lie there"),
+STATS_COLUMNS = columns_of(
+    "kgroup.operation.decode.Count",
+    Column("by", Kind.TEXT),
+    Column("name", Kind.NAME),
+    Column("version", Kind.NUMBER),
+    Column("count", Kind.NUMBER),
+    Column("bytes", Kind.NUMBER),
 )
 stats_sheet = partial(Sheet.of, STATS_COLUMNS)  # one row a count
 _TITLES = {

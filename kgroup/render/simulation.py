@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kgroup.operation.simulate import ShippedScenario
-from kgroup.render.cell import Column, Kind, age, mermaid_label, ranges, visible
+from kgroup.render.cell import Column, Kind, age, columns_of, mermaid_label, ranges, visible
 from kgroup.render.sheet import Either, Part, Prose, Sheet, Title, facts, section
 from kgroup.simulation.timeline import (
     Event,
@@ -19,22 +19,23 @@ from kgroup.simulation.timeline import (
     Standstill,
 )
 
-EVENT_COLUMNS = (
+EVENT_COLUMNS = columns_of(
+    "kgroup.simulation.timeline.Event",
     Column("seed", Kind.NUMBER, "which run, by the seed of what chance decided"),
-    Column("time_ms", Kind.NUMBER, "when, from the begin of the simulation"),
-    Column("actor", Kind.NAME, "who did it or was answered: a member, a broker, the operator"),
-    Column("event", Kind.TEXT, "a request by Kafka's name, or a word for what else happened"),
-    Column("answer", Kind.TEXT, "what came of it; `waits`: the answer comes later"),
-    Column("error", Kind.TEXT, "by Kafka's name, with which it was answered"),
-    Column("state", Kind.TEXT, "of the group after it"),
-    Column("generation_id", Kind.NUMBER, "likewise"),
-    Column("partitions", Kind.TEXT, "that it is about"),
+    Column("time_ms", Kind.NUMBER),
+    Column("actor", Kind.NAME),
+    Column("event", Kind.TEXT),
+    Column("answer", Kind.TEXT),
+    Column("error", Kind.TEXT),
+    Column("state", Kind.TEXT),
+    Column("generation_id", Kind.NUMBER),
+    Column("partitions", Kind.TEXT),
 )
 _SHOWN = ("time", "actor", "event", "answer", "state", "generation_id", "partitions")
 _KINDS = {"time": Kind.NUMBER, "generation_id": Kind.NUMBER, "actor": Kind.NAME}
-_SHOWN_COLUMNS = tuple(Column(name, _KINDS.get(name, Kind.TEXT), "") for name in _SHOWN)
+_SHOWN_COLUMNS = tuple(Column(name, _KINDS.get(name, Kind.TEXT)) for name in _SHOWN)
 _REBALANCES = tuple(
-    Column(name, kind, "")
+    Column(name, kind)
     for name, kind in (
         ("began", Kind.NUMBER),
         ("took", Kind.NUMBER),
@@ -43,7 +44,7 @@ _REBALANCES = tuple(
     )
 )
 _PARTITIONS = tuple(
-    Column(name, kind, "")
+    Column(name, kind)
     for name, kind in (
         ("partitions", Kind.TEXT),
         ("unowned", Kind.NUMBER),
@@ -53,15 +54,16 @@ _PARTITIONS = tuple(
     )
 )
 _RUNS = tuple(
-    Column(name, Kind.TEXT if name == "of all runs" else Kind.NUMBER, "")
+    Column(name, Kind.TEXT if name == "of all runs" else Kind.NUMBER)
     for name in ("of all runs", "least", "50 %", "99 %", "most")
 )
 _LIMITS = (Column("limit", Kind.TEXT, "what happens on a cluster besides"),)
-_FACTS = (Column("what", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
-SCENARIO_COLUMNS = (
-    Column("name", Kind.NAME, "by which it is played"),
-    Column("title", Kind.TEXT, "what happens in it"),
-    Column("about", Kind.TEXT, "what there is to see"),
+_FACTS = (Column("what", Kind.TEXT), Column("value", Kind.TEXT))
+SCENARIO_COLUMNS = columns_of(
+    "kgroup.operation.simulate.ShippedScenario",
+    Column("name", Kind.NAME),
+    Column("title", Kind.TEXT),
+    Column("about", Kind.TEXT),
 )
 _SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _NOBODY, _STILL, _SEVERAL, _OTHER = ".", "-", "*", "?"

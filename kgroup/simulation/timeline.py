@@ -15,7 +15,15 @@ from kgroup.simulation.partition_logs import PartitionLogs
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The time for which a member owned a partition; `end_ms` is None if it still does."""
+    """The time for which a member owned a partition; `end_ms` is None if it still does.
+
+    Attributes:
+        topic: name of the topic.
+        partition: partition of that topic.
+        owner: member that owned it.
+        begin_ms: from when; since the begin of the simulation.
+        end_ms: until when; None: to the end.
+    """
 
     topic: str
     partition: int
@@ -28,7 +36,8 @@ class Ownership:
 class Standstill:
     """The time for which a member owned a partition without reading it; `end_ms` None: still.
 
-    The owner was paused or too busy, or the partition was not readable.
+    Attributes:
+        topic, partition, owner, begin_ms, end_ms: as in `Ownership`.
     """
 
     topic: str
@@ -196,13 +205,17 @@ class Event:
     """An event of the simulation.
 
     Attributes:
-        actor: who acted or received the answer: a member, a broker, the operator.
-        event: Kafka's name of the request, or a word for another event.
-        answer: the result, for people.
-        error: Kafka's name of the error in the answer; None without an error.
-        state: state of the group after the event; None if the group is unknown.
-        generation_id: generation after the event; epoch of a consumer group.
-        partitions: the partitions concerned; None if the event concerns none.
+        time_ms: when, from the begin of the simulation.
+        actor: who did it or was answered; a member, `coordinator`, `operator`, `broker 1`.
+        event: a request by Kafka's name, or a word for what else happened.
+        answer: what came of it; `waits` of a request that is answered later.
+        error: error with which a request was answered, by Kafka's name; None where there is none.
+        state: state of the group after it; None where there is no group, or no coordinator knows
+            it.
+        generation_id: generation of the group after it; of a group of the consumer protocol its
+            epoch; None likewise.
+        partitions: partitions that it is about; pairs of topic and number; None where it is about
+            none.
     """
 
     time_ms: int
@@ -220,9 +233,10 @@ class SimulatedRebalance:
     """A rebalance, from its first sign until the group was stable or empty.
 
     Attributes:
-        end_ms: None if it had not ended.
-        cause: the first cause; other causes may have restarted it.
-        generation_id: the resulting generation.
+        begin_ms: when it began.
+        end_ms: when the group was stable or empty; None where it was not yet.
+        cause: what began it; `simulate.md` lists the causes.
+        generation_id: generation that came out of it; None likewise.
     """
 
     begin_ms: int
@@ -233,7 +247,13 @@ class SimulatedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Number of transitions between two states; `before` is None if the group was unknown."""
+    """Number of transitions between two states; `before` is None if the group was unknown.
+
+    Attributes:
+        before: state before it; None where the group was not there, or no coordinator knew it.
+        after: state behind it.
+        count: how often.
+    """
 
     before: GroupState | None
     after: GroupState
@@ -245,15 +265,17 @@ class PartitionTotal:
     """Totals of a partition.
 
     Attributes:
-        unowned_ms: time without an owner since the partition was created.
-        unread_ms: time without a reader: no owner, or no owner that reads.
-        longest_unowned_ms: longest time without an owner after the first one; None if it never
-            had one.
-        longest_unread_ms: longest time without a reader after the first one; None if it never
-            had one.
-        read_again: records read more than once, because the commit was older or two members read
-            at the same time.
-        skipped: records that no member read, because the commit was newer or missing.
+        topic: name of the topic.
+        partition: partition of that topic.
+        unowned_ms: how long nobody owned it; since it was there.
+        unread_ms: how long nobody read it; nobody owned it, or its owners stood still.
+        longest_unowned_ms: how long nobody owned it at a time; since somebody first did; None where
+            nobody has.
+        longest_unread_ms: how long nobody read it at a time; likewise.
+        read_again: records that were read once more; as the commit was older, or as two have read
+            at one time.
+        skipped: records before the last one read that nobody has read; as the commit was newer, or
+            there was none.
     """
 
     topic: str
@@ -271,21 +293,21 @@ class Simulation:
     """The result of a simulation.
 
     Attributes:
-        title: title of the scenario.
-        about: what the scenario shows.
-        seed: seed of the random numbers.
-        end_ms: end of the simulation.
-        is_at_rest: at the end every member read its partitions, and no rebalance was in progress.
-        events: events in order.
-        ownerships: owners of each partition over time, in the order of their ends.
-        standstills: times in which an owner did not read a partition, in the same order.
-        rebalances: rebalances in order.
-        state_ms: total time of the group in each state.
-        transitions: state transitions, in the order in which they first occurred.
-        partitions: totals by topic and partition.
-        refused_commits: number of refused commit requests by error.
-        requests: number of answered requests by name.
-        limits: what a real cluster does and the simulation does not.
+        title: title of the scenario; None where it has none.
+        about: what there is to see; likewise.
+        seed: seed of what chance decided.
+        end_ms: when it ended; since its begin.
+        is_at_rest: whether everybody read what is theirs then, and nothing was under way.
+        events: what happened; in order.
+        ownerships: who owned which partition when; in the order of their ends.
+        standstills: which owners did not read their partition when; as they stood still; likewise.
+        rebalances: rebalances of the group; in order.
+        state_ms: how long the group was in each state; by state.
+        transitions: transitions between states; in the order of their first times.
+        partitions: what became of each partition; by topic and number.
+        refused_commits: how many commits were refused; by error.
+        requests: how many requests were answered; by Kafka's name.
+        limits: what happens on a cluster besides, and is not simulated; in sentences.
     """
 
     title: str | None

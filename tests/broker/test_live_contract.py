@@ -218,7 +218,7 @@ def assert_same_rows(sources: Sources) -> None:
 def rows(source: GroupSource) -> Iterator[tuple[object, ...]]:
     for group in describe(source).data:
         for offset in group.offsets:
-            at = (group.group_id, offset.topic, offset.partition)
+            at = (group.group.group_id, offset.topic, offset.partition)
             yield (
                 *at,
                 offset.committed_offset,
@@ -227,5 +227,5 @@ def rows(source: GroupSource) -> Iterator[tuple[object, ...]]:
                 offset.member_id,
             )
         for part in group.share_offsets or ():
-            yield (group.group_id, part.topic, part.partition, part.start_offset, part.lag)
-        yield (group.group_id, group.total_lag)
+            yield (group.group.group_id, part.topic, part.partition, part.start_offset, part.lag)
+        yield (group.group.group_id, group.total_lag)

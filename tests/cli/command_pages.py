@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -12,11 +12,16 @@ import click
 from kgroup.cli.command_group import Block, option_blocks
 from kgroup.cli.option.common import ColumnsOption
 from kgroup.cli.output.context import columns_named
-from tests.cli.commands import EVERY_COMMAND, context_of
+from kgroup.operation.watch import Change
+from tests.cli.commands import EVERY_COMMAND, context_of, write_folder
+from tests.cli.json_schemas import ROWS
+from tests.render.field_table import field_tables, with_meanings
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
 OPTIONS = DOCS / "options.md"
+WITH_MEANINGS = [DOCS / name for name in ("history.md", "output.md", "snapshot.md")]
+"""Pages with tables of fields that belong to no command, or to all."""
 MARK = re.compile(r"<!-- options: (.*) -->\n")
 TABLE = re.compile(r"(?<=-->\n)\n\| option .*\n(?:\|.*\n)*")
 _METAVAR = re.compile(r" [^-].*")
@@ -37,8 +42,9 @@ def pages() -> dict[str, str]:
 
 def _index() -> Iterator[str]:
     yield "# Commands\n"
-    yield "What `kgroup COMMAND --help` says. [options.md](../options.md) explains the options that"
-    yield "many commands have, [output.md](../output.md) what they write.\n"
+    yield "What `kgroup COMMAND --help` says, and the fields and columns of what it writes."
+    yield "[options.md](../options.md) explains the options that many commands have,"
+    yield "[output.md](../output.md) what all outputs have in common.\n"
     yield from ("| command | |", "| --- | --- |")
     for name, command in EVERY_COMMAND.items():
         first = inspect.cleandoc(command.help or "").partition("\n")[0]
@@ -60,11 +66,15 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
     for block in others:
         names = ", ".join(f"`{_METAVAR.sub('', name)}`" for name, _ in blocks[block])
         yield f"* [{block}](../options.md#{block.lower().replace(' ', '-')}): {names}"
-    yield from _columns(command)
     _, _, examples = (command.epilog or "").partition("Examples:\n")
     if examples:
         yield "\n## Examples\n"
         yield from (f"    {line.strip()}" for line in examples.splitlines() if line.strip())
+    rows_of = {**ROWS, "describe --watch": (Change,)}
+    yield from field_tables(
+        {words: rows for words, rows in rows_of.items() if words.partition(" --")[0] == name}
+    )
+    yield from _columns(command)
     topic = DOCS / f"{name.split()[0]}.md"
     if topic.exists():
         yield f"\nMore of it: [{topic.name}](../{topic.name})."
@@ -91,28 +101,24 @@ def options_page(page: str) -> str:
 
 
 def _columns(command: click.Command) -> Iterator[str]:
-    """List the columns that `--columns` chooses from."""
+    """Say what the columns have that `--columns` chooses from."""
     for option in command.params:
         if isinstance(option, ColumnsOption) and option.declared:
             yield "\n## Columns\n"
+            yield "Of csv, tsv and tables; [output.md](../output.md#forms) has their kinds."
             for words, name in option.declared.items():
-                names = ", ".join(f"`{column.name}`" for column in columns_named(name))
-                yield f"* with `{words}`: {names}" if words else f"* {names}"
+                yield f"\nWith `{words}`:\n" if words else ""
+                yield from ("| column | kind | meaning |", "| --- | --- | --- |")
+                for column in columns_named(name):
+                    yield f"| `{column.name}` | {column.kind} | {_cell(column.description)} |"
 
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
-def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
-    """Let a folder have these files, by name, and no others."""
-    folder.mkdir(exist_ok=True)
-    for file in folder.iterdir():
-        file.unlink()
-    for name, text in texts.items():
-        (folder / name).write_text(text, "utf-8")
-
-
 if __name__ == "__main__":
     write_folder(FOLDER, pages())
     OPTIONS.write_text(options_page(OPTIONS.read_text("utf-8")), "utf-8")
+    for path in WITH_MEANINGS:
+        path.write_text(with_meanings(path.read_text("utf-8")), "utf-8")

@@ -1,8 +1,9 @@
-"""All commands of kgroup by the words that call them, those below `zk` too."""
+"""All commands of kgroup by the words that call them, and folders of what is made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 
@@ -44,3 +45,12 @@ def context_of(name: str) -> click.Context:
         assert command is not None
         parent = click.Context(command, parent)
     return parent
+
+
+def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
+    """Let a folder have these files, by name, and no others."""
+    folder.mkdir(exist_ok=True)
+    for file in folder.iterdir():
+        file.unlink()
+    for name, text in texts.items():
+        (folder / name).write_text(text, "utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import make_dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from kgroup.history.query.stale import StaleOffset
 from kgroup.history.rebalance.query import Storm
 from kgroup.history.rebalance.rebalance import Rebalance
 from kgroup.history.sql.question import Interval
-from kgroup.history.warehouse.table import TABLES
+from kgroup.model.group import Group
 from kgroup.model.offset import StoredOffset, StoreName
 from kgroup.model.problem import Problem
 from kgroup.model.record import DecodedRecord
@@ -42,11 +42,11 @@ from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.assignment_object import BounceObject, RunObject
-from kgroup.render.cell import CLUSTER
 from kgroup.render.document import SCHEMA_VERSION
+from kgroup.render.group import DESCRIPTION_KEYS
 from kgroup.simulation.timeline import Simulation
-from tests.cli.command_pages import write_folder
-from tests.render.output_page import EXTENDED, rows_under, tables
+from tests.cli.commands import write_folder
+from tests.render.field_table import OUTPUT_PAGE, field_meanings, parts_of, rows_under
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
 
@@ -56,8 +56,23 @@ _AnyRecord = make_dataclass(
         (name, hint | None if name == "offset" else hint)
         for name, hint in get_type_hints(DecodedRecord).items()
     ],
+    namespace={"__doc__": DecodedRecord.__doc__, "__module__": DecodedRecord.__module__},
 )
 """A record of a log, or the one of --key, which has no offset."""
+
+
+def _flat(cls: type[GroupDescription]) -> type:
+    """Return the type of the JSON object of a description, which has the group's fields itself."""
+    own = get_type_hints(cls)
+    hints = get_type_hints(Group) | own
+    names = dict.fromkeys((*DESCRIPTION_KEYS, *own))
+    del names["group"]
+    return make_dataclass(
+        cls.__name__,
+        [(name, hints[name]) for name in names],
+        namespace={"__doc__": cls.__doc__, "__module__": cls.__module__},
+    )
+
 
 ROWS: Mapping[str, tuple[Any, ...]] = {
     "assign": (RunObject, BounceObject),
@@ -65,9 +80,9 @@ ROWS: Mapping[str, tuple[Any, ...]] = {
     "check --rules": (RuleDescription,),
     "coordinator": (GroupLocation, TransactionLocation),
     "decode-offsets": (_AnyRecord, Count),
-    "describe": (GroupDescription,),
+    "describe": (_flat(GroupDescription),),
     "doctor": (Diagnosis,),
-    "history as-of": (PastDescription,),
+    "history as-of": (_flat(PastDescription),),
     "history build": (ClusterReport,),
     "history commits": (CommitSummary,),
     "history lag": (Lag,),
@@ -134,8 +149,9 @@ def _schema(command: str) -> dict[str, Any]:
     made, parts = msgspec.json.schema_components(
         (*ROWS[command], *around), ref_template="#/$defs/{name}"
     )
+    classes = {part.__name__: part for part in parts_of((*ROWS[command], *around))}
     *rows, problem = made[: len(ROWS[command]) + 1]
-    meaning = rows_under("| field | meaning |")
+    meaning = rows_under("| field | meaning |", OUTPUT_PAGE.read_text("utf-8"))
     properties: dict[str, dict[str, Any]] = {
         "command": {"const": command},
         "schema_version": {"const": SCHEMA_VERSION},
@@ -154,18 +170,19 @@ def _schema(command: str) -> dict[str, Any]:
         },
         "required": [name for name in properties if name != "store"],
         "additionalProperties": False,
-        "$defs": {name: _closed(name, part) for name, part in parts.items()},
+        "$defs": {name: _closed(classes.get(name), part) for name, part in parts.items()},
     }
 
 
-def _closed(name: str, part: dict[str, Any]) -> dict[str, Any]:
+def _closed(cls: type | None, part: dict[str, Any]) -> dict[str, Any]:
     """Let an object have all its fields, null ones too, and no others."""
     part = {key: value for key, value in part.items() if key != "description"}
     if "properties" not in part:
         return part
+    assert cls is not None
     fields: dict[str, dict[str, Any]] = part["properties"]
-    meanings = _meanings(name, fields.keys())
-    may_be_absent = RunObject.__optional_keys__ if name == RunObject.__name__ else ()
+    meanings = field_meanings(cls)
+    may_be_absent = RunObject.__optional_keys__ if cls is RunObject else ()
     return part | {
         "properties": {
             key: {"description": meanings[key]} | _plain(field) for key, field in fields.items()
@@ -181,20 +198,6 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
         case {"anyOf": [{"type": kind, **rest}, {"type": "null"}]} if not rest:
             return {"type": [kind, "null"]}
     return {key: value for key, value in field.items() if key != "default"}
-
-
-def _meanings(name: str, fields: Set[str]) -> Mapping[str, str]:
-    """Return what the pages say of the fields of a class, and of those of one that it extends."""
-    if name == Interval.__name__:
-        columns = TABLES["assignments"].columns.items()
-        return {CLUSTER.name: CLUSTER.meaning} | {key: meaning for key, (_, meaning) in columns}
-    names = {name, *(base.__name__ for kind, base in EXTENDED.items() if kind.__name__ == name)}
-    found: dict[str, str] = {}
-    for path, rows in tables("fields").items():
-        written = {row[0].strip("`"): row[1] for row in rows}
-        if path.rpartition(".")[2] in names and written.keys() <= fields:
-            found |= written
-    return found
 
 
 if __name__ == "__main__":

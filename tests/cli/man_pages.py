@@ -15,7 +15,7 @@ import click
 from kgroup import __version__
 from kgroup.cli.command_group import CommandGroup, DefaultGroup, option_blocks
 from kgroup.cli.main import kgroup
-from tests.cli.command_pages import write_folder
+from tests.cli.commands import write_folder
 
 FOLDER = Path(__file__).parents[2] / "man"
 _NAMED = str.maketrans(

@@ -8,8 +8,17 @@ import pytest
 
 from kgroup.cli.command_group import Block
 from tests.cli.command_line import Cli
-from tests.cli.command_pages import FOLDER, MARK, OF_THE_PAGE, OPTIONS, options_page, pages
+from tests.cli.command_pages import (
+    FOLDER,
+    MARK,
+    OF_THE_PAGE,
+    OPTIONS,
+    WITH_MEANINGS,
+    options_page,
+    pages,
+)
 from tests.cli.commands import EVERY_COMMAND
+from tests.render.field_table import with_meanings
 
 SHARED = {
     "Source options": ["--log-dir", "--sample", "--zookeeper", "--snapshot"],
@@ -25,6 +34,12 @@ SHARED = {
 def test_pages_are_what_the_commands_say() -> None:
     written = {path.name: path.read_text("utf-8") for path in FOLDER.iterdir()}
     assert written == pages(), "run: python -m tests.cli.command_pages"
+
+
+def test_tables_on_other_pages_are_what_the_classes_say() -> None:
+    for path in WITH_MEANINGS:
+        page = path.read_text("utf-8")
+        assert page == with_meanings(page), "run: python -m tests.cli.command_pages"
 
 
 def test_common_options_are_explained_once() -> None:

@@ -170,7 +170,7 @@ def test_every_command_of_a_finding_is_understood(given: str, group_id: str) -> 
         place = {"topic": "orders", "partition": 3, "member_id": "m"}
         finding = Finding(rule, rule.severity, Basis.LOOK, group_id, "", "", **place)  # type: ignore[arg-type]
         with connected_by(**options):
-            found = with_commands(finding, group).commands
+            found = with_commands(finding, group.group).commands
         assert bool(found) == bool(rule.commands), rule
         commands += [(rule, shlex.split(each)) for each in found]
     for rule, words in commands:

@@ -131,7 +131,7 @@ class GroupSourceContract:
         assert list(empty) == sorted(set(empty))
         assert all(o.committed_offset >= 0 for group in groups.values() for o in group.offsets)
         rows = {
-            (group.group_id, row.topic, row.partition): row
+            (group.group.group_id, row.topic, row.partition): row
             for group in describe(source).data
             for row in group.offsets
         }
@@ -200,7 +200,7 @@ class GroupSourceContract:
         listed, described = list_groups(source), describe(source)
         assert [row.group_id for row in listed.data] == list(groups)
         for row, description in zip(listed.data, described.data, strict=True):
-            assert row.member_count == len(description.members)
+            assert row.member_count == len(description.group.members)
             for name in (
                 "group_id",
                 "type",
@@ -209,7 +209,7 @@ class GroupSourceContract:
                 "assignor",
                 "offsets_partition",
             ):
-                assert getattr(row, name) == getattr(description, name)
+                assert getattr(row, name) == getattr(description.group, name)
             assert {offset.topic for offset in description.offsets if offset.topic} <= set(
                 row.topics or ()
             )

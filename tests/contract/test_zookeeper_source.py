@@ -35,7 +35,7 @@ class TestRecordedZookeeper(GroupSourceContract):
 
 @pytest.fixture(scope="module")
 def described(source: GroupSource) -> Mapping[str, GroupDescription]:
-    return {group.group_id: group for group in describe(source).data}
+    return {group.group.group_id: group for group in describe(source).data}
 
 
 def test_as_consumer_offset_checker_says(described: Mapping[str, GroupDescription]) -> None:
@@ -63,7 +63,7 @@ def test_as_consumer_offset_checker_says(described: Mapping[str, GroupDescriptio
 
 
 def test_consumers_that_were_running(described: Mapping[str, GroupDescription]) -> None:
-    members = {member.member_id for group in described.values() for member in group.members}
+    members = {member.member_id for group in described.values() for member in group.group.members}
     gone = {"nightly-report"}
     expected = {
         consumer_id
@@ -71,11 +71,11 @@ def test_consumers_that_were_running(described: Mapping[str, GroupDescription]) 
         if name.rpartition("-")[0] not in gone
     }
     assert members == expected
-    assert described["nightly-report"].state is GroupState.EMPTY
-    assert {group.state for name, group in described.items() if name not in gone} == {
+    assert described["nightly-report"].group.state is GroupState.EMPTY
+    assert {group.group.state for name, group in described.items() if name not in gone} == {
         GroupState.STABLE
     }
-    hosts = {member.client_host for group in described.values() for member in group.members}
+    hosts = {member.client_host for group in described.values() for member in group.group.members}
     assert len(hosts) == 1
     assert None not in hosts
 

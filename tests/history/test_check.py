@@ -49,7 +49,7 @@ def evidence(
 ) -> Evidence:
     ranges = {} if end is None else {("orders", 0): LogRange(0, end)}
     report = describe(FakeSource(group(committed), ranges=ranges), [])
-    groups = {description.group_id: description for description in report.data}
+    groups = {description.group.group_id: description for description in report.data}
     return Evidence(Look(now_ms, groups), limits=Thresholds(**limits))
 
 
@@ -375,7 +375,7 @@ def test_the_recorded_groups_did_nothing_wrong(recorded_engine: Ask) -> None:
     """Their members started one after another, which are many rebalances at once."""
     engine = recorded_engine(sample_log_dir())
     report = describe(LogDir([sample_log_dir()]), [])
-    groups = {description.group_id: description for description in report.data}
+    groups = {description.group.group_id: description for description in report.data}
     times = [o.commit_timestamp_ms or 0 for description in report.data for o in description.offsets]
     seen = Evidence(Look(max(times), groups))
     assert look_back(engine, seen).data == ()

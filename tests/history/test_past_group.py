@@ -71,7 +71,7 @@ def test_at_its_end_a_group_is_as_in_the_log_directory(
         members = [member.member_id for member in found[group_id].members]
         assert members == [member.member_id for member in group.members]
         (described,) = describe(source, [group_id]).data
-        assert described.generation_id == group.generation_id
+        assert described.group.generation_id == group.generation_id
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_transactions_were_open_until_their_markers(
 ) -> None:
     (group,) = describe_past(transactions, "g", T + at).data
     assert [offset.committed_offset for offset in group.offsets] == offsets
-    assert [offset.committed_offset for offset in group.pending_offsets] == pending
+    assert [offset.committed_offset for offset in group.group.pending_offsets] == pending
 
 
 @pytest.fixture(scope="module")
@@ -200,4 +200,4 @@ def test_each_producer_has_a_transaction_of_its_own(tmp_path: Path) -> None:
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         (group,) = describe_past(engine, "g", T + 9).data
-    assert [offset.committed_offset for offset in group.pending_offsets] == [5, 6]
+    assert [offset.committed_offset for offset in group.group.pending_offsets] == [5, 6]

@@ -85,7 +85,7 @@ def test_any_records(log: list[DecodedRecord]) -> None:
         delta.replay(record)
     source = FakeSource(*delta.groups().values(), problems=delta.problems())
     described, listed = describe(source), list_groups(source)
-    assert [row.group_id for row in described.data] == [row.group_id for row in listed.data]
+    assert [row.group.group_id for row in described.data] == [row.group_id for row in listed.data]
     for report in (described, listed):
         assert b"".join(json_rows(report.data)).count(b"\n") == len(report.data)
         list(json_rows(report.errors))

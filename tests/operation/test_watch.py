@@ -70,7 +70,7 @@ def test_first_every_group_is_found_with_its_whole_description() -> None:
     report = report_of(classic(owner("m", 0)), replace(classic(), group_id="h"))
     found, known = compare({}, report, NOW_MS)
     assert [(c.group_id, c.change, c.before, c.after) for c in found] == [
-        (group.group_id, ChangeKind.GROUP_FOUND, None, group) for group in report.data
+        (group.group.group_id, ChangeKind.GROUP_FOUND, None, group) for group in report.data
     ]
     assert {c.time_ms for c in found} == {NOW_MS}
     assert compare(known, report, NOW_MS) == ((), known)
@@ -216,7 +216,7 @@ def test_the_last_member_leaves() -> None:
         (ChangeKind.MEMBER_LEFT, None),
         (ChangeKind.OWNER, None),
     ]
-    assert known["g"].generation_id == 1
+    assert known["g"].group.generation_id == 1
 
 
 SILENT = Problem(ProblemKind.SILENT, "Broker 1 does not answer.", broker=1)
@@ -297,11 +297,11 @@ GROUPS = st.builds(
 def facts(group: GroupDescription) -> dict[tuple[ChangeKind, object], Any]:
     """Everything that the vocabulary can tell of a group, each under its kind and place."""
     found: dict[tuple[ChangeKind, object], Any] = {
-        (ChangeKind.STATE, None): group.state,
-        (ChangeKind.EPOCH, None): group.group_epoch,
-        (ChangeKind.ASSIGNMENT_EPOCH, None): group.assignment_epoch,
+        (ChangeKind.STATE, None): group.group.state,
+        (ChangeKind.EPOCH, None): group.group.group_epoch,
+        (ChangeKind.ASSIGNMENT_EPOCH, None): group.group.assignment_epoch,
     }
-    for member in group.members:
+    for member in group.group.members:
         found[ChangeKind.MEMBER_EPOCH, member.member_id] = member.member_epoch
     for row in group.offsets:
         found[ChangeKind.OWNER, row.partition] = row.member_id

@@ -30,7 +30,7 @@ ONLY_IN_KAFKA = {
 def test_same_owners_offsets_ends_and_lags(name: str, group_id: str) -> None:
     source = snapshot_source(read_snapshot(FILES[name]))
     (group,) = describe(source, [group_id]).data
-    assert group.type is GroupType.ZOOKEEPER
+    assert group.group.type is GroupType.ZOOKEEPER
     found = {(row.topic, row.partition): row for row in group.offsets}
     rows = [row for row in recorded(name)["checked"][group_id] if "topic" in row]
     assert rows
@@ -47,9 +47,9 @@ def test_same_owners_offsets_ends_and_lags(name: str, group_id: str) -> None:
         assert owner == theirs["owner"]
     assert {topic for topic, _ in found} <= {"returns"}  # the tool passes over what has no leader
     alive = set(recorded(name)["consumers"].values())
-    members = {member.member_id for member in group.members}
+    members = {member.member_id for member in group.group.members}
     assert members == {each for each in alive if each.startswith(f"{group_id}_")}
-    assert group.state is (GroupState.STABLE if members else GroupState.EMPTY)
+    assert group.group.state is (GroupState.STABLE if members else GroupState.EMPTY)
 
 
 @pytest.mark.parametrize("name", TREES)

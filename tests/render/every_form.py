@@ -89,6 +89,12 @@ def _of_each(sheet: Callable[[Any], Sheet]) -> Callable[[Rows], Sheet]:
     return of_all
 
 
+def _of_each_group(sheet: Callable[[Any], Sheet]) -> Callable[[Rows], Sheet]:
+    """Make rows of all groups of descriptions by what makes them of one group."""
+    each = _of_each(sheet)
+    return lambda rows: each([row.group for row in rows])
+
+
 def _answer_sheet(rows: Rows) -> Sheet:
     """Take rows for what a query gave, with columns called as their first texts are."""
     names = {field.name: f"{field.name} {rows[0].topic}" for field in fields(Interval)}
@@ -155,11 +161,11 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
 """Every function that makes a sheet, and of what it makes a row or several."""
 
 _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
-    group.last_stable_sheet: _of_each(group.last_stable_sheet),
-    group.connect_sheet: _of_each(group.connect_sheet),
-    group.pending_sheet: _of_each(group.pending_sheet),
+    group.last_stable_sheet: _of_each_group(group.last_stable_sheet),
+    group.connect_sheet: _of_each_group(group.connect_sheet),
+    group.pending_sheet: _of_each_group(group.pending_sheet),
     group.share_sheet: _of_each(group.share_sheet),
-    group.topology_sheet: _of_each(group.topology_sheet),
+    group.topology_sheet: _of_each_group(group.topology_sheet),
     history.answer_sheet: _answer_sheet,
 }
 """How to call those that take something else than rows."""
@@ -173,10 +179,16 @@ def _sheet_of(function: Callable[..., Sheet], rows: Rows) -> Sheet:
 
 def _watch(groups: Rows) -> Iterator[Part]:
     """Show groups with the changes since each was what the group behind it is."""
-    was = {each.group_id: other for each, other in pairwise(groups)}
-    known = {name: replace(other, group_id=name) for name, other in was.items()}
+    known = {
+        each.group.group_id: replace(
+            other, group=replace(other.group, group_id=each.group.group_id)
+        )
+        for each, other in pairwise(groups)
+    }
     changes, descriptions = compare(known, Report(tuple(groups)), NOW_MS)
-    problems = [Problem(ProblemKind.FAILED, "\x1b[2J", group_id=each.group_id) for each in groups]
+    problems = [
+        Problem(ProblemKind.FAILED, "\x1b[2J", group_id=each.group.group_id) for each in groups
+    ]
     return watch_page(
         descriptions.values(),
         changes,
@@ -229,6 +241,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[[Rows], Iterable[Part]]]
 _COMMANDS = {kind: command for command, kinds in ROWS.items() for kind in kinds} | {
     Run: "assign",
     Bounce: "assign",
+    GroupDescription: "describe",
 }
 """A command whose documents have rows of a type."""
 
@@ -311,15 +324,22 @@ def _check_page(page: Callable[[Rows], Iterable[Part]], rows: Rows, forms: Itera
 
 def _check_json(kind: type, rows: Rows) -> None:
     """Write rows as JSON lines and as a document, read them back, and compare with its schema."""
-    objects = [assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows]
+    objects = [_object(row) for row in rows]
     found = [json.loads(line) for line in b"".join(json_rows(objects)).splitlines()]
     whole = b"".join(document(_COMMANDS[kind], json_rows(objects), []))
     check_document(whole)
     assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found
     _harmless(json_on_terminal(whole))
     for row, each in zip(rows, found, strict=True):
-        if is_dataclass(row) and not isinstance(row, Run | Bounce):
+        if is_dataclass(row) and _object(row) is row:
             assert list(each) == [field.name for field in fields(row)]
+
+
+def _object(row: Any) -> Any:
+    """Return what a command writes of a row as JSON."""
+    if isinstance(row, GroupDescription):
+        return group.description_object(row)
+    return assign_object(row) if isinstance(row, Run | Bounce) else row
 
 
 def _check_records(batch: pa.RecordBatch, markup: str) -> None:

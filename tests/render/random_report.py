@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import pyarrow as pa
 
 from kgroup.columnar.schema import COMMIT_TYPES, DECODED
+from kgroup.model.group import GroupState, GroupType
 from kgroup.operation.assign.outcome import AssignPlan
 
 T = TypeVar("T")
@@ -151,7 +152,7 @@ class RandomReport:
         }
         own = {name: hint for name, hint in hints.items() if name not in shared}
         rows = [
-            kind(**shared, **{name: self._value(hint, name) for name, hint in own.items()})
+            kind(**self._fitting({**shared, **self._values(own)}))
             for _ in range(draw.randint(0, _MOST_ROWS) if count is None else count)
         ]
         return tuple(map(self._sound, rows))
@@ -240,6 +241,16 @@ class RandomReport:
             return draw.choice([0.0, 0.5, 12.25])
         assert hint is str, hint
         return draw.choice(_WORDS_OF[name]) if name in _WORDS_OF else self.text()
+
+    def _values(self, hints: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self._value(hint, name) for name, hint in hints.items()}
+
+    def _fitting(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Give a group a state that groups of its type have."""
+        kind, state = values.get("type"), values.get("state")
+        if isinstance(kind, GroupType) and isinstance(state, GroupState):
+            values["state"] = self._random.choice([None, *sorted(kind.states)])
+        return values
 
     def _sound(self, row: T) -> T:
         """Let what belongs together agree, where a page relies on it."""

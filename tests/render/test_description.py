@@ -101,7 +101,8 @@ def test_workers_of_connect_run_connectors_and_tasks() -> None:
     shown: dict[object, tuple[object, object]] = {}
     delays, compared = {}, 0
     for group in groups_of("connect-delay"):
-        sheet = connect_sheet(*describe(FakeSource(group)).data)
+        (description,) = describe(FakeSource(group)).data
+        sheet = connect_sheet(description.group)
         for member in group.members:
             told = (member.protocol_metadata or {}).get("allocation")
             if told is not None and member.member_id in shown:
@@ -155,17 +156,20 @@ def test_what_has_changed_is_shown_as_it_would_be_else() -> None:
     """A commit falls before the log, and a target is reached: columns come and go with that."""
     report = RandomReport(Random(0))
     offset = replace(report.one(OffsetDescription), topic="orders", log_start_offset=10, mark=None)
+    group = report.one(GroupDescription)
     group = replace(
-        report.one(GroupDescription),
+        group,
+        group=replace(
+            group.group, members=(Member("a", assignment=ORDERS, target_assignment=ORDERS),)
+        ),
         offsets=(
             replace(offset, partition=0, mark=OffsetMark.BEFORE_START),
             replace(offset, partition=1),
         ),
-        members=(Member("a", assignment=ORDERS, target_assignment=ORDERS),),
     )
     found = (
-        Change(0, group.group_id, ChangeKind.MARK, topic="orders", partition=0),
-        Change(0, group.group_id, ChangeKind.ASSIGNMENT, member_id="a"),
+        Change(0, group.group.group_id, ChangeKind.MARK, topic="orders", partition=0),
+        Change(0, group.group.group_id, ChangeKind.ASSIGNMENT, member_id="a"),
     )
     shown = page(group, 0, found)
     assert sum(line.count("*") for line in shown) == len(found)
@@ -213,8 +217,8 @@ def test_what_all_rows_know_is_told(seed: int) -> None:
     lines = page(group, 0)
     told("Members", members_sheet([group]), lines)
     told("Offsets", offsets_sheet([group]), lines)
-    told("Offsets of open transactions, not visible yet", pending_sheet(group), lines)
+    told("Offsets of open transactions, not visible yet", pending_sheet(group.group), lines)
     told("Share offsets", share_sheet(group), lines)
-    told("Topology", topology_sheet(group), lines)
+    told("Topology", topology_sheet(group.group), lines)
     before = [at for at, line in enumerate(lines) if line.startswith("Members of generation")]
-    assert bool(before) == bool(list(last_stable_sheet(group).rows))
+    assert bool(before) == bool(list(last_stable_sheet(group.group).rows))

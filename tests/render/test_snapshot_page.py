@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from pathlib import Path
 
-import pytest
-
+from kgroup.model.problem import Problem
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
+from kgroup.operation.describe import GroupDescription
 from kgroup.source.base import Capability
-from tests.render.output_page import field_names, reachable, rows_under, tables
+from tests.render.field_table import load, parts_of, rows_under
 
 PAGE = (Path(__file__).parents[2] / "docs" / "snapshot.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", tables("fields", PAGE))
-def test_fields_are_those_of_the_dataclass(name: str) -> None:
-    rows = tables("fields", PAGE)[name]
-    assert [row[0] for row in rows] == [f"`{field}`" for field in field_names(name)]
-    assert all(len(row) == 2 and row[1] for row in rows)
-
-
-def test_every_part_has_its_table_here_or_among_the_outputs() -> None:
-    needed = {f"{part.__module__}.{part.__qualname__}" for part in reachable(Snapshot)}
-    here, there = set(tables("fields", PAGE)), set(tables("fields"))
-    assert needed == here | (needed & there)
-    assert not here & there
-    assert {"kgroup.model.group.Group", "kgroup.model.group.Member"} <= needed
+def test_every_part_has_its_table_here_or_where_all_outputs_have_theirs() -> None:
+    here = set(re.findall(r"<!-- meanings: (\S+) -->", PAGE))
+    parts = parts_of([Snapshot])
+    named = {f"{part.__module__}.{part.__qualname__}" for part in parts}
+    there = {*parts_of([GroupDescription]), Problem}
+    assert here <= named
+    assert {part for part in parts if not issubclass(part, StrEnum)} <= {*map(load, here)} | there
 
 
 def test_capabilities() -> None:

@@ -137,7 +137,7 @@ def test_same_log_ends(recorded: Scenario) -> None:
 
 def test_same_share_offsets(recorded: Scenario, groups: Mapping[str, Group]) -> None:
     """What DescribeShareGroupOffsets says, which only is asked from 4.1 on; lag from 4.2 on."""
-    described = {row.group_id: row for row in describe(LogDir([recorded.log_dir])).data}
+    described = {row.group.group_id: row for row in describe(LogDir([recorded.log_dir])).data}
     for group_id, answer in recorded.answers.get("share_offsets", {}).items():
         offsets = described[group_id].share_offsets or ()
         if recorded.version < (4, 1):

@@ -215,7 +215,7 @@ class ColumnsOption(BlockOption):
             return parsed(_parse_columns)(ctx, param, text)
         lists = {
             f"Columns with {words}" if words else "Columns": [
-                (column.name, column.meaning) for column in columns_named(name)
+                (column.name, column.description) for column in columns_named(name)
             ]
             for words, name in self.declared.items()
         }
@@ -227,7 +227,7 @@ class ColumnsOption(BlockOption):
             return []
         chosen = (words for words in self.declared if words and _stands(words, ctx))
         columns = columns_named(self.declared[next(chosen, "")])
-        return suggest_parts({column.name: column.meaning for column in columns}, incomplete)
+        return suggest_parts({column.name: column.description for column in columns}, incomplete)
 
 
 def _stands(words: str, ctx: click.Context) -> bool:

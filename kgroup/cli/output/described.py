@@ -56,13 +56,13 @@ def show_groups(
     Returns:
         The exit status of the report.
     """
-    from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
+    from kgroup.render.group import description_object, members_sheet, offsets_sheet, state_sheet
     from kgroup.render.group_page import SECTIONS, description_page
 
     page = partial(description_page, sections=sections or SECTIONS, now_ms=now_ms)
     sheets: dict[str, Callable[..., Any]]
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
-    return show(report, output, sheets[_one(sections)], page)
+    return show(report, output, sheets[_one(sections)], page, description_object)
 
 
 def _one(sections: Sequence[str]) -> str:
@@ -165,8 +165,9 @@ class _Lines:
     def show(self, found: Round) -> None:
         """See `_View`."""
         from kgroup.render.document import json_rows
+        from kgroup.render.group import change_object
 
-        write(json_rows(found.changes))
+        write(json_rows(list(map(change_object, found.changes))))
         sys.stdout.flush()
         for note in found.report.notes:
             if note not in self._notes:

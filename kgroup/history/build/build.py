@@ -221,11 +221,11 @@ class TableCount:
 
     Attributes:
         table: name of the table.
-        new_row_count: number of rows added; for assignments, which may be derived again, the
-            increase in rows.
-        row_count: number of rows after the build.
-        file_count: number of files with these rows.
-        file_bytes: size of these files.
+        new_row_count: how many rows were added; of `assignments`, which may be derived anew, how
+            many there are more.
+        row_count: how many rows it has now.
+        file_count: number of its files.
+        file_bytes: size of its files.
     """
 
     table: str
@@ -240,12 +240,13 @@ class ClusterReport:
     """Changes of a build to a cluster.
 
     Attributes:
-        cluster: name of the cluster.
-        segments_read: number of segments with new records that were read to their end.
-        segments_skipped: number of segments without new records.
-        bytes_read: bytes read of segments; 0 for a live topic.
-        damage_count: number of places the build could not read, known or new.
-        tables: all tables.
+        cluster: name of the cluster in the warehouse.
+        segments_read: number of segments, or partitions of the live topic, that had something new;
+            they were read to the end.
+        segments_skipped: number of segments, or partitions of the live topic, that had nothing new.
+        bytes_read: bytes of segments that were read; 0 for the live topic.
+        damage_count: places that could not be read in this run; `errors` has them.
+        tables: what became of each table.
     """
 
     cluster: str

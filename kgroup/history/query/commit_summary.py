@@ -35,11 +35,13 @@ class Pause:
     """A time without a commit that is longer than the threshold.
 
     Attributes:
-        since_ms: time of the commit before the pause.
-        until_ms: time of the commit after the pause.
-        pause_ms: length of the pause.
-        member_id: owner of the partition at the commit before; None if unknown.
-        next_member_id: owner of the partition at the commit after; None if unknown.
+        topic: name of the topic.
+        partition: partition of that topic.
+        since_ms: time of the commit before it.
+        until_ms: time of the commit behind it.
+        pause_ms: how long it took.
+        member_id: owner of the partition at the commit before it; None where nobody is known.
+        next_member_id: owner of the partition at the commit behind it; likewise.
     """
 
     topic: str
@@ -55,18 +57,23 @@ class Pause:
 class Jump:
     """A commit lower than the one before it: offsets were reset, or records are reprocessed.
 
+    Where nobody is known to have owned the partition, somebody else committed: an administrator who
+    resets offsets, say.
+
     Attributes:
-        time_ms: time of the commit.
-        from_offset: offset committed before.
-        to_offset: offset of this commit.
-        from_ms: time of the commit before.
-        was_deleted: whether the offset was deleted between the two commits.
-        member_id: owner of the partition when it was committed; None if no owner is known, for
-            example if an administrator resets the offsets of an empty group.
-        client_id: client id of that member.
-        client_host: host of that member.
-        before_member_id: owner at the commit before.
-        log_offset: offset of the commit's record in `offsets_partition` of `__consumer_offsets`.
+        topic: name of the topic.
+        partition: partition of that topic.
+        time_ms: time of the commit; None where that is not stored.
+        from_offset: offset that was committed before.
+        to_offset: offset that it committed.
+        from_ms: time of the commit before; None where that is not stored.
+        was_deleted: whether the offset was deleted between the two.
+        member_id: owner of the partition then; None where nobody is known.
+        client_id: as that client calls itself; likewise.
+        client_host: address of that client, as the broker saw it; likewise.
+        before_member_id: owner of the partition at the commit before; None where nobody is known.
+        offsets_partition: partition of `__consumer_offsets` that has the commit's record.
+        log_offset: offset of the commit's record.
     """
 
     topic: str
@@ -89,18 +96,26 @@ class CommitSummary:
     """The commits of one partition, without those of aborted and open transactions.
 
     Attributes:
-        offsets_partition: partition of `__consumer_offsets` with the commits.
-        commit_count: number of commits.
-        first_ms: time of the first commit; None if no commit has a time.
-        last_ms: time of the last commit.
-        first_offset: offset of the first commit.
-        last_offset: offset of the last commit.
-        commits_per_minute: rate between the first and the last; None if there is no time between.
-        longest_pause_ms: longest time between consecutive commits; None if no two of them have
-            times in order.
-        longest_pause_since_ms: start of the longest pause.
-        pauses: pauses longer than the threshold, in order.
-        jumps: backward jumps, in order.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        topic: name of the topic.
+        partition: partition of that topic.
+        offsets_partition: partition of `__consumer_offsets` that has them; a row for each, should
+            there be two.
+        commit_count: number of commits; without those of transactions not committed.
+        first_ms: time of the first commit; None where none has a time.
+        last_ms: time of the last commit; likewise.
+        first_offset: offset that the first one committed.
+        last_offset: offset that the last one committed.
+        commits_per_minute: commits a minute between the first and the last one; None where no time
+            lies between.
+        longest_pause_ms: longest time between two that follow each other; None where there are not
+            two whose times do not go back.
+        longest_pause_since_ms: when the longest pause began; likewise.
+        pauses: pauses longer than `--longer-than` (5 minutes); csv, tsv and `--columns` have
+            `pause_count` instead.
+        jumps: commits below the one before: resets, or records that are read again; csv, tsv and
+            `--columns` have `jump_count` instead.
     """
 
     cluster: str

@@ -16,13 +16,15 @@ class PartitionInventory:
     """What a warehouse has of a partition of `__consumer_offsets`.
 
     Attributes:
-        record_count: number of offsets whose records were read.
-        first_offset: lowest of these offsets; None if there is none.
-        last_offset: highest of these offsets.
-        missing_count: offsets between the two that were not read: compacted away, or never seen.
-        first_ms: time of the earliest readable record; None if no record has a time.
-        last_ms: time of the latest.
-        damage_count: number of byte ranges that could not be read.
+        offsets_partition: partition of `__consumer_offsets`.
+        record_count: number of records that were read.
+        first_offset: lowest offset that was read; None where there is none.
+        last_offset: highest offset that was read; likewise.
+        missing_count: offsets between them that were not read; compacted away, or never seen; None
+            likewise.
+        first_ms: time of the earliest record; None where none that could be read has one.
+        last_ms: time of the latest record; likewise.
+        damage_count: stretches of bytes that could not be read.
     """
 
     offsets_partition: int
@@ -40,15 +42,12 @@ class ClusterInventory:
     """What a warehouse has of a cluster.
 
     Attributes:
-        cluster: its name in the warehouse.
-        build: number of the last build of the warehouse.
-        record_count: number of records read, in all partitions.
-        first_ms: time of the earliest record; None if no record has a time.
-        last_ms: time of the latest.
-        damage_count: number of byte ranges that could not be read.
-        file_count: number of table files.
-        file_bytes: size of the table files.
-        partitions: partitions of `__consumer_offsets`, by number.
+        cluster: name of the cluster in the warehouse.
+        build: number of the warehouse's last build.
+        record_count, first_ms, last_ms, damage_count: as in `PartitionInventory`.
+        file_count: number of files of the tables.
+        file_bytes: size of these files.
+        partitions: partitions of `__consumer_offsets`; by number; in tables `partition_count`.
     """
 
     cluster: str
@@ -67,9 +66,10 @@ class GroupInventory:
     """What a warehouse has of a group.
 
     Attributes:
-        record_count: number of readable records about the group.
-        first_ms: time of the earliest record; None if no record has a time.
-        last_ms: time of the latest.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        record_count: number of records about it that could be read.
+        first_ms, last_ms: as in `PartitionInventory`.
     """
 
     cluster: str

@@ -33,12 +33,17 @@ class Lag:
     """Lag of a group in a partition when its log end offset was recorded.
 
     Attributes:
-        time_ms: when the log end offset was recorded; without one, the requested time.
-        committed_offset: committed offset at that time.
-        commit_timestamp_ms: when it was committed.
-        log_end_offset: None if unknown.
-        lag: `log_end_offset` minus `committed_offset`, negative if the commit is past the end; None
-            if unknown.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        topic: name of the topic.
+        partition: partition of that topic.
+        time_ms: when the end of the log was recorded; where none is known, the time asked for.
+        committed_offset: offset that counted then.
+        log_end_offset: offset that the next record would have got; None where that is not known.
+        lag: `log_end_offset` minus `committed_offset`; likewise.
+        commit_timestamp_ms: when the offset was committed; None where that is not known.
+        log_start_offset: offset of the first record that was still there; None where that is not
+            known.
     """
 
     cluster: str

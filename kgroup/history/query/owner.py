@@ -117,14 +117,25 @@ class Owner:
     """Ownership of one partition in one group during an interval.
 
     Attributes:
-        status: "owned"; "nobody" if no member owned it; "unknown".
-        reason: why nobody owned it, or why the owner is unknown; None if it was owned.
-        since_ms: start of the interval; None if unknown.
-        until_ms: end of the interval; None if it has not ended, or unknown.
-        ended_by: as in the table `assignments`.
-        generation_id: generation, or member epoch, in which the member got the partition.
-
-    The other attributes are columns of the table `assignments`; None without a known owner.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        topic: name of the topic; as asked for, which may be its id, where that is not known.
+        partition: partition of that topic; as asked for.
+        status: `owned`, `nobody` or `unknown`; `nobody`: no member had it.
+        member_id: id of the owner; None where nobody is known, as what follows to `generation_id`.
+        instance_id: `group.instance.id` of a static member.
+        client_id: as the client calls itself.
+        client_host: address that the broker saw.
+        generation_id: generation, or epoch of the member, in which it got the partition.
+        since_ms: when it began; None where that is not known.
+        until_ms: when it ended; None where it has not, or that is not known.
+        ended_by: `moved`, `released`, `gone` or `deleted`; as in the table `assignments`; None
+            where nobody is known.
+        reason: why nobody had it, or why that is not known; None where it was owned.
+        group_type: `classic`, `consumer`, `share` or `streams`.
+        topic_id: id of the topic; None where it is not stored, and of tasks.
+        subtopology: subtopology of the streams group's task that reads the partition; else None.
+        role: role of that task: active, standby or warmup; else None.
     """
 
     cluster: str

@@ -73,8 +73,8 @@ class PastDescription(GroupDescription):
     """Description of a group as of a past time.
 
     Attributes:
-        cluster: cluster of the group.
-        time_ms: the time.
+        cluster: name of the cluster in the warehouse.
+        time_ms: the time asked for.
     """
 
     cluster: str

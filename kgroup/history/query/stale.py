@@ -36,17 +36,21 @@ class StaleOffset:
     """An offset that was not committed for a long time, or that expires soon.
 
     Attributes:
-        state: state of the group at the requested time; None if unknown.
-        last_commit_ms: when the offset was committed.
-        silent_ms: time since then.
-        group_last_commit_ms: time of the latest commit of the group that still exists.
-        member_id: owner of the partition, which does not commit; None if no owner is known.
-        expires_ms: earliest time at which a coordinator may remove the offset if nothing else
-            happens; None if it is kept, or unknown.
-        expires_by: what decides: "stored" (a time stored with the offset), "empty" (the group has
-            been empty for the retention time), "commit" (retention time since the commit),
-            "subscribed" (kept: the group subscribes to the topic), "members" (kept: the group has
-            members), "pending" (kept: an open transaction commits it), "unknown".
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        group_type: `classic`, `consumer`, `share` or `streams`.
+        state: state of the group then; None where it is not known.
+        topic: name of the topic.
+        partition: partition of that topic.
+        committed_offset: offset of the next record to read.
+        last_commit_ms: when it was committed.
+        silent_ms: how long ago it was committed.
+        group_last_commit_ms: when the group committed anything last.
+        member_id: owner of the partition all the same; None where nobody is known.
+        expires_ms: when the coordinator may remove the offset; None where it is kept, or that is
+            not known.
+        expires_by: what decides: `stored`, `empty` or `commit`; of what is kept `subscribed`,
+            `members` or `pending`; else `unknown`.
     """
 
     cluster: str

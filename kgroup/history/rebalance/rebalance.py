@@ -7,41 +7,65 @@ streams group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from kgroup.word import Word
 
 
-class CauseKind(StrEnum):
-    """Cause of a rebalance."""
+class CauseKind(Word):
+    """Why a group rebalanced: what the log shows."""
 
-    RESTARTED = "restarted"
-    """A member came back under another id."""
-    JOINED = "joined"
-    LEFT = "left"
-    """A member left, or an administrator removed it."""
-    EXPIRED = "expired"
-    """A member showed no sign of life for its session timeout."""
-    GONE = "gone"
-    """A member left or expired; the log does not show which."""
-    SUBSCRIPTION_CHANGED = "subscription_changed"
-    PARTITIONS_ADDED = "partitions_added"
-    TOPICS_CHANGED = "topics_changed"
-    """Topics changed: partitions, topics or racks."""
-    STRATEGY_CHANGED = "strategy_changed"
-    FOLLOW_UP = "follow_up"
-    """Partitions that a cooperative rebalance revoked are assigned to their new owners
-    (KIP-429).
-    """
-    CONVERTED = "converted"
-    """The group type changed (KIP-848)."""
-    COORDINATOR_MOVED = "coordinator_moved"
-    UNKNOWN = "unknown"
+    RESTARTED = (
+        "restarted",
+        "A new member has the instance id (certain) or the client id (inferred) of one that is "
+        "gone, now or earlier; of members with one client id, those of one host.",
+    )
+    JOINED = ("joined", "A member id was not there before.")
+    LEFT = (
+        "left",
+        "A member is gone, by itself or removed, and was alive too shortly before to have expired: "
+        "certain where it had joined since, inferred from commits of its partitions.",
+    )
+    EXPIRED = (
+        "expired",
+        "A member's partitions were committed regularly, then not for its session timeout while "
+        "others worked; or it is static: such members do not leave when they are closed.",
+    )
+    GONE = ("gone", "A member left or expired, and nothing tells which.")
+    SUBSCRIPTION_CHANGED = (
+        "subscription_changed",
+        "A member subscribes to something else, or the topology of a streams group is another one.",
+    )
+    PARTITIONS_ADDED = (
+        "partitions_added",
+        "A topic has more partitions, or partitions are assigned that never were.",
+    )
+    TOPICS_CHANGED = (
+        "topics_changed",
+        "Not classic: something about the group's topics is new, such as partitions or racks.",
+    )
+    STRATEGY_CHANGED = ("strategy_changed", "A classic group has another protocol.")
+    FOLLOW_UP = (
+        "follow_up",
+        "Partitions that the rebalance before took from their owners are handed over (cooperative "
+        "rebalancing, KIP-429).",
+    )
+    CONVERTED = ("converted", "The group has another type (KIP-848).")
+    COORDINATOR_MOVED = (
+        "coordinator_moved",
+        "The leader epoch of the group's partition of `__consumer_offsets` rose.",
+    )
+    UNKNOWN = (
+        "unknown",
+        "Nothing of this: a member joined again by itself, as a leader does when its topics "
+        "change; or nothing is known from before.",
+    )
 
 
-class CauseCertainty(StrEnum):
-    """Whether the log proves a cause, or makes it likely."""
+class CauseCertainty(Word):
+    """Whether the log proves something, or makes it likely."""
 
-    CERTAIN = "certain"
-    INFERRED = "inferred"
+    CERTAIN = ("certain", "The records prove it.")
+    INFERRED = ("inferred", "The records make it likely.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +73,7 @@ class PartitionOrTask:
     """What a member can own: a partition, or a task of a streams group.
 
     Attributes:
-        topic: name of the topic; its id if the name is unknown; None for a task.
+        topic: name of a partition's topic; its id where the name is not known; None of a task.
         subtopology: subtopology of a task; else None.
         role: role of a task: active, standby or warmup; else None.
         partition: partition of the topic, or number of the task.
@@ -68,7 +92,14 @@ class PartitionOrTask:
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """The identity of a member."""
+    """The identity of a member.
+
+    Attributes:
+        member_id: id of the member.
+        instance_id: `group.instance.id` of a static member.
+        client_id: as the client calls itself.
+        client_host: address that the broker saw.
+    """
 
     member_id: str
     instance_id: str | None
@@ -78,7 +109,14 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """Partitions or tasks that a member got and lost in a rebalance."""
+    """Partitions or tasks that a member got and lost in a rebalance.
+
+    Attributes:
+        member_id: id of the member.
+        client_id: as the client calls itself.
+        got: partitions or tasks that it got.
+        lost: partitions or tasks that it lost.
+    """
 
     member_id: str
     client_id: str | None
@@ -91,12 +129,18 @@ class Cause:
     """An event since the previous rebalance that starts a rebalance.
 
     Attributes:
-        evidence: what the log shows, as a sentence.
-        member_id: the member concerned; None if there is none.
-        before_member_id: id of the member before it restarted.
-        last_seen_ms: last sign of life in the log of a member that left.
-        silent_ms: time from then to the rebalance.
-        timeout_ms: time without a sign of life after which a member is removed.
+        kind: what happened.
+        certainty: `certain` is what the records prove, `inferred` what they make likely.
+        evidence: what the log shows of it.
+        member_id: id of the member that it is about; None where it is about none, as what follows.
+        instance_id: `group.instance.id` of a static member.
+        client_id: as the client calls itself.
+        client_host: address that the broker saw.
+        before_member_id: id of the member before a restart; else None.
+        last_seen_ms: last sign of life of a member that is gone; None of others, and where there is
+            none.
+        silent_ms: how long ago that sign of life was; likewise.
+        timeout_ms: how long the member might be silent; None of others.
     """
 
     kind: CauseKind
@@ -117,28 +161,34 @@ class Rebalance:
     """A rebalance of a group.
 
     Attributes:
-        time_ms: time of its record; None if the record has none.
-        generation_before: previous generation, or group epoch; None if unknown, or if there was
-            none.
-        generation_id: the new generation, or group epoch.
-        protocol: strategy that the members of a classic group agreed on.
-        members_before: members before the rebalance; None if unknown.
-        members: members after the rebalance.
-        moved_count: number of partitions (or tasks) with a new owner or without one; None if
-            unknown. For a group epoch it refers to the target assignment.
-        moved: the same by member; only members that got or lost something.
-        sync_ms: for a classic group, time from the end of the join phase to the record, when the
-            leader had sent the assignment. How long members took to join is not in the log.
-        reconcile_ms: for a group epoch, time from its record to the record with which the last
-            member reached it, before the next epoch.
-        commit_gap_ms: time from the last commit before to the first one after, an upper limit of
-            how long the group stopped; None if there is no commit before or after.
-        cause: the first of `causes`.
-        certainty: certainty of that cause.
-        evidence: evidence of all causes.
-        causes: events since the previous rebalance. If there are several, the log does not show
-            which came first.
-        log_offset: offset of the record in `offsets_partition` of `__consumer_offsets`.
+        cluster: name of the cluster in the warehouse.
+        group_id: id of the group.
+        group_type: `classic`, `consumer`, `share` or `streams`.
+        time_ms: time of the record that tells of it; None where that has none.
+        generation_before: generation, or group epoch, before; None for a new group, and where it is
+            not known.
+        generation_id: generation, or group epoch, that came of it.
+        protocol_before: classic: strategy of the group before; else None.
+        protocol: classic: strategy of the group; else None.
+        members_before: members before; None where that is not known.
+        members: members after it.
+        moved_count: partitions, or tasks, with other owners than before; nobody counts as an owner;
+            of an epoch those of its target assignment, None where the next epoch came before that;
+            None where that is not known.
+        moved: what moved, by member; of those that got or lost something; None likewise.
+        sync_ms: classic: from the end of the join phase to the record; it is written when the
+            leader has sent the assignment; None of others, and where one of the two times is not
+            known; how long members take to join is never written.
+        reconcile_ms: not classic: until the last member has what it should have; None of classic
+            groups, and where the next epoch came before that.
+        commit_gap_ms: time without a commit around it; the group stood still no longer than that;
+            None where one of the two commits is not known.
+        cause: what started it; the first of `causes`.
+        certainty: whether `cause` is certain or inferred.
+        evidence: what the log shows of all `causes`.
+        causes: all that happened since the rebalance before.
+        offsets_partition: partition of `__consumer_offsets` that has the record.
+        log_offset: offset of the record in that partition.
     """
 
     cluster: str

@@ -200,7 +200,27 @@ def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval in which a member owned a partition; see the table for its columns."""
+    """An interval in which a member owned a partition; see the table for its columns.
+
+    Attributes:
+        cluster, group_id, group_type, instance_id, client_id, client_host, topic_id: as in
+            `kgroup.history.query.owner.Owner`.
+        topic: name of the topic; None where only its id is known, and of tasks.
+        partition: partition of that topic, or number of a task.
+        member_id: id of the member.
+        generation_id: generation, or epoch of the member, in which it got it.
+        from_ms: when it began; None where the record that gave it has no time.
+        to_ms: when it ended; None where it has not, or that is not known.
+        ended_by: `moved`, `released`, `gone` or `deleted`; moved: the same record gave it to
+            another member; released: it did not, so nobody has it now, or who had it beside; gone:
+            the member left the group; deleted: the group was; None where the member has it still,
+            or what it has now cannot be read.
+        subtopology: subtopology of a task of a streams group; else None.
+        role: role of a task: active, standby or warmup; else None.
+        offsets_partition: partition of `__consumer_offsets` that has the records.
+        from_log_offset: offset of the record that began it.
+        to_log_offset: offset of the record that ended it; None where the member has it still.
+    """
 
     cluster: str
     group_id: str

@@ -149,7 +149,14 @@ def with_lags(moves: tuple[Move, ...], lags: Mapping[TopicPartition, int]) -> tu
 
 @dataclass(frozen=True, slots=True)
 class TopicBalance:
-    """Smallest and largest number of partitions that subscribers of a topic get."""
+    """Smallest and largest number of partitions that subscribers of a topic get.
+
+    Attributes:
+        topic: name of the topic.
+        minimum: partitions of the subscriber with the fewest.
+        maximum: partitions of the subscriber with the most.
+        deviation: standard deviation over the topic's subscribers.
+    """
 
     topic: str
     minimum: int
@@ -162,11 +169,11 @@ class Balance:
     """Balance of an assignment.
 
     Attributes:
-        minimum: smallest number of partitions of a member.
-        maximum: largest number of partitions of a member.
-        deviation: standard deviation over all members.
-        idle_members: ids of members without partitions.
-        topics: balance by topic, over its subscribers.
+        minimum: partitions of the member with the fewest.
+        maximum: partitions of the member with the most.
+        deviation: standard deviation over the members.
+        idle_members: members that get nothing; their ids, sorted.
+        topics: how even it is by topic.
     """
 
     minimum: int
@@ -178,7 +185,13 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class AssignFailure:
-    """An exception or crash of the assignor; every attempt to rebalance fails."""
+    """An exception or crash of the assignor; every attempt to rebalance fails.
+
+    Attributes:
+        type: name of the exception, or of what becomes of the process; as in
+            `NullPointerException`, `SIGSEGV` or `EndlessLoop`.
+        message: what it says, or why that is so; None where it says nothing.
+    """
 
     type: str
     message: str | None
@@ -189,11 +202,15 @@ class MemberOutcome:
     """Assignment of a member before and after the rebalance.
 
     Attributes:
-        member_id: member id; a placeholder for a new member.
-        before: previous number of partitions.
-        after: new number of partitions.
-        kept: number of partitions that it keeps.
-        depends_on_id: whether its partitions depend on the ids of new members; None if not checked.
+        member_id: id of the member; made up for one that is added, with `new-` in front.
+        instance_id: `group.instance.id` of a static member; else None.
+        client_id: as the client calls itself; None where that is not known.
+        rack: `client.rack`; None where it has none, or that is not known.
+        before: number of partitions that it has.
+        after: number of partitions that it gets.
+        kept: number of partitions that it gets and had before.
+        depends_on_id: whether it may get other partitions with another id of a new member; None
+            where it was not found out.
     """
 
     member_id: str

@@ -20,7 +20,12 @@ from kgroup.model.zookeeper import SubscriptionPattern
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Consumers of a group whose topics overlap directly or transitively; both sorted."""
+    """Consumers of a group whose topics overlap directly or transitively; both sorted.
+
+    Attributes:
+        members: ids of consumers whose topics overlap; directly or through others, sorted.
+        topics: topics that they subscribe to; sorted.
+    """
 
     members: tuple[str, ...]
     topics: tuple[str, ...]

@@ -10,7 +10,7 @@ from shlex import join
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.cluster import ClusterView
-from kgroup.model.group import GroupState, GroupType
+from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -34,7 +34,7 @@ from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource
 _PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|INSTANCE)\b")
 
 
-def with_commands(finding: Finding, group: GroupDescription | None) -> Finding:
+def with_commands(finding: Finding, group: Group | None) -> Finding:
     """Return a finding with the next commands, if it has none yet.
 
     Args:
@@ -46,7 +46,7 @@ def with_commands(finding: Finding, group: GroupDescription | None) -> Finding:
     return replace(finding, commands=tuple(dict.fromkeys(_commands(finding, group))))
 
 
-def _commands(finding: Finding, group: GroupDescription | None) -> Iterator[str]:
+def _commands(finding: Finding, group: Group | None) -> Iterator[str]:
     values = _values(finding, group)
     for command in finding.code.commands:
         if any(place not in values for place in _PLACE.findall(command.text)):
@@ -56,7 +56,7 @@ def _commands(finding: Finding, group: GroupDescription | None) -> Iterator[str]
         yield _written(command, values, group)
 
 
-def _values(finding: Finding, group: GroupDescription | None) -> dict[str, str]:
+def _values(finding: Finding, group: Group | None) -> dict[str, str]:
     """Return the known values of the placeholders in commands."""
     instances = {member.member_id: member.instance_id for member in group.members} if group else {}
     topic, partition = finding.topic, finding.partition
@@ -72,7 +72,7 @@ def _values(finding: Finding, group: GroupDescription | None) -> dict[str, str]:
     return {place: value for place, value in values.items() if value is not None}
 
 
-def _written(command: NextCommand, values: dict[str, str], group: GroupDescription | None) -> str:
+def _written(command: NextCommand, values: dict[str, str], group: Group | None) -> str:
     coordinator = group.coordinator if group else None
     servers = coordinator.address if coordinator else None
     words = [_PLACE.sub(lambda place: values[place[0]], each) for each in command.text.split()]
@@ -96,7 +96,8 @@ def check_cluster(evidence: Evidence) -> Iterator[Finding]:
 def _coordinators(evidence: Evidence) -> Iterator[Finding]:
     cluster = evidence.cluster
     groups = evidence.now.groups.values()
-    coordinated = Counter(group.coordinator.id for group in groups if group.coordinator)
+    coordinators = (description.group.coordinator for description in groups)
+    coordinated = Counter(coordinator.id for coordinator in coordinators if coordinator)
     total = sum(coordinated.values())
     if cluster is None or len(cluster.brokers) < 2 or total < _FEW_GROUPS:
         return
@@ -260,9 +261,9 @@ def check(
     evidence, gaps = _evidence(source, request, look, before, between)
     findings = list(_judged(evidence, is_whole=request.is_whole))
     notes, problems = (*report.notes, *gaps.notes), tuple(gaps.problems)
-    old = [group for group in report.data if group.type is GroupType.ZOOKEEPER]
-    if old:
-        ids = [group.group_id for group in old]
+    groups = {description.group.group_id: description.group for description in report.data}
+    ids = [name for name, group in groups.items() if group.type is GroupType.ZOOKEEPER]
+    if ids:
         audit = check_zookeeper(source, ids, now_ms=look.time_ms, strategy=request.strategy)
         findings += audit.data
         problems += audit.errors
@@ -285,7 +286,6 @@ def check(
         findings, unread_groups = judge_strategies(source, findings)
         problems += tuple(unread_groups)
     asked = [finding for finding in findings if not request.rules or finding.code in request.rules]
-    groups = {description.group_id: description for description in report.data}
     new = [
         with_commands(finding, groups.get(finding.group_id or ""))
         for finding in asked
@@ -350,15 +350,15 @@ def _look(
         report = with_records_seen(
             report,
             source,
-            lambda group, offset: (
-                group.state is GroupState.EMPTY
+            lambda description, offset: (
+                description.group.state is GroupState.EMPTY
                 or (offset.member_id is not None and (offset.commit_timestamp_ms or 0) < before_ms)
             ),
         )
     elif times is None and request.needs_time_lags:
         note = "Time lags are not known: they need a live cluster (--bootstrap-server)."
         report = replace(report, notes=(*report.notes, note))
-    groups = {group.group_id: group for group in report.data}
+    groups = {description.group.group_id: description for description in report.data}
     stable = _stable_ends(source, groups.values())
     unread = frozenset(_unread(report))
     return report, Look(time_ms, groups, stable, is_clock=clock_ms is not None, unread=unread)
@@ -367,7 +367,7 @@ def _look(
 def _unread(report: Report[GroupDescription]) -> Iterator[str]:
     """Yield the groups that a problem may affect: one group, those of a broker, or all."""
     for problem in report.errors:
-        for group in report.data:
+        for group in (description.group for description in report.data):
             if problem.group_id is not None:
                 is_about = problem.group_id == group.group_id
             elif problem.broker is not None:
@@ -378,10 +378,10 @@ def _unread(report: Report[GroupDescription]) -> Iterator[str]:
                 yield group.group_id
 
 
-def _times(group: GroupDescription) -> Iterator[int]:
-    of_commits = [offset.commit_timestamp_ms for offset in group.offsets]
-    of_pending = [offset.commit_timestamp_ms for offset in group.pending_offsets]
-    times = (group.state_timestamp_ms, *of_commits, *of_pending)
+def _times(description: GroupDescription) -> Iterator[int]:
+    of_commits = [offset.commit_timestamp_ms for offset in description.offsets]
+    of_pending = [offset.commit_timestamp_ms for offset in description.group.pending_offsets]
+    times = (description.group.state_timestamp_ms, *of_commits, *of_pending)
     return (time for time in times if time is not None)
 
 
@@ -406,12 +406,12 @@ def _stable_ends(source: GroupSource, groups: Iterable[GroupDescription]) -> dic
 def _judged(evidence: Evidence, *, is_whole: bool) -> Iterable[Finding]:
     if is_whole:
         yield from check_cluster(evidence)
-    for group in evidence.now.groups.values():
-        own = replace(evidence, limits=evidence.limits_of(group.group_id))
-        if group.type is GroupType.ZOOKEEPER:
-            yield from check_lag(group, own)
+    for group_id, description in evidence.now.groups.items():
+        own = replace(evidence, limits=evidence.limits_of(group_id))
+        if description.group.type is GroupType.ZOOKEEPER:
+            yield from check_lag(description, own)
             continue
-        for finding in (*check_membership(group, own), *check_commits(group, own)):
+        for finding in (*check_membership(description, own), *check_commits(description, own)):
             yield _with_looks(finding, evidence)
 
 
@@ -431,7 +431,9 @@ def _evidence(
     cluster = retention_ms = policy = None
     gaps = _Gaps(request.rules)
     if source.can(GroupSource.view) and not _is_of_zookeeper(look):
-        topics = {topic for group in look.groups.values() for topic in subscribed(group)}
+        topics = {
+            topic for description in look.groups.values() for topic in subscribed(description.group)
+        }
         cluster = source.view(sorted({OFFSETS_TOPIC, *topics}))
     if source.can(GroupSource.broker_settings):
         if needs_retention(look.groups.values()):
@@ -503,4 +505,6 @@ def _policy(source: GroupSource, cluster: ClusterView | None, gaps: _Gaps) -> st
 
 
 def _is_of_zookeeper(look: Look) -> bool:
-    return any(group.type is GroupType.ZOOKEEPER for group in look.groups.values())
+    return any(
+        description.group.type is GroupType.ZOOKEEPER for description in look.groups.values()
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kgroup.model.group import GroupState, GroupType
+from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, about_offset, ago, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
@@ -23,15 +23,12 @@ _OUT_OF_RANGE: Mapping[OffsetMark | None, Rule] = {
 _EXPIRING = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
 
 
-def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def check_commits(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about the committed offsets of a group, partition by partition."""
+    group = description.group
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
-    before = (
-        {(description.topic, description.partition): description for description in earlier.offsets}
-        if earlier
-        else {}
-    )
-    for offset in group.offsets:
+    before = {(row.topic, row.partition): row for row in earlier.offsets} if earlier else {}
+    for offset in description.offsets:
         if offset.committed_offset is None:
             continue
         if offset.mark in GONE:
@@ -43,14 +40,14 @@ def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Findi
             yield from _backward(group, offset, earlier_offset, evidence)
             yield from _still(group, offset, earlier_offset, evidence)
         yield from _old(group, offset, evidence)
-    yield from _never_committed(group, evidence)
-    yield from check_lag(group, evidence)
-    yield from _expiry(group, evidence)
-    yield from _outside(group)
+    yield from _never_committed(description, evidence)
+    yield from check_lag(description, evidence)
+    yield from _expiry(description, evidence)
+    yield from _outside(description)
     yield from _pending(group, evidence)
 
 
-def _gone(group: GroupDescription, offset: OffsetDescription) -> Finding:
+def _gone(group: Group, offset: OffsetDescription) -> Finding:
     what = "topic" if offset.mark is OffsetMark.TOPIC_GONE else "partition"
     return about_offset(
         Rule.TOPIC_GONE,
@@ -61,7 +58,7 @@ def _gone(group: GroupDescription, offset: OffsetDescription) -> Finding:
     )
 
 
-def _range(group: GroupDescription, offset: OffsetDescription) -> Iterator[Finding]:
+def _range(group: Group, offset: OffsetDescription) -> Iterator[Finding]:
     """Yield a finding about a commit outside the log, with the effect of `auto.offset.reset`."""
     committed = offset.committed_offset
     start, end = offset.log_start_offset, offset.log_end_offset
@@ -111,10 +108,7 @@ def _records(count: int) -> str:
 
 
 def _backward(
-    group: GroupDescription,
-    offset: OffsetDescription,
-    before: OffsetDescription,
-    evidence: Evidence,
+    group: Group, offset: OffsetDescription, before: OffsetDescription, evidence: Evidence
 ) -> Iterator[Finding]:
     was, committed = before.committed_offset, offset.committed_offset
     if was is not None and committed is not None and committed < was:
@@ -125,7 +119,7 @@ def _backward(
         yield about_offset(Rule.BACKWARD_COMMIT, text, group, offset, Basis.LOOKS)
 
 
-def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _never_committed(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about partitions with an owner and records, but without a commit.
 
     This can be normal: a consumer that started at the log end offset commits only after it has read
@@ -133,10 +127,11 @@ def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
     owned for some time. It is a finding for each partition whose log has grown between two looks
     that are far enough apart.
     """
+    group = description.group
     if group.group_id in evidence.now.unread:
         return
     still = []
-    for offset in group.offsets:
+    for offset in description.offsets:
         start, end = offset.log_start_offset or 0, offset.log_end_offset
         if offset.committed_offset is not None or offset.member_id is None:
             continue
@@ -153,14 +148,12 @@ def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
         yield about_offset(Rule.NEVER_COMMITTED, text, group, offset, Basis.LOOKS)
     since_ms, now_ms = group.state_timestamp_ms, evidence.now.time_ms
     if still and since_ms is not None and now_ms - since_ms >= evidence.limits.stuck_ms:
-        names = first_names(
-            [f"{description.topic}-{description.partition}" for description in still]
-        )
+        names = first_names([f"{offset.topic}-{offset.partition}" for offset in still])
         text = f"Nothing is committed for {names}, which have owners and records."
         yield finding_of(Rule.NEVER_COMMITTED, text, group.group_id, severity=Severity.INFO)
 
 
-def _growth(group: GroupDescription, offset: OffsetDescription, evidence: Evidence) -> int | None:
+def _growth(group: Group, offset: OffsetDescription, evidence: Evidence) -> int | None:
     """Return the records written since the first look; None if none, unknown, or too early."""
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
     if not earlier or _between_ms(evidence) < evidence.limits.stuck_ms:
@@ -173,26 +166,27 @@ def _growth(group: GroupDescription, offset: OffsetDescription, evidence: Eviden
     return None
 
 
-def check_lag(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def check_lag(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about lag and time lag above their thresholds."""
     most, most_ms = evidence.limits.lag, evidence.limits.time_lag_ms
     rows: list[OffsetDescription | ShareOffsetDescription] = [
-        *group.offsets,
-        *(group.share_offsets or ()),
+        *description.offsets,
+        *(description.share_offsets or ()),
     ]
-    if most is not None and group.waiting > most:
-        text = f"Up to {_records(group.waiting)} waiting (limit {most:.0f})"
+    group_id, waiting = description.group.group_id, description.waiting
+    if most is not None and waiting > most:
+        text = f"Up to {_records(waiting)} waiting (limit {most:.0f})"
         worst = max(rows, key=records_waiting, default=None)
         if worst is not None:
             text += f", {records_waiting(worst)} of them in {_place(worst)}"
-        yield finding_of(Rule.LAG, f"{text}.", group.group_id)
+        yield finding_of(Rule.LAG, f"{text}.", group_id)
     late = max(rows, key=lambda each: each.time_lag_ms or 0, default=None)
     if most_ms is not None and late is not None and (late.time_lag_ms or 0) > most_ms:
         text = (
             f"The next record of {_place(late)} has been waiting for "
             f"{length(late.time_lag_ms or 0)} (limit {length(most_ms)})."
         )
-        yield finding_of(Rule.TIME_LAG, text, group.group_id, since_ms=late.next_timestamp_ms)
+        yield finding_of(Rule.TIME_LAG, text, group_id, since_ms=late.next_timestamp_ms)
 
 
 def _place(row: OffsetDescription | ShareOffsetDescription) -> str:
@@ -206,10 +200,7 @@ def _place(row: OffsetDescription | ShareOffsetDescription) -> str:
 
 
 def _still(
-    group: GroupDescription,
-    offset: OffsetDescription,
-    before: OffsetDescription,
-    evidence: Evidence,
+    group: Group, offset: OffsetDescription, before: OffsetDescription, evidence: Evidence
 ) -> Iterator[Finding]:
     """Yield findings about offsets that did not change between two looks far enough apart."""
     if _between_ms(evidence) < evidence.limits.stuck_ms:
@@ -243,9 +234,7 @@ def _between(evidence: Evidence) -> str:
     return f"{_between_ms(evidence) / 1000:.0f} s"
 
 
-def _old(
-    group: GroupDescription, offset: OffsetDescription, evidence: Evidence
-) -> Iterator[Finding]:
+def _old(group: Group, offset: OffsetDescription, evidence: Evidence) -> Iterator[Finding]:
     then_ms, now_ms = offset.commit_timestamp_ms, evidence.now.time_ms
     if (
         offset.waiting
@@ -260,7 +249,7 @@ def _old(
         yield about_offset(Rule.OLD_COMMIT, text, group, offset, Basis.LOG)
 
 
-def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _pending(group: Group, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about this group's pending commits in long open transactions."""
     now_ms = evidence.now.time_ms
     for pending in group.pending_offsets:
@@ -285,28 +274,29 @@ def needs_retention(groups: Iterable[GroupDescription]) -> bool:
     """Return whether the expiration of commits depends on `offsets.retention.minutes`."""
     return any(
         offset.committed_offset is not None and offset.expire_timestamp_ms is None
-        for group in groups
-        if _may_expire(group)
-        for offset in group.offsets
+        for description in groups
+        if _may_expire(description.group)
+        for offset in description.offsets
     )
 
 
-def _may_expire(group: GroupDescription) -> bool:
+def _may_expire(group: Group) -> bool:
     return group.state is GroupState.EMPTY and group.type in _EXPIRING
 
 
-def _expiry(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _expiry(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding if commits of a group without members expire soon.
 
     The retention starts when the group became empty or, if that is unknown, at each commit.
 
     Source: `OffsetExpirationConditionImpl`, `ClassicGroup.offsetExpirationCondition` of 4.3.1.
     """
+    group = description.group
     if not _may_expire(group):
         return
     now_ms, most_ms = evidence.now.time_ms, evidence.limits.expiring_ms
     ends = []
-    for offset in group.offsets:
+    for offset in description.offsets:
         if offset.committed_offset is None:
             continue
         end_ms = offset.expire_timestamp_ms
@@ -329,8 +319,9 @@ def _expiry(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _outside(group: GroupDescription) -> Iterator[Finding]:
+def _outside(description: GroupDescription) -> Iterator[Finding]:
     """Yield findings about commits after the last rebalance for topics without subscribers."""
+    group = description.group
     if group.state is not GroupState.STABLE or group.state_timestamp_ms is None:
         return
     if any(
@@ -339,7 +330,7 @@ def _outside(group: GroupDescription) -> Iterator[Finding]:
     ):
         return
     subscribed = {topic for member in group.members for topic in member.subscribed_topics}
-    for offset in group.offsets:
+    for offset in description.offsets:
         then_ms = offset.commit_timestamp_ms
         if then_ms is None or offset.committed_offset is None or offset.member_id is not None:
             continue

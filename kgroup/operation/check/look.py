@@ -10,6 +10,7 @@ import orjson
 
 from kgroup.errors import InputError, near_names
 from kgroup.model.cluster import ClusterView
+from kgroup.model.group import Group
 from kgroup.model.instant import duration_ms
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
@@ -142,11 +143,7 @@ def finding_of(
 
 
 def about_offset(
-    code: Rule,
-    reason: str,
-    group: GroupDescription,
-    offset: OffsetDescription,
-    basis: Basis = Basis.LOOK,
+    code: Rule, reason: str, group: Group, offset: OffsetDescription, basis: Basis = Basis.LOOK
 ) -> Finding:
     """Return a finding about a partition, with its offsets and owner."""
     return finding_of(

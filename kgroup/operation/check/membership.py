@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kgroup.model.client_library import Certainty
-from kgroup.model.group import GroupState, GroupType, Member
+from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
@@ -29,43 +29,41 @@ _LEFT_FOR_NOW = -2
 """Epoch of a static member that left and may come back (KIP-848)."""
 
 
-def check_membership(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def check_membership(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about a group, except those about its committed offsets."""
-    yield from (*_reader(group, evidence),) or _nobody_reads(group)
+    group = description.group
+    yield from (*_reader(description, evidence),) or _nobody_reads(description)
     yield from _rebalance(group, evidence)
     yield from _shared_instance_ids(group, evidence)
     yield from _missing_static_members(group, evidence)
-    yield from _gone_partitions(group)
+    yield from _gone_partitions(description)
     yield from _missing_topics(group, evidence)
     if group.type in _OF_PARTITIONS and group.state is GroupState.STABLE:
-        yield from _no_owner(group)
+        yield from _no_owner(description)
         yield from _shares(group, evidence)
         yield from _protocols(group)
         yield from _clients(group)
         yield from _session_timeouts(group)
 
 
-def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _reader(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about commits of a consumer that uses assign() and is not a member.
 
     With two looks, its commits have moved forward in between. With one look, they are recent: made
     after the last member left or, if that time is unknown, at most one minute old. Otherwise, the
     last member may have committed them when it was closed.
     """
+    group = description.group
     if group.state is not GroupState.EMPTY:
         return
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
-    before = (
-        {(description.topic, description.partition): description for description in earlier.offsets}
-        if earlier
-        else {}
-    )
-    for offset in group.offsets:
+    before = {(row.topic, row.partition): row for row in earlier.offsets} if earlier else {}
+    for offset in description.offsets:
         committed = offset.committed_offset
         was = before.get((offset.topic, offset.partition))
         if committed is None or was is None or was.committed_offset is None:
             continue
-        if committed > was.committed_offset and earlier and earlier.state is GroupState.EMPTY:
+        if committed > was.committed_offset and earlier and earlier.group.state is GroupState.EMPTY:
             yield about_offset(
                 Rule.READER_WITHOUT_MEMBERSHIP,
                 f"{offset.topic}-{offset.partition}: {was.committed_offset} was committed, then "
@@ -77,9 +75,7 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
             return
     if not evidence.now.is_clock:
         return
-    newest = max(
-        group.offsets, key=lambda description: description.commit_timestamp_ms or 0, default=None
-    )
+    newest = max(description.offsets, key=lambda row: row.commit_timestamp_ms or 0, default=None)
     if newest is None or newest.commit_timestamp_ms is None:
         return
     then_ms, now_ms = newest.commit_timestamp_ms, evidence.now.time_ms
@@ -97,30 +93,31 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
             newest,
             Basis.LOG,
         )
-        # After a reset, no consumer reads the waiting records.
-        yield replace(finding, severity=Severity.WARNING) if group.waiting else finding
+        # If it was a reset, nobody reads the records that are waiting.
+        yield replace(finding, severity=Severity.WARNING) if description.waiting else finding
 
 
-def _nobody_reads(group: GroupDescription) -> Iterator[Finding]:
-    waiting = group.waiting
-    if group.state is GroupState.EMPTY and waiting:
-        last = max((o.commit_timestamp_ms or 0 for o in group.offsets), default=0) or None
+def _nobody_reads(description: GroupDescription) -> Iterator[Finding]:
+    waiting = description.waiting
+    if description.group.state is GroupState.EMPTY and waiting:
+        last = max((o.commit_timestamp_ms or 0 for o in description.offsets), default=0) or None
         yield finding_of(
             Rule.NOBODY_READS,
             f"Up to {waiting} record{'' if waiting == 1 else 's'} wait, and the group has no "
             "members.",
-            group.group_id,
+            description.group.group_id,
             since_ms=last,
         )
 
 
-def _no_owner(group: GroupDescription) -> Iterator[Finding]:
-    for offset in group.offsets:
-        if offset.mark is OffsetMark.NO_OWNER and offset.topic in subscribed(group):
+def _no_owner(description: GroupDescription) -> Iterator[Finding]:
+    topics = subscribed(description.group)
+    for offset in description.offsets:
+        if offset.mark is OffsetMark.NO_OWNER and offset.topic in topics:
             yield finding_of(
                 Rule.NO_OWNER,
                 f"Nobody owns {offset.topic}-{offset.partition}, to which members subscribe.",
-                group.group_id,
+                description.group.group_id,
                 topic=offset.topic,
                 partition=offset.partition,
                 offset=offset.committed_offset,
@@ -129,12 +126,12 @@ def _no_owner(group: GroupDescription) -> Iterator[Finding]:
             )
 
 
-def subscribed(group: GroupDescription) -> frozenset[str]:
+def subscribed(group: Group) -> frozenset[str]:
     """Return the topics that members subscribe to by name."""
     return frozenset(topic for member in group.members for topic in member.subscribed_topics)
 
 
-def _missing_topics(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _missing_topics(group: Group, evidence: Evidence) -> Iterator[Finding]:
     known = evidence.cluster.topics if evidence.cluster else {}
     for topic in sorted(subscribed(group)):
         if topic in known and known[topic].error == _UNKNOWN_TOPIC:
@@ -146,22 +143,22 @@ def _missing_topics(group: GroupDescription, evidence: Evidence) -> Iterator[Fin
             )
 
 
-def _gone_partitions(group: GroupDescription) -> Iterator[Finding]:
+def _gone_partitions(description: GroupDescription) -> Iterator[Finding]:
     """Yield findings about members that own partitions which do not exist."""
     gone: dict[tuple[str, str], list[OffsetDescription]] = defaultdict(list)
-    for offset in group.offsets:
+    for offset in description.offsets:
         if offset.member_id is not None and offset.topic is not None and offset.mark in GONE:
             gone[offset.member_id, offset.topic].append(offset)
-    members = {member.member_id: member for member in group.members}
+    members = {member.member_id: member for member in description.group.members}
     for (member_id, topic), offsets in gone.items():
-        names = first_names([f"{topic}-{description.partition}" for description in offsets])
+        names = first_names([f"{topic}-{offset.partition}" for offset in offsets])
         has = f"{topic} does not exist"
         if offsets[0].mark is OffsetMark.PARTITION_GONE:
             has = f"{topic} has no such partition{'' if len(offsets) == 1 else 's'}"
         yield finding_of(
             Rule.PARTITION_GONE,
             f"{_named(member_id, members.get(member_id))} owns {names}; {has}.",
-            group.group_id,
+            description.group.group_id,
             topic=topic,
             partition=offsets[0].partition if len(offsets) == 1 else None,
             member_id=member_id,
@@ -174,7 +171,7 @@ def _named(member_id: str, member: Member | None) -> str:
     return member_id if not host else f"{member_id} ({host.removeprefix('/')})"
 
 
-def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _shares(group: Group, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about uneven assignments among members with the same subscription."""
     alike: dict[frozenset[str], list[Member]] = defaultdict(list)
     for member in group.members:
@@ -214,7 +211,7 @@ def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
 
 
 def _too_many_members(
-    group: GroupDescription, count: int, nouns: tuple[str, str], total: int, idle: Sequence[str]
+    group: Group, count: int, nouns: tuple[str, str], total: int, idle: Sequence[str]
 ) -> Finding:
     """Return a finding that members or threads outnumber the partitions or tasks."""
     who, what = nouns
@@ -226,7 +223,7 @@ def _too_many_members(
     )
 
 
-def _streams_shares(group: GroupDescription, members: Sequence[Member]) -> Iterator[Finding]:
+def _streams_shares(group: Group, members: Sequence[Member]) -> Iterator[Finding]:
     """Yield findings about Kafka Streams threads without tasks; standby and warm-up tasks count.
 
     Standby tasks become active in the probing rebalance that the assignor schedules. Therefore,
@@ -263,7 +260,7 @@ def _streams_tasks(member: Member) -> tuple[int, int] | None:
     return len(data["activeTasks"]), len(data.get("standbyTasks") or ())
 
 
-def _protocols(group: GroupDescription) -> Iterator[Finding]:
+def _protocols(group: Group) -> Iterator[Finding]:
     old = [member for member in group.members if member.uses_classic_protocol]
     if old and len(old) < len(group.members):
         yield finding_of(
@@ -290,7 +287,7 @@ def _protocols(group: GroupDescription) -> Iterator[Finding]:
         )
 
 
-def _clients(group: GroupDescription) -> Iterator[Finding]:
+def _clients(group: Group) -> Iterator[Finding]:
     """Yield findings about different client libraries or versions among classic members."""
     libraries = Counter(member.client_library for member in group.members if member.client_library)
     if len(libraries) > 1:
@@ -316,7 +313,7 @@ def _clients(group: GroupDescription) -> Iterator[Finding]:
             )
 
 
-def _session_timeouts(group: GroupDescription) -> Iterator[Finding]:
+def _session_timeouts(group: Group) -> Iterator[Finding]:
     for member in group.members:
         session, poll = member.session_timeout_ms, member.rebalance_timeout_ms
         if session is not None and poll is not None and session > poll:
@@ -330,11 +327,12 @@ def _session_timeouts(group: GroupDescription) -> Iterator[Finding]:
             )
 
 
-def _rebalance(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _rebalance(group: Group, evidence: Evidence) -> Iterator[Finding]:
     now, before = evidence.now, evidence.before
-    earlier = before and before.groups.get(group.group_id)
-    if not earlier or not before:
+    description = before and before.groups.get(group.group_id)
+    if not description or not before:
         return
+    earlier = description.group
     was, now_is = _epoch(earlier), _epoch(group)
     seconds = (now.time_ms - before.time_ms) / 1000
     if was is not None and now_is is not None and now_is - was > 1:
@@ -360,7 +358,7 @@ def _rebalance(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]
         )
 
 
-def _epoch(group: GroupDescription) -> int | None:
+def _epoch(group: Group) -> int | None:
     return group.generation_id if group.group_epoch is None else group.group_epoch
 
 
@@ -372,18 +370,19 @@ def replaced_members(before: Look, after: Look) -> Mapping[tuple[str, str], tupl
     """
     return {
         (group_id, instance_id): (old, new)
-        for group_id, group in after.groups.items()
-        if (earlier := before.groups.get(group_id)) is not None and _epoch(earlier) == _epoch(group)
-        for instance_id, new in _static(group).items()
-        if (old := _static(earlier).get(instance_id)) is not None and old != new
+        for group_id, now in after.groups.items()
+        if (earlier := before.groups.get(group_id)) is not None
+        and _epoch(earlier.group) == _epoch(now.group)
+        for instance_id, new in _static(now.group).items()
+        if (old := _static(earlier.group).get(instance_id)) is not None and old != new
     }
 
 
-def _static(group: GroupDescription) -> dict[str, str]:
+def _static(group: Group) -> dict[str, str]:
     return {member.instance_id: member.member_id for member in group.members if member.instance_id}
 
 
-def _shared_instance_ids(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _shared_instance_ids(group: Group, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about static members replaced in both intervals, in one generation."""
     before, between, now = evidence.before, evidence.between, evidence.now
     if before is None or between is None:
@@ -408,7 +407,7 @@ def _shared_instance_ids(group: GroupDescription, evidence: Evidence) -> Iterato
         )
 
 
-def _missing_static_members(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _missing_static_members(group: Group, evidence: Evidence) -> Iterator[Finding]:
     there = {member.instance_id for member in group.members}
     for member in group.members:
         if member.instance_id is not None and member.member_epoch == _LEFT_FOR_NOW:
@@ -419,7 +418,7 @@ def _missing_static_members(group: GroupDescription, evidence: Evidence) -> Iter
                 member_id=member.member_id,
             )
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
-    for member in earlier.members if earlier else ():
+    for member in earlier.group.members if earlier else ():
         if member.instance_id is not None and member.instance_id not in there:
             yield finding_of(
                 Rule.MISSING_STATIC_MEMBER,

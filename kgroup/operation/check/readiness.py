@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kgroup.errors import BrokerError, InputError, NotFoundError, named_group
-from kgroup.model.group import GroupType
+from kgroup.model.group import Group, GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.check.look import finding_of
 from kgroup.operation.check.rule import Finding, Rule
@@ -31,7 +31,7 @@ def check_readiness(
         A finding for each group, with the reasons if it could not; and what could not be read.
     """
     findings, problems = [], []
-    for group in groups:
+    for group in (description.group for description in groups):
         if group.type is not GroupType.CLASSIC or group.protocol_type != "consumer":
             continue
         if not group.members:
@@ -90,7 +90,7 @@ def _judged(finding: Finding, found: Proposal | str) -> Finding:
     )
 
 
-def _of_group(source: GroupSource, group: GroupDescription) -> Finding:
+def _of_group(source: GroupSource, group: Group) -> Finding:
     running = read_running(source, group.group_id)
     change = ProtocolChange(running, False, False, None, running.library)
     preconditions = tuple(conditions(change, None))

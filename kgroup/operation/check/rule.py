@@ -441,7 +441,16 @@ class Rule(Word):
 
 @dataclass(frozen=True, slots=True)
 class RuleDescription:
-    """Description of a rule; attributes as in `Rule`."""
+    """Description of a rule; attributes as in `Rule`.
+
+    Attributes:
+        code: what it is called.
+        severity: how bad it is.
+        sentence: what it means.
+        advice: what to do.
+        commands: what to run next; GROUP, TOPIC, PARTITION and INSTANCE stand for what a finding is
+            about.
+    """
 
     code: Rule
     severity: Severity
@@ -468,22 +477,26 @@ class Finding:
         code: what it is.
         severity: how bad it is.
         basis: on which evidence it rests.
-        group_id: the group; None where it is about the cluster.
-        reason: what was found, in a sentence.
-        advice: what to do about it.
-        topic: user's topic concerned.
-        partition: its partition.
-        member_id: the member concerned.
-        broker: id of the broker concerned.
-        offset: that is committed.
+        group_id: id of the group; None where it is about the cluster.
+        reason: what was found; in a sentence.
+        advice: what to do; in a sentence or two.
+        topic: topic concerned; None where it is none.
+        partition: partition concerned; likewise.
+        member_id: member concerned; likewise.
+        broker: id of the broker concerned; likewise.
+        offset: offset that is committed; where the finding is about it.
         log_start_offset: where the log begins: there `auto.offset.reset=earliest` leads.
         log_end_offset: where the log ends: there `auto.offset.reset=latest` leads.
-        path: node of ZooKeeper concerned; it need not exist.
-        kafka_offset: of a ZooKeeper consumer, the offset that is committed in Kafka.
-        since_ms: since when, in epoch milliseconds, as far as the source tells.
-        evidence_from_ms: where it rests on more than one instant, the first; in epoch milliseconds.
-        evidence_to_ms: and the last.
-        commands: to run next, each whole, with the connection options in use.
+        path: node of ZooKeeper concerned; it does not exist where nobody owns a partition.
+        kafka_offset: zookeeper: offset that is committed in Kafka; where it is another one.
+        since_ms: since when, as far as the source tells; of a commit or a group without members the
+            last commit, of a node when it was written.
+        evidence_from_ms: first time of what it rests on; the look before, or from when on the past
+            was looked at; None of one look.
+        evidence_to_ms: last time of what it rests on; likewise.
+        commands: what to run next; commands of kgroup and Kafka's tools, ready to paste, with the
+            connection options in use (of a secret only the name, as `KEY=...`; `HOST:PORT` where
+            the brokers are not known).
     """
 
     code: Rule

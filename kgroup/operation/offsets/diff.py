@@ -18,13 +18,16 @@ class OffsetDifference:
     """A partition whose committed offsets differ between two stores.
 
     Attributes:
-        first_offset: in the first one; None: nothing.
-        second_offset: likewise in the second.
-        difference: of offsets, the second less the first; None where one has none.
-        first_ms: time of the first record at or behind the first offset; None where that is not
-            known.
-        second_ms: likewise of the second.
-        time_difference_ms: the second less the first.
+        group_id: id of the group.
+        topic: name of the topic.
+        partition: partition of that topic.
+        first_offset: what the first store has; None where it has nothing.
+        second_offset: what the second store has; likewise.
+        difference: the second offset less the first; None where one store has none.
+        first_ms: time of the next record to read by the first (`--times`); None where it is not
+            known, as of an offset out of the partition's range, or was not asked for.
+        second_ms: time of the next record to read by the second (`--times`); likewise.
+        time_difference_ms: the second time less the first; None where one is not known.
     """
 
     group_id: str

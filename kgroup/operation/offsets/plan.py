@@ -103,22 +103,28 @@ class PlannedOffset(Struct, frozen=True, gc=False):
     """Planned change of one partition.
 
     Attributes:
-        topic: None where a group is deleted that has committed nothing, and so is `partition`.
-        committed_offset: what is committed; None: nothing.
-        target_offset: what shall be; None: nothing.
+        group_id: id of the group.
+        topic: name of the topic; None where a group is deleted that has committed nothing.
+        partition: partition of that topic; likewise.
+        committed_offset: offset that is committed; None where nothing is.
+        target_offset: offset that shall be committed; None where nothing shall be.
         skipped: records between the two that the group would not read; None where that is not
-            known: nothing is committed, or shall be. Offsets are counted of which the log may have
-            fewer records: compaction and transactions leave holes.
-        read_again: likewise that it would read once more.
-        bytes: that lie between the two, where they are all that the partition has: what brokers
-            tell; None otherwise, and where that was not asked for.
-        log_start_offset: where the partition begins; None where that is not known.
-        log_end_offset: likewise where it ends.
-        committed_ms: time of the first record at or behind `committed_offset`; None where it is not
-            known, as of offsets out of the log's range, or was not asked for.
-        target_ms: likewise of `target_offset`.
-        mark: what is wrong with the partition; or "past-end" or "before-start" where what shall be,
-            was asked for, or is, is out of the log's range.
+            known: nothing is committed, or shall be; offsets are counted: of compacted topics and
+            transactions there are fewer records.
+        read_again: records between the two that the group would read once more; likewise.
+        bytes: bytes between the two, where they are the whole partition (`--times`); None
+            otherwise, where nothing lies between, and where that was not asked for.
+        log_start_offset: offset of the first record that the partition has; None where that is not
+            known.
+        log_end_offset: offset that the next record written to the partition gets; likewise.
+        committed_ms: time of the next record to read now (`--times`); None where it is not known,
+            as of an offset out of the partition's range, or was not asked for.
+        target_ms: time of the next record to read then (`--times`); likewise.
+        mark: what is wrong with the partition, or out of its range; `past-end` or `before-start`
+            where what shall be, or else what is committed, is out of its range, or where what was
+            asked for is and `reset` takes its end or start; `no-record-since` where no record is as
+            late as `--to-time`.
+        result: `planned`, `unchanged`, `done`, `refused`, `overwritten` or `unknown`.
     """
 
     group_id: str

@@ -42,10 +42,11 @@ class Precondition:
     """A condition that must hold before a plan starts.
 
     Attributes:
-        code: stable name, for scripts.
-        text: the condition.
-        found: evidence for the verdict; None without evidence.
-        check: how to check it, or what to do if it does not hold; None if it holds.
+        code: a word for scripts.
+        text: what must hold; in a sentence.
+        verdict: what is known of it.
+        found: on what the verdict rests; None where nothing was found.
+        check: how to find out, or what to do where it does not hold; None where it holds.
     """
 
     code: str
@@ -60,10 +61,10 @@ class SettingChange:
     """Change of a client setting.
 
     Attributes:
-        member: name of the member; None for all members that are restarted.
-        name: Kafka's name of the setting.
-        before: current value; None if unknown.
-        after: new value; None to remove the setting.
+        member: member whose setting it is; None of every member that is restarted.
+        name: name of the setting, as Kafka calls it.
+        before: value that it has; None where nobody tells.
+        after: value that it shall have; None where it is taken out.
     """
 
     member: str | None
@@ -77,18 +78,19 @@ class Forecast:
     """Simulated costs of a step, or of all steps.
 
     Attributes:
-        rebalances: number of generations or, with the consumer protocol, epochs; for ZooKeeper
-            consumers, number of rebalances, counting simultaneous ones once.
-        moved: number of times that a partition changes its owner.
-        stopped: number of partitions that are not read for some time.
-        longest_stop_ms: longest time in which a partition is not read; None without stops.
-        stopped_ms: total time in which partitions are not read, summed over partitions.
-        most_partitions: largest number of partitions that one member owns at a time.
-        read_again: number of records read again; for small groups, the largest number of several
-            simulations, of which the first one gives the other values.
-        skipped: number of records that are not read.
-        failed: members whose processes terminate, by name, with Kafka's name of the error.
-        is_at_rest: whether the group is stable at the end; if not, the costs are incomplete.
+        rebalances: generations or epochs that come; of consumers on ZooKeeper how often some
+            rebalance, who do it together.
+        moved: how often a partition changes its owner.
+        stopped: partitions that nobody reads for a while.
+        longest_stop_ms: longest time that nobody reads a partition; None where there is none.
+        stopped_ms: how long partitions stand still, all together.
+        most_partitions: most partitions that a member has at a time.
+        read_again: records that are read once more; of small groups the most that came of several
+            courses of chance, of which the rest is the first.
+        skipped: records that nobody reads.
+        failed: members whose programs end; by name, with Kafka's name of the error.
+        is_at_rest: whether the group rests in the end; where it does not, more comes of it than is
+            told here.
     """
 
     rebalances: int
@@ -108,18 +110,18 @@ class Expected:
     """Expected state of a group after a step; unset attributes are not checked.
 
     Attributes:
-        type: group type; for ZooKeeper consumers, the group is read from ZooKeeper.
-        assignor: assignor in use.
-        is_restarted: whether every member has a different id than before the step.
-        members: minimum number of members.
-        state: group state.
-        topics: topics that members subscribe to.
-        commits: for ZooKeeper consumers, BOTH if commits in Kafka and ZooKeeper are equal, KAFKA if
-            Kafka is ahead.
-        instance_ids: instance ids that must exist, without any dynamic member; if empty, no member
-            may be static.
-        partitions: number of partitions by topic, all of which the group must own.
-        protocol: protocol of every member, "consumer".
+        type: protocol of the group; one on ZooKeeper is looked for there.
+        assignor: assignor that it uses.
+        is_restarted: whether every member has another id than before the step.
+        members: number of members that there are at least.
+        state: state of the group.
+        topics: topics to which members subscribe.
+        commits: where consumers on ZooKeeper have committed; `both` where Kafka has the commits
+            that ZooKeeper has, `kafka` where it is ahead.
+        instance_ids: static members that there are at least, and no dynamic ones; without any: no
+            static ones.
+        partitions: partitions of the topics that the group then owns all of; by topic.
+        protocol: protocol that every member speaks; `consumer`.
     """
 
     type: GroupType | None = None
@@ -139,7 +141,9 @@ class PlannedMember:
     """A member at the time of planning; attributes as in `Member`.
 
     Attributes:
-        name: name of the member in the plan.
+        name: name by which the plan calls it.
+        member_id, client_id, client_host: as in `kgroup.model.group.Member`.
+        instance_id: `group.instance.id` of a static member; None of a dynamic one.
     """
 
     name: str
@@ -154,16 +158,16 @@ class OffsetCopy:
     """Offsets to copy in a step, by `kgroup plan apply` or `kgroup offsets copy`.
 
     Attributes:
-        origin: store to read, as named on the command line: `kafka` is the cluster of -b, -C or the
-            environment, `sql` the database of --sql, the profile or the environment, because a URL
-            may contain a password, which plans never do.
-        goal: store to write, named in the same way.
-        new_id: group id in the store to write; None: unchanged.
-        table: table of the database; None: that of the profile, or the default.
-        columns: columns of the table, in the format of --sql-column.
-        creates_table: create the table if it does not exist.
-        is_last: whether both stores must be equal afterwards; otherwise, members continue to
-            commit, and the second store needs any offset for each partition.
+        origin: store that has them, as that command names it; `kafka` is the cluster of -b, -C or
+            the environment, `sql` the database of --sql, the profile or the environment, as a URL
+            may have a password, and a plan has none.
+        goal: store that gets them; likewise.
+        new_id: id of the group there; None where it keeps its id.
+        table: table of a database; None of the profile's, or the default.
+        columns: columns of the table; as --sql-column takes them.
+        creates_table: whether a missing table is made.
+        is_last: whether both stores are to have the same then; otherwise members go on meanwhile,
+            and the second is to have something of each partition.
     """
 
     origin: str
@@ -210,20 +214,20 @@ class PlanStep:
     """A step of a plan; the plan can be interrupted after it.
 
     Attributes:
-        number: number of the step, from 1.
+        number: number of the step; from 1.
         title: what is done.
-        restarted: members to restart one by one, in this order.
-        settings: settings to change before the restart.
-        actions: what to do, in order.
-        commands: commands to run, in order.
-        see: what is visible afterwards.
-        back: how to roll back from here.
-        expected: conditions that `kgroup plan verify` checks.
-        forecast: forecast; None if the step does not affect the simulated group.
-        seen: members when `kgroup plan verify` first found the step done; None before.
-        met: members that joined after the start of the step, as `kgroup plan verify` found before
-            it was done; they must be restarted, too. None if there are none.
-        copies: offsets to copy; None if none.
+        restarted: members that are restarted; one after another, in this order.
+        settings: settings that are changed before.
+        actions: what to do; in order.
+        commands: what to run; in order.
+        see: what is to be seen afterwards.
+        back: how to go back from here.
+        expected: what `kgroup plan verify` looks for.
+        forecast: what the step costs; None where it does nothing to the group that is simulated.
+        seen: members that were there when `kgroup plan verify` found it done first; None before.
+        met: members that `kgroup plan verify` saw before the step was done; they were not there
+            before it, and are to be restarted, too; None where there are none.
+        copies: offsets that it copies; None where it copies none.
     """
 
     number: int
@@ -246,8 +250,8 @@ class Compared:
     """An event and its forecast.
 
     Attributes:
-        text: the event.
-        forecast: its simulated costs.
+        text: what happens; in a sentence.
+        forecast: what the simulator says of it.
     """
 
     text: str
@@ -256,7 +260,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class NaiveWay:
-    """The obvious alternative to the plan, and its costs."""
+    """The obvious alternative to the plan, and its costs.
+
+    Attributes:
+        text: what happens; in a sentence.
+        forecast: what the simulator says of it.
+    """
 
     text: str
     forecast: Forecast
@@ -264,21 +273,24 @@ class NaiveWay:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan for one group.
+    """A plan for a group.
 
     Attributes:
-        goal: choice within the target: a strategy, or a topic with its number of partitions; None
-            if there is none.
-        summary: the plan in a sentence.
-        type: group type.
-        assignor: current assignor of the group.
-        members: members at the time of planning.
-        preconditions: preconditions, in the order in which to check them.
-        steps: steps; empty if there is nothing to do, or a precondition is refuted.
-        forecast: forecast of all steps; None without steps.
-        naive: alternative without the plan; None if there is none.
-        cluster_id: cluster id in base64url; None if unknown.
-        assumed: assumptions of the forecast, which no source reports.
+        group_id: id of the group.
+        target: what the group is to be moved to.
+        goal: which of the target; a strategy, or a topic with its partitions; None where there is
+            nothing to choose.
+        summary: what it comes to; in a sentence.
+        type: protocol of the group.
+        assignor: assignor that the group uses; None where it is not known.
+        members: members of the group when it is planned.
+        preconditions: what must hold; in the order in which it is to be looked at.
+        steps: what is done; none where there is nothing to do, or a precondition is refuted.
+        forecast: what all steps cost; None without any.
+        naive: what the plan saves; None where there is no other way.
+        cluster_id: id of the cluster; base64url, as Kafka prints it; None where the source does not
+            tell.
+        assumed: what the forecast goes by and no source tells.
     """
 
     group_id: str

@@ -165,8 +165,9 @@ class StepCondition:
     """One of the expected conditions of a step.
 
     Attributes:
-        text: expected condition.
-        found: actual value; None if unknown.
+        text: what should be; in a sentence.
+        progress: how far it is.
+        found: what is; None where nobody tells.
     """
 
     text: str
@@ -446,14 +447,17 @@ def _instances(expected: Sequence[str], group: Group) -> StepCondition:
 
 @dataclass(frozen=True, slots=True)
 class StepCheck:
-    """Result of `kgroup plan verify` for one group.
+    """How far a group is with a step.
 
     Attributes:
+        group_id: id of the group.
         step: number of the step.
-        progress: progress of the whole step.
-        missing: members that have not taken the step, by their names in the plan.
-        new: members that joined since, if they can be identified.
-        members: current members.
+        title: what was to be done.
+        progress: `done`, `half-done`, `not-begun` or `wrong`.
+        missing: members that have not taken it; by their names in the plan.
+        new: members that were not there before it; where it can be told who they are.
+        conditions: what should be, and what is.
+        members: members that are there now.
     """
 
     group_id: str

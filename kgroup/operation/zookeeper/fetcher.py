@@ -81,22 +81,23 @@ class Fetch:
     """A partition and its fetcher.
 
     Attributes:
-        group_id: group id.
+        group_id: id of the group.
         consumer_id: consumer that owns the partition.
-        thread: number of the stream that receives the records; None if the owner node has none.
-        fetcher: name of the Java thread that fetches; None while the partition is not fetched.
-        fetcher_id: number of the fetcher among those of one broker, from 0.
-        broker: leader, from which the fetcher reads; None while the partition is not fetched.
-        topic: topic name.
-        partition: partition number.
-        state: whether the partition can be fetched, and why not.
-        committed_offset: committed offset in ZooKeeper or Kafka, whichever is larger; None without
-            a commit.
-        log_start_offset: offset of the first record; None if unknown.
-        log_end_offset: offset of the next record to be written; None if unknown.
-        fetch_offset: offset at which a fetcher that is started now begins; None if unknown.
-        reset: why `fetch_offset` is not the committed offset; None if it is, or the log is unknown.
-        committed_in: store in which the commit was found; None without a commit.
+        thread: number of the consumer's stream that reads it; None where the owner node has none.
+        fetcher: Java thread that fetches; None while nobody does.
+        fetcher_id: number of the fetcher among those of one broker; from 0.
+        broker: leader that is asked; None while nobody is.
+        topic: name of the topic.
+        partition: partition of that topic.
+        state: whether anything can be fetched, and why not.
+        committed_offset: offset that is committed; in ZooKeeper or Kafka, the larger one; None
+            where there is none.
+        log_start_offset: offset of the first record that is still there; None where it is not
+            known.
+        log_end_offset: offset that the next record written to the partition gets; likewise.
+        fetch_offset: where a fetcher begins that is started now; likewise.
+        reset: why that is not the committed offset; None where it is, or the log is not known.
+        committed_in: where the commit is; None where nothing is committed.
     """
 
     group_id: str

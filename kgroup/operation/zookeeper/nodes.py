@@ -31,18 +31,19 @@ class RegisteredConsumer:
     """A registered consumer: ``/consumers/<group>/ids/<consumer>``.
 
     Attributes:
-        group_id: group id.
-        consumer_id: consumer id.
-        host: host name, if the consumer id contains it; None otherwise.
-        pattern: whether the consumer lists topics (static), or has a whitelist or blacklist.
-        streams: number of streams by topic, or by the list's expression as the consumer wrote it.
-        topics: sorted names of the topics that it reads: listed topics, or existing topics that its
-            whitelist or blacklist allows; None if the expression cannot be evaluated.
-        owned_count: number of owned partitions.
+        group_id: id of the group.
+        consumer_id: name of the consumer.
+        host: its machine, as far as its name has it; None where the name has another form.
+        pattern: how it chooses topics: `static`, `white_list` or `black_list`.
+        streams: how many streams read each topic, or all topics of its list; by the topic or the
+            regular expression, as the consumer wrote it.
+        topics: topics that it reads; sorted; of a list those that exist and are allowed, else those
+            that it names; None where its list cannot be evaluated.
+        owned_count: number of partitions that it owns.
         version: version of the node's data; None before Kafka 0.8.
-        registered_ms: creation time of the node, by ZooKeeper's clock.
-        timestamp_ms: time of the registration by the consumer's clock; None before Kafka 0.8.0.
-        session_id: ZooKeeper session that owns the node.
+        registered_ms: when it registered, by ZooKeeper's clock.
+        timestamp_ms: when it registered, by its own clock; None before Kafka 0.8.0.
+        session_id: session with which the node goes; as in `0x1008f3a2b410000`.
     """
 
     group_id: str
@@ -63,17 +64,18 @@ class OwnedPartition:
     """The owner of a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
 
     Attributes:
-        group_id: group id.
-        topic: topic name.
-        broker: broker of the partition in Kafka 0.7, which numbers partitions per broker; else
-            None.
-        partition: partition number.
-        thread_id: text of the node.
-        consumer_id: consumer id in this text.
-        thread: number of the consumer's stream, from 0; None if the text has only the consumer id.
-        registered: whether the consumer is registered in the group.
-        since_ms: when the consumer claimed the partition.
-        session_id: ZooKeeper session that owns the node.
+        group_id: id of the group.
+        topic: name of the topic.
+        broker: broker that has the partition; of Kafka 0.7, which numbers partitions broker by
+            broker; else None.
+        partition: partition of that topic.
+        thread_id: consumer and stream, as the node has them.
+        consumer_id: name of the consumer.
+        thread: number of the consumer's stream that reads it; from 0; None where the node names the
+            consumer alone.
+        registered: whether the consumer is among those of the group.
+        since_ms: when the consumer took the partition.
+        session_id: as in `RegisteredConsumer`.
     """
 
     group_id: str
@@ -93,20 +95,19 @@ class TreeNode:
     """A ZooKeeper node and its decoded data.
 
     Attributes:
-        path: path below the chroot.
-        kind: what Kafka stores in the node: "registration", "owner", "offset", "broker", "topic",
-            "legacy-topic", "partition-state", "controller", "controller-epoch", "cluster-id",
-            "config", "reassignment" or "election"; None if the node only has children, is not
-            Kafka's, or could not be decoded.
-        value: decoded data: an object, number, text or list; None if `kind` is None.
-        text: data, if UTF-8; None otherwise.
-        raw: data in base64, if not UTF-8.
+        path: path of the node; below the chroot.
+        kind: what Kafka keeps there; None of a node that only has others below it, is not Kafka's,
+            or could not be decoded.
+        value: what is decoded; likewise.
+        text: the data as they are; where they are UTF-8; None where there are none, and of
+            credentials (`/config/users`, `/delegation_token`), which are not read.
+        raw: the data in base64; where they are not UTF-8.
         error: why the data could not be decoded.
-        ctime_ms: creation time of the node.
-        mtime_ms: time of the last write.
-        version: number of writes after the creation.
-        children: number of child nodes.
-        session_id: ZooKeeper session that owns an ephemeral node; None for a persistent node.
+        ctime_ms: when the node was created.
+        mtime_ms: when the data were written last.
+        version: how often the data were written after that.
+        children: number of nodes right below it.
+        session_id: session with which the node goes; None of one that stays.
     """
 
     path: str

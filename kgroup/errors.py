@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.redaction import redact
-from kgroup.word import Word
 
 
 class ExitStatus(IntEnum):
@@ -24,7 +24,7 @@ class ExitStatus(IntEnum):
     PROBLEM = 5
 
 
-class ProblemKind(Word):
+class ProblemKind(DescribedEnum):
     """Kind of a problem, as a word that scripts may rely on.
 
     A `kgroup.model.problem.Problem`, damage in a log and every error have one.

@@ -31,7 +31,7 @@ COMPILERS = ("llvmlite", "numba")
 """Packages that generate and load machine code: the extra `fast`."""
 
 SOURCES = (
-    *("__init__.py", "errors.py", "interrupt.py", "redaction.py", "word.py"),
+    *("__init__.py", "errors.py", "interrupt.py", "redaction.py", "described_enum.py"),
     *("kernel/*.py", "model/__init__.py", "model/offsets_partition.py"),
     *("protocol/*.py", "protocol/batch/*.py", "protocol/message/*.py", "protocol/record/*.py"),
 )

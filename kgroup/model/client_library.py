@@ -19,7 +19,7 @@ from itertools import pairwise
 from struct import Struct, error
 from typing import Any, NamedTuple
 
-from kgroup.word import Word
+from kgroup.described_enum import DescribedEnum
 
 KAFKA_CLIENTS = "kafka-clients"
 """Kafka's own, in Java."""
@@ -32,7 +32,7 @@ KAFKAJS = "kafkajs"
 RUBY_KAFKA = "ruby-kafka"
 
 
-class Certainty(Word):
+class Certainty(DescribedEnum):
     """How sure it is that a member is of a library."""
 
     CERTAIN = ("certain", "No other library that is known writes such bytes.")

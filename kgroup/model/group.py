@@ -22,10 +22,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.client_library import Certainty
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.zookeeper import SubscriptionPattern
-from kgroup.word import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class TaskAssignment:
     warmup: tuple[Task, ...] = ()
 
 
-class GroupType(Word):
+class GroupType(DescribedEnum):
     """The protocol that a group's coordinator runs; the words of ListGroups (KIP-848).
 
     Groups of the ZooKeeper consumer of Kafka 0.7 and 0.8 have no coordinator.
@@ -126,7 +126,7 @@ class GroupType(Word):
         return _STATES[self]
 
 
-class GroupState(Word):
+class GroupState(DescribedEnum):
     """The states of every group type; the words of ListGroups and the describe APIs.
 
     Classic groups move from one `to` another. The other types have no transitions of their own:
@@ -212,7 +212,7 @@ _STATES = {
 }
 
 
-class MemberState(Word):
+class MemberState(DescribedEnum):
     """Where a member of a consumer, share or streams group stands; recorded with its assignment.
 
     The coordinator chooses one after every heartbeat (`CurrentAssignmentBuilder`), so there is no

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.problem import Problem
-from kgroup.word import Word
 
 Position = tuple[str, int, int]
 """Topic, partition and offset."""
@@ -34,7 +34,7 @@ class NextReading:
     problems: tuple[Problem, ...] = ()
 
 
-class OffsetMark(Word):
+class OffsetMark(DescribedEnum):
     """What is wrong with a partition, or with what was committed for it."""
 
     TOPIC_GONE = ("topic-gone", "The topic does not exist any more.")

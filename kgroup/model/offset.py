@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.instant import rfc3339
 from kgroup.redaction import redact
 from kgroup.value_class import value_class
-from kgroup.word import Word
 
 NO_OFFSET = -1
 """What OffsetFetch answers where nothing is committed, and what some clients commit."""
 
 
-class CommitStore(Word):
+class CommitStore(DescribedEnum):
     """Where ZooKeeper consumers have committed."""
 
     ZOOKEEPER = (

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.word import Word
+from kgroup.described_enum import DescribedEnum
 
 
-class TransactionStatus(Word):
+class TransactionStatus(DescribedEnum):
     """What became of a transactional record."""
 
     COMMITTED = ("committed", "Its transaction was committed: the record counts.")

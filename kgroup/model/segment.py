@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgroup.word import Word
+from kgroup.described_enum import DescribedEnum
 
 
-class SegmentStatus(Word):
+class SegmentStatus(DescribedEnum):
     """What the end of a segment's file name says to a broker that starts there (`LogLoader`)."""
 
     LIVE = ("live", "A part of the log.")

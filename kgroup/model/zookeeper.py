@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.problem import Problem
-from kgroup.word import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ZookeeperTree:
     problems: tuple[Problem, ...] = ()
 
 
-class SubscriptionPattern(Word):
+class SubscriptionPattern(DescribedEnum):
     """What the keys of a ZooKeeper consumer's subscription are; the words of its node."""
 
     STATIC = ("static", "Names of topics.")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kgroup import __version__
+from kgroup.described_enum import DescribedEnum
 from kgroup.errors import BrokerError, ExitStatus
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
-from kgroup.word import Word
 
 
 class Package(NamedTuple):
@@ -74,7 +74,7 @@ def versions() -> Iterator[tuple[str, str]]:
             yield package.name, found
 
 
-class Availability(Word):
+class Availability(DescribedEnum):
     """Condition of a component; part of the JSON output."""
 
     OK = ("ok", "It is installed, or it answers.")

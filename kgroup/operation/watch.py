@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.errors import BrokerError, KgroupError, ProblemKind
 from kgroup.model.group import GroupState, GroupType, Member
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
-from kgroup.word import Word
 
 
-class ChangeKind(Word):
+class ChangeKind(DescribedEnum):
     """What changed; part of the JSON output."""
 
     GROUP_FOUND = ("group-found", "A group is there; `after` is its whole description.")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from typing import Protocol as Interface
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
@@ -70,7 +71,6 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 from kgroup.simulation.rules import BrokerSettings, ConsumerSettings, MigrationPolicy
-from kgroup.word import Word
 
 
 class CoordinatorRuntime(ClassicMemberRuntime, ClassicRuntime, Interface):
@@ -370,7 +370,7 @@ the classic coordinator. ConsumerGroupHeartbeat is handled by its epoch, in `con
 """
 
 
-class CoordinatorState(Word):
+class CoordinatorState(DescribedEnum):
     """Whether a broker serves the groups of a partition."""
 
     RESIGNED = ("resigned", "Another broker leads the partition: clients shall look for it.")

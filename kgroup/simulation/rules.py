@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kgroup.word import Word
+from kgroup.described_enum import DescribedEnum
 
 
-class MigrationPolicy(Word):
+class MigrationPolicy(DescribedEnum):
     """Which groups may change their protocol while they have members."""
 
     DISABLED = ("disabled", "No group changes its protocol, and members speak that of the group.")

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.meaning import meanings
 from kgroup.model.group import Group
-from kgroup.word import Word
 
 OUTPUT_PAGE = Path(__file__).parents[2] / "docs" / "output.md"
 
@@ -62,7 +62,7 @@ def _is_word(hint: Any) -> bool:
 
 
 def _sentences(words: type[StrEnum]) -> list[str]:
-    return [word.sentence for word in words if isinstance(word, Word)]
+    return [word.sentence for word in words if isinstance(word, DescribedEnum)]
 
 
 def field_meanings(cls: type) -> Mapping[str, str]:

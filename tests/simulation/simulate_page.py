@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.group import GroupState
 from kgroup.operation.simulate import shipped_scenarios
 from kgroup.protocol.error_code import ErrorCode
@@ -21,9 +22,8 @@ from kgroup.simulation.group_coordinator import TABLE as MIXED
 from kgroup.simulation.group_coordinator import CoordinatorState
 from kgroup.simulation.scenario.file import FIELDS
 from kgroup.simulation.scenario.scenario import Action, KeptIn, Paused
-from kgroup.simulation.zookeeper.consumer import FOLLOWS as CONNECTOR_FOLLOWS
+from kgroup.simulation.zookeeper.consumer import FOLLOWS as ZOOKEEPER_CONSUMER_FOLLOWS
 from kgroup.simulation.zookeeper.consumer import Trigger
-from kgroup.word import Word
 from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
 from tests.simulation.consumer_answers import FOLLOWS as GROUP_FOLLOWS
 
@@ -53,7 +53,7 @@ def _sentence(handler: Callable[..., Any]) -> str:
 def _words(words: Any) -> str:
     return _table(
         ("word", "meaning"),
-        ((f"`{word}`", word.sentence) for word in words if isinstance(word, Word)),
+        ((f"`{word}`", word.sentence) for word in words if isinstance(word, DescribedEnum)),
     )
 
 
@@ -135,7 +135,7 @@ def _transitions() -> str:
     )
 
 
-def _following(follows: Mapping[Any, Iterable[Word]]) -> str:
+def _following(follows: Mapping[Any, Iterable[DescribedEnum]]) -> str:
     return _table(
         ("state", "meaning", "may be followed by"),
         (
@@ -164,7 +164,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "steps": lambda: _words(Action),
     "pauses": lambda: _words(Paused),
     "offsets kept": lambda: _words(KeptIn),
-    "connector states": lambda: _following(CONNECTOR_FOLLOWS),
+    "connector states": lambda: _following(ZOOKEEPER_CONSUMER_FOLLOWS),
     "triggers": lambda: _words(Trigger),
     "states": _transitions,
     "requests": _coordinator,

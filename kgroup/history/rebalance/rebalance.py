@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kgroup.word import Word
+from kgroup.described_enum import DescribedEnum
 
 
-class CauseKind(Word):
+class CauseKind(DescribedEnum):
     """Why a group rebalanced: what the log shows."""
 
     RESTARTED = (
@@ -61,7 +61,7 @@ class CauseKind(Word):
     )
 
 
-class CauseCertainty(Word):
+class CauseCertainty(DescribedEnum):
     """Whether the log proves something, or makes it likely."""
 
     CERTAIN = ("certain", "The records prove it.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.operation.printed_command import Reach
-from kgroup.word import Word
 
 _REBALANCE = (
     "A rebalance takes some seconds: check again. If it stays, look in the consumers' logs for "
@@ -14,7 +14,7 @@ _REBALANCE = (
 )
 
 
-class Severity(Word):
+class Severity(DescribedEnum):
     """Severity of a finding, worst first; part of the JSON output."""
 
     ERROR = ("error", "Records are not read, or will be lost or read again.")
@@ -27,7 +27,7 @@ class Severity(Word):
         return list(Severity).index(self)
 
 
-class Basis(Word):
+class Basis(DescribedEnum):
     """The evidence for a finding."""
 
     LOOK = ("look", "What one look at the source shows.")
@@ -68,7 +68,7 @@ _MIGRATE = NextCommand("plan consumer-protocol GROUP")
 _OFFSETS_TOPIC = NextCommand("kafka-topics.sh --describe --topic __consumer_offsets", Reach.LIVE)
 
 
-class Rule(Word):
+class Rule(DescribedEnum):
     """A rule of `kgroup check`; part of the JSON output.
 
     Attributes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import Struct, structs
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import GONE, LogRange, OffsetMark
@@ -21,7 +22,6 @@ from kgroup.operation.report import Report, first_names
 from kgroup.source.base import GroupSource, Question
 from kgroup.source.offset_change import At, conflict, place_of
 from kgroup.value_class import value_class
-from kgroup.word import Word
 
 Topics = Mapping[str, Collection[int] | None]
 """Partition numbers by topic, None for all partitions; an empty mapping selects everything."""
@@ -69,7 +69,7 @@ _UNKNOWN = LogRange()
 _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
 
 
-class Result(Word):
+class Result(DescribedEnum):
     """Result of a planned change."""
 
     PLANNED = ("planned", "It was not carried out: --execute does that.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.errors import ProblemKind, UsageError, near_names, shown_id
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark, Position
@@ -19,13 +20,12 @@ from kgroup.operation.offsets.plan import OffsetPlan, OffsetTarget, active_group
 from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading
 from kgroup.source.offset_change import At
-from kgroup.word import Word
 
 _Offsets = Mapping[At, int]
 _MOST = (1 << 63) - 1
 
 
-class ResetTarget(Word):
+class ResetTarget(DescribedEnum):
     """Target of a reset."""
 
     EARLIEST = ("earliest", "At the first record that each partition has.")

@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import join
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.errors import InputError, UsageError
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.operation.printed_command import connection_words
 from kgroup.operation.report import first_names
-from kgroup.word import Word
 
 
-class MigrationTarget(Word):
+class MigrationTarget(DescribedEnum):
     """Targets of migrations."""
 
     ASSIGNOR = ("assignor", "Another strategy by which members assign partitions.")
@@ -29,7 +29,7 @@ class MigrationTarget(Word):
     )
 
 
-class Verdict(Word):
+class Verdict(DescribedEnum):
     """What is known about a precondition."""
 
     VERIFIED = ("verified", "It holds.")

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from kgroup.assignor.base import TopicPartition
+from kgroup.described_enum import DescribedEnum
 from kgroup.errors import ExitStatus, InputError, UsageError, shown_id
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommitStore
@@ -31,7 +32,6 @@ from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import kafka_offsets
 from kgroup.source.base import GroupSource, KafkaOffsets, Question
-from kgroup.word import Word
 
 _Members = tuple[PlannedMember, ...]
 _BY: tuple[Callable[[PlannedMember], object], ...] = (
@@ -148,7 +148,7 @@ OpenStores = Callable[
 Commits = Mapping[TopicPartition, int]
 
 
-class StepProgress(Word):
+class StepProgress(DescribedEnum):
     """Progress of a step, or of one of its conditions."""
 
     DONE = ("done", "All is as it should be.")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kgroup.assignor.zookeeper import FETCHER_VERSIONS, fetcher_id
+from kgroup.described_enum import DescribedEnum
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
@@ -29,7 +30,6 @@ from kgroup.operation.report import Report
 from kgroup.operation.zookeeper.commit import differing_note, kafka_offsets, larger
 from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.source.base import GroupSource, Question
-from kgroup.word import Word
 
 _EVERYTHING = Question(nodes=True, log_budget=0)
 _UNKNOWN = LogRange()
@@ -45,7 +45,7 @@ class OffsetReset(StrEnum):
     """Log start offset."""
 
 
-class FetchState(Word):
+class FetchState(DescribedEnum):
     """Whether a partition can be fetched."""
 
     FETCHING = ("fetching", "A fetcher of the owner asks the leader for records.")
@@ -65,7 +65,7 @@ class FetchState(Word):
     )
 
 
-class ResetCause(Word):
+class ResetCause(DescribedEnum):
     """Why a fetcher cannot start at the committed offset."""
 
     NO_COMMIT = ("no-commit", "Nothing is committed for the partition.")

@@ -15,6 +15,7 @@ from typing import Protocol as Interface
 
 from kgroup.assignor.java.java_hash import JavaHashMap, spread, utf16
 from kgroup.assignor.java.scala_hash import champ_order, immutable_order, mutable_bucket
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.group import GroupState
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.offsets_partition import java_int, string_hash
@@ -40,7 +41,6 @@ from kgroup.simulation.rules import (
     UNREAD_TOPICS_EXPIRE,
     Version,
 )
-from kgroup.word import Word
 
 
 class MemberTable(Interface):
@@ -191,7 +191,7 @@ def winner(votes: Iterable[str], version: Version) -> str:
     return max(names, key=counts.__getitem__)
 
 
-class RebalanceCause(Word):
+class RebalanceCause(DescribedEnum):
     """Reasons for a rebalance or for removing a member."""
 
     MEMBER_JOINED = ("member joined", "A member came that was not in the group.")

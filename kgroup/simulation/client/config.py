@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.member_spec import NEWEST as NEWEST_ASSIGNORS
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.pattern import parse_regex
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock, Timer
@@ -26,7 +27,6 @@ from kgroup.simulation.rules import (
     STATIC_MEMBERS,
     Version,
 )
-from kgroup.word import Word
 
 COOPERATIVE_STICKY = "cooperative-sticky"
 
@@ -45,7 +45,7 @@ RETRIABLE = ELSEWHERE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """Errors after which a commit is retried."""
 
 
-class ClientState(Word):
+class ClientState(DescribedEnum):
     """State of a consumer in its group (`AbstractCoordinator.MemberState`)."""
 
     UNJOINED = ("unjoined", "The consumer is in no group, or was removed from it.")

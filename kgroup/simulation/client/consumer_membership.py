@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kgroup.assignor.base import TopicPartition
+from kgroup.described_enum import DescribedEnum
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import (
     ELSEWHERE,
@@ -42,7 +43,6 @@ from kgroup.simulation.consumer.message import (
 )
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import NO_GENERATION, CommitAnswer, CommittedPartition, OffsetCommit
-from kgroup.word import Word
 
 _Said: TypeAlias = tuple[tuple[str, ...] | None, str | None, tuple[int, frozenset[IdPartition]]]
 
@@ -251,7 +251,7 @@ ON_CONSUMER_HEARTBEAT: Mapping[ErrorCode, Callable[[ConsumerHeartbeats, ErrorCod
 """The handler of each error of a heartbeat; other errors make poll() throw."""
 
 
-class ConsumerClientState(Word):
+class ConsumerClientState(DescribedEnum):
     """State of a consumer in a group of the consumer protocol (`MemberState`)."""
 
     UNSUBSCRIBED = ("unsubscribed", "The consumer is in no group.")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kgroup.described_enum import DescribedEnum
 from kgroup.model.group import MemberState
 from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
-from kgroup.word import Word
 
 QUIET_MS = 60_000
 """How long a scenario continues after its last step, by default."""
 
 
-class Action(Word):
+class Action(DescribedEnum):
     """Actions of steps."""
 
     START = ("start", "The member's program starts.")
@@ -40,7 +40,7 @@ class Action(Word):
     )
 
 
-class Paused(Word):
+class Paused(DescribedEnum):
     """What a pause stops."""
 
     PROCESS = ("process", "The whole process stands still, heartbeats too.")
@@ -48,7 +48,7 @@ class Paused(Word):
     ZOOKEEPER = ("zookeeper", "The consumer is cut off from ZooKeeper, but not from brokers.")
 
 
-class KeptIn(Word):
+class KeptIn(DescribedEnum):
     """Where a member stores its offsets."""
 
     KAFKA = ("kafka", "It begins at what is committed, and commits.")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from kgroup.assignor.base import AssignorError, TopicMetadata
 from kgroup.assignor.strategy import assignor_of
 from kgroup.assignor.zookeeper import Consumers, ThreadAssignment
+from kgroup.described_enum import DescribedEnum
 from kgroup.simulation.clock import Process
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.client import Client
@@ -24,7 +25,6 @@ from kgroup.simulation.zookeeper.fetcher import FetcherManager, PartitionTopicIn
 from kgroup.simulation.zookeeper.offset_store import ConsumerOffsetStore
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Watched
 from kgroup.simulation.zookeeper.thread import ConditionVariable, Lock, Routine, Thread, sleep
-from kgroup.word import Word
 
 
 def read_cluster(zookeeper: Client) -> Routine[None]:
@@ -77,7 +77,7 @@ def assignment_context(
     return consumers, topics
 
 
-class Trigger(Word):
+class Trigger(DescribedEnum):
     """Why a consumer rebalances."""
 
     STARTED = ("consumer started", "The consumer has registered itself.")
@@ -97,7 +97,7 @@ class Trigger(Word):
     )
 
 
-class ZookeeperConsumerState(Word):
+class ZookeeperConsumerState(DescribedEnum):
     """State of a consumer, in or between rebalances."""
 
     NEW = ("new", "It has not rebalanced yet.")

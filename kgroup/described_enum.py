@@ -1,4 +1,4 @@
-"""Words used in output, each with a sentence that explains it."""
+"""Enums whose members have a word for scripts and a sentence for people."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Self
 
 
-class Word(StrEnum):
-    """A word that scripts may rely on; `sentence` explains it to people."""
+class DescribedEnum(StrEnum):
+    """An enum of output words that scripts may rely on; `sentence` explains each to people."""
 
     _value_: str
     sentence: str

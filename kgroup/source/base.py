@@ -31,8 +31,6 @@ class Capability(StrEnum):
     COORDINATOR = "coordinator"
     """The broker that coordinates each group, and what only that broker reports: the assignor
     that its configuration chose, and the lag of share groups."""
-    TOPIC_IDS = "topic-ids"
-    """Topic ids in assignments that also name their topics."""
     LOG_END_OFFSETS = "log-end-offsets"
     """Log end offsets of users' topics; some partitions may be missing."""
     LOG_START_OFFSETS = "log-start-offsets"

@@ -172,12 +172,6 @@ class GroupSourceContract:
                 o.commit_timestamp_ms is not None for g in groups.values() for o in g.offsets
             ),
             Capability.COORDINATOR: any(g.coordinator is not None for g in groups.values()),
-            Capability.TOPIC_IDS: any(
-                partition.topic_id is not None
-                for g in classic
-                for member in g.members
-                for partition in member.assignment or ()
-            ),
             Capability.LOG_END_OFFSETS: {at for at in ranges if ranges[at].end is not None}
             == {("orders", 0)},
             Capability.LOG_START_OFFSETS: {at for at in ranges if ranges[at].start is not None}

@@ -191,7 +191,7 @@ def note_members(path: Path, file: PlanFile, report: Report[StepCheck]) -> None:
         return
     try:
         note_in_plan_file(path, file, note)
-    except (OSError, InputError, UsageError) as error:
+    except (OSError, InputError) as error:
         reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else error
         warn(
             f"note: {reason}: who was there could not be noted; the next step cannot be told from "

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 Block: TypeAlias = bytes | memoryview
 
 
-def _document(command: str, lines: Iterable[Block], errors: Iterable[object]) -> Iterable[Block]:
-    from kgroup.render.document import document
+def _json(command: str, lines: Iterable[Block], errors: Iterable[object]) -> Iterable[Block]:
+    from kgroup.render.json_document import json_document
 
-    return document(command, lines, errors)
+    return json_document(command, lines, errors)
 
 
 def _lines(command: str, lines: Iterable[Block], errors: Iterable[object]) -> Iterable[Block]:
@@ -27,7 +27,7 @@ def _lines(command: str, lines: Iterable[Block], errors: Iterable[object]) -> It
 
 
 OBJECTS: Mapping[str, Callable[[str, Iterable[Block], Iterable[object]], Iterable[Block]]] = {
-    "json": _document,
+    "json": _json,
     "jsonl": _lines,
 }
 """Formats of whole objects. Each function takes the name of the command, blocks of JSON lines, and

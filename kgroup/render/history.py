@@ -23,7 +23,7 @@ from kgroup.render.cell import (
     harmless,
     visible,
 )
-from kgroup.render.document import json_rows
+from kgroup.render.json_document import json_rows
 from kgroup.render.sheet import Part, Sheet, Title, apart, section
 
 if TYPE_CHECKING:

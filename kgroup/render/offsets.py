@@ -123,10 +123,10 @@ def file_lines(
         from kgroup.protocol.kafka_csv import kafka_csv_lines
 
         return kafka_csv_lines(rows, with_group=with_group)
-    from kgroup.render.document import document, json_rows
+    from kgroup.render.json_document import json_document, json_rows
 
     lines: Iterable[bytes] = json_rows(rows)
-    return iter(lines) if form == "jsonl" else document("offsets show", lines, errors, store)
+    return iter(lines) if form == "jsonl" else json_document("offsets show", lines, errors, store)
 
 
 _LEFT_OUT = frozenset({"group_id", "log_start_offset", "log_end_offset"})

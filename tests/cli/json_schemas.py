@@ -42,8 +42,8 @@ from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.assignment_object import BounceObject, RunObject
-from kgroup.render.document import SCHEMA_VERSION
 from kgroup.render.group import DESCRIPTION_KEYS
+from kgroup.render.json_document import SCHEMA_VERSION
 from kgroup.simulation.timeline import Simulation
 from tests.cli.commands import write_folder
 from tests.render.field_table import OUTPUT_PAGE, field_meanings, parts_of, rows_under

@@ -18,7 +18,7 @@ from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import OffsetCopy
 from kgroup.operation.plan.plan_file import PlanFile, read_plan_file
 from kgroup.operation.plan.verify import verify_step
-from kgroup.render.document import document, json_rows
+from kgroup.render.json_document import json_document, json_rows
 from kgroup.source.base import EVERYTHING, Question, Reading
 from tests.operation.plan.groups import group_of, running
 from tests.operation.sources import FakeSource
@@ -79,7 +79,7 @@ def test_several_may_wait_for_groups_of_a_plan(tmp_path: Path) -> None:
     groups = [replace(BEFORE, group_id=name) for name in "xy"]
     plans = [plan_assignor(running(group), "sticky", {}, ProgramBehavior()) for group in groups]
     path = tmp_path / "plan.json"
-    path.write_bytes(b"".join(document("plan assignor", json_rows(plans), [])))
+    path.write_bytes(b"".join(json_document("plan assignor", json_rows(plans), [])))
     files = [read_plan_file(path) for _ in "xy"]
     there = FakeSource(*(replace(AFTER, group_id=name) for name in "xy"))
     for name, file in zip("xy", files, strict=True):
@@ -92,10 +92,10 @@ def test_a_plan_that_another_one_has_replaced(
 ) -> None:
     path = tmp_path / "plan.json"
     plan = plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())
-    path.write_bytes(b"".join(document("plan assignor", json_rows([plan]), [])))
+    path.write_bytes(b"".join(json_document("plan assignor", json_rows([plan]), [])))
     file = read_plan_file(path)
     other = plan_assignor(running(AFTER), "range", {}, ProgramBehavior())
-    path.write_bytes(b"".join(document("plan assignor", json_rows([other]), [])))
+    path.write_bytes(b"".join(json_document("plan assignor", json_rows([other]), [])))
     plan_step.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
     assert read_plan_file(path).data == [other]
     assert "found another one" in capsys.readouterr().err
@@ -106,7 +106,7 @@ def test_a_note_changes_nothing_else_in_the_file(tmp_path: Path) -> None:
     plan = plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())
     problem = Problem(ProblemKind.NOT_FOUND, "there is none", group_id="h")
     path = tmp_path / "plan.json"
-    path.write_bytes(b"".join(document("plan assignor", json_rows([plan]), [problem])))
+    path.write_bytes(b"".join(json_document("plan assignor", json_rows([plan]), [problem])))
     before = json.loads(path.read_bytes())
     before["ticket"] = "OPS-1"
     before["data"][0]["steps"][1]["remark"] = {"by": ["us", None, 2**63]}

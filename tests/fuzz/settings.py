@@ -51,8 +51,8 @@ from kgroup.operation.zookeeper.nodes import list_consumers, list_nodes, list_ow
 from kgroup.protocol.zookeeper.topic_filter import parse_filter
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
 from kgroup.redaction import forget_secrets
-from kgroup.render.document import document, json_rows
 from kgroup.render.form import SEPARATED, page_text
+from kgroup.render.json_document import json_document, json_rows
 from kgroup.render.markup import MARKUPS
 from kgroup.render.offsets import (
     difference_sheet,
@@ -433,7 +433,7 @@ def _plans() -> Sequence[bytes]:
     sheet = plan_sheet(plan)
     return [
         b"".join(lines),
-        b"".join(document("offsets delete", lines, [])),
+        b"".join(json_document("offsets delete", lines, [])),
         "".join(page_text(plan_page(plan))).encode(),
         *("".join(page_text([sheet], form)).encode() for form in ("table", *SEPARATED, *MARKUPS)),
     ]
@@ -511,7 +511,7 @@ def _baselines() -> Sequence[bytes]:
     """Findings, as documents and as lines."""
     report = check(LogDir([sample_log_dir()]), Request(), lambda: None).report
     lines = [bytes(line) for line in json_rows(report.data)]
-    return [b"".join(document("check", lines, ())), b"\n".join(lines)]
+    return [b"".join(json_document("check", lines, ())), b"\n".join(lines)]
 
 
 def _read_baseline(data: bytes, folder: Path) -> None:

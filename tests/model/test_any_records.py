@@ -20,7 +20,7 @@ from kgroup.protocol.record.coordinator_record import (
     encode_key,
     encode_value,
 )
-from kgroup.render.document import json_rows
+from kgroup.render.json_document import json_rows
 from tests.examples import examples
 from tests.operation.sources import FakeSource
 from tests.protocol.message.random_message import message

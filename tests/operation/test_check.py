@@ -38,7 +38,7 @@ from kgroup.operation.check.look import (
 )
 from kgroup.operation.check.rule import Finding, Rule, Severity
 from kgroup.render.check import nagios_lines, nagios_status, prometheus_lines
-from kgroup.render.document import document, json_rows
+from kgroup.render.json_document import json_document, json_rows
 from kgroup.sample import sample_log_dir
 from kgroup.source.base import SettingReading
 from kgroup.source.log.source import LogDir
@@ -155,7 +155,7 @@ def test_records_wait_only_where_there_are_records(
 def test_only_these_rules_and_not_what_is_known() -> None:
     found = audit(LAGGING, EXPIRING, ranges=LOGS, rules=frozenset({Rule.NOBODY_READS}))
     assert said(found) == [("b", "error", "nobody-reads")]
-    text = b"".join(document("check", json_rows(found.report.data), ()))
+    text = b"".join(json_document("check", json_rows(found.report.data), ()))
     known = read_baseline(text, "known.json")
     later = group("b", offsets=(commit(0, 1),))  # lags more, and is the same
     found = audit(later, EXPIRING, ranges=LOGS, known=known)

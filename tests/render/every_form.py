@@ -64,9 +64,9 @@ from kgroup.render import (
 )
 from kgroup.render.assignment_object import assign_object
 from kgroup.render.cell import HARMFUL, Column, cell
-from kgroup.render.document import document, json_on_terminal, json_rows
 from kgroup.render.form import page_text
 from kgroup.render.group_page import SECTIONS, description_page, watch_page
+from kgroup.render.json_document import json_document, json_on_terminal, json_rows
 from kgroup.render.markup import MARKUPS
 from kgroup.render.record import RECORD_COLUMNS, record_text
 from kgroup.render.sheet import Part, Sheet
@@ -326,7 +326,7 @@ def _check_json(kind: type, rows: Rows) -> None:
     """Write rows as JSON lines and as a document, read them back, and compare with its schema."""
     objects = [_object(row) for row in rows]
     found = [json.loads(line) for line in b"".join(json_rows(objects)).splitlines()]
-    whole = b"".join(document(_COMMANDS[kind], json_rows(objects), []))
+    whole = b"".join(json_document(_COMMANDS[kind], json_rows(objects), []))
     check_document(whole)
     assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found
     _harmless(json_on_terminal(whole))

@@ -7,7 +7,7 @@ from typing import get_type_hints
 from kgroup.errors import ExitStatus
 from kgroup.meaning import meanings
 from kgroup.model.snapshot import Snapshot
-from kgroup.render.document import SCHEMA_VERSION
+from kgroup.render.json_document import SCHEMA_VERSION
 from tests.cli.json_schemas import ROWS
 from tests.render.field_table import OUTPUT_PAGE, full_name, parts_of, rows_under
 

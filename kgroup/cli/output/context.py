@@ -100,7 +100,7 @@ def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) 
     terminal = is_terminal()
     for block in blocks:
         if terminal and not isinstance(block, str):
-            from kgroup.render.document import json_on_terminal
+            from kgroup.render.json_document import json_on_terminal
 
             block = json_on_terminal(block)
         data = block.encode(errors="backslashreplace") if isinstance(block, str) else block
@@ -246,7 +246,7 @@ def show(
         The exit status of the report.
     """
     if output.form in OBJECTS:
-        from kgroup.render.document import json_rows
+        from kgroup.render.json_document import json_rows
 
         lines = json_rows(map(row, report.data) if row else report.data)
         write(OBJECTS[output.form](output.command, lines, report.errors))

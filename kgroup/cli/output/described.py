@@ -164,8 +164,8 @@ class _Lines:
 
     def show(self, found: Round) -> None:
         """See `_View`."""
-        from kgroup.render.document import json_rows
         from kgroup.render.group import change_object
+        from kgroup.render.json_document import json_rows
 
         write(json_rows(list(map(change_object, found.changes))))
         sys.stdout.flush()

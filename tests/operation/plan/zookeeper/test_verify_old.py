@@ -19,7 +19,7 @@ from kgroup.operation.plan.plan import Plan
 from kgroup.operation.plan.plan_file import read_plan_file
 from kgroup.operation.plan.verify import StepCheck, StepProgress, verify_step
 from kgroup.operation.plan.zookeeper_group import plan_old
-from kgroup.render.document import document, json_rows
+from kgroup.render.json_document import json_document, json_rows
 from kgroup.source.base import GroupSource
 from tests.operation.plan.zookeeper.old_tree import (
     COMMITTED,
@@ -218,5 +218,5 @@ def test_plans_are_read_as_they_were_written(
 ) -> None:
     path = tmp_path / "plan.json"
     plans = [commits, consumers]
-    path.write_bytes(b"".join(document("plan kafka-offsets", json_rows(plans), [])))
+    path.write_bytes(b"".join(json_document("plan kafka-offsets", json_rows(plans), [])))
     assert read_plan_file(path).data == plans

@@ -62,7 +62,7 @@ def json_on_terminal(text: bytes | memoryview) -> str:
     )
 
 
-def document(
+def json_document(
     command: str,
     lines: Iterable[bytes | memoryview],
     errors: Iterable[object],

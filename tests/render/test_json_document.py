@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.render.cell import HARMFUL
-from kgroup.render.document import SCHEMA_VERSION, document, json_on_terminal, json_rows
+from kgroup.render.json_document import SCHEMA_VERSION, json_document, json_on_terminal, json_rows
 
 
 class State(StrEnum):
@@ -32,7 +32,7 @@ def test_json_rows_writes_a_dataclass_a_line_in_the_order_of_its_fields() -> Non
 
 def test_document() -> None:
     rows = [Row("a\nb", State.STABLE, ("t",)), Row("c", None, ())]
-    text = b"".join(document("list", json_rows(rows), [{"kind": "torn-tail"}]))
+    text = b"".join(json_document("list", json_rows(rows), [{"kind": "torn-tail"}]))
     assert json.loads(text) == {
         "command": "list",
         "schema_version": SCHEMA_VERSION,
@@ -47,11 +47,15 @@ def test_document() -> None:
 
 def test_document_takes_blocks_of_many_lines_and_empty_blocks() -> None:
     blocks: list[bytes | memoryview] = [b"", b'{"a":1}\n{"a":2}\n', b"", memoryview(b'{"a":3}\n')]
-    assert json.loads(b"".join(document("x", blocks, [])))["data"] == [{"a": 1}, {"a": 2}, {"a": 3}]
+    assert json.loads(b"".join(json_document("x", blocks, [])))["data"] == [
+        {"a": 1},
+        {"a": 2},
+        {"a": 3},
+    ]
 
 
 def test_empty_document() -> None:
-    assert json.loads(b"".join(document("x", [b""], []))) == {
+    assert json.loads(b"".join(json_document("x", [b""], []))) == {
         "command": "x",
         "schema_version": SCHEMA_VERSION,
         "data": [],
@@ -66,7 +70,7 @@ def test_errors_are_read_after_the_rows() -> None:
         yield b"{}\n"
         errors.append({"kind": "late"})
 
-    text = b"".join(document("x", lines(), errors))  # type: ignore[arg-type]
+    text = b"".join(json_document("x", lines(), errors))  # type: ignore[arg-type]
     assert json.loads(text)["errors"] == [{"kind": "late"}]
 
 

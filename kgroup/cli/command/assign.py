@@ -15,7 +15,7 @@ from kgroup.cli.option.common import ID, PATH, examples, options_into, output_op
 from kgroup.cli.option.file import read_whole
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members, suggest_topics_of_group
-from kgroup.cli.output.context import Output, Page, documented, drawing_width, show, uncollected
+from kgroup.cli.output.context import Output, Page, drawing_width, json_errors, show, uncollected
 from kgroup.cli.shell.suggestion import suggest_clients, suggest_strategies
 from kgroup.errors import ExitStatus
 from kgroup.source.config.client_setting import whole_number
@@ -289,7 +289,7 @@ def command(
     mode = next((mode for mode, is_chosen in modes.items() if is_chosen), Mode.ONCE)
     request = AssignRequest(mode, strategy, kafka_version, client, changes)
     click.get_current_context().with_resource(uncollected())
-    with documented(output):
+    with json_errors(output):
         if spec is not None:
             report = assign_specs(read_whole(spec), str(spec), request)
         else:

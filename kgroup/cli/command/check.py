@@ -32,8 +32,8 @@ from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import (
     Output,
     discard,
-    documented,
     flush,
+    json_errors,
     show,
     warn,
     warn_report,
@@ -250,7 +250,7 @@ def command(
         time_lags=prometheus,
     )
     with (
-        documented(output),
+        json_errors(output),
         _past(warehouse, cluster) as look_back,
         source.open(of_silence=not groups, in_rounds=pause is not None) as found,
     ):

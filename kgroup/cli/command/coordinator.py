@@ -12,7 +12,7 @@ from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import Output, documented, show
+from kgroup.cli.output.context import Output, json_errors, show
 from kgroup.errors import ExitStatus
 
 _COUNT = click.IntRange(min=1, max=2**31 - 1)
@@ -92,7 +92,7 @@ def _groups(
 
     source = source.that_has(group_ids)
     is_asked = _connection(source, count, "--offsets-partitions") or source.paths or source.snapshot
-    with documented(output), source.open() if is_asked else nullcontext() as found:
+    with json_errors(output), source.open() if is_asked else nullcontext() as found:
         report = locate(group_ids, found, partition_count=count)
     return show(report, output, location_sheet)
 
@@ -109,7 +109,7 @@ def _transactions(
             "(--transaction-partitions N); files and ZooKeeper do not tell who coordinates them"
         )
     connection = _connection(source, count, "--transaction-partitions")
-    with documented(output), connection.open() if connection else nullcontext() as cluster:
+    with json_errors(output), connection.open() if connection else nullcontext() as cluster:
         report = locate_transactions(transactional_ids, cluster, partition_count=count)
     return show(report, output, transaction_sheet)
 

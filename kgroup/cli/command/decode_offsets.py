@@ -33,8 +33,8 @@ from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import (
     Output,
     check_reader,
-    documented,
     is_terminal,
+    json_errors,
     naming,
     show,
     unsaved,
@@ -449,7 +449,7 @@ def command(
     progress = ProgressLine(writes_rows=writes_rows, unit="partition" if is_live else "file")
     choice = LiveChoice(offsets_partitions, wanted, as_of and as_of[0], follow)
     with ExitStack() as stack:
-        with documented(output):
+        with json_errors(output):
             source, unread, name = stack.enter_context(
                 live_records(connection, choice, progress.show_copied)
                 if is_live

@@ -20,7 +20,7 @@ from kgroup.cli.option.common import (
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import groups_argument
-from kgroup.cli.output.context import Output, documented
+from kgroup.cli.output.context import Output, json_errors
 from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
@@ -98,7 +98,7 @@ def command(
     in_rounds = watch_s is not None
     source = source.that_has(groups)
     of_silence = every or regex is not None or in_rounds
-    with documented(output), source.open(of_silence=of_silence, in_rounds=in_rounds) as found:
+    with json_errors(output), source.open(of_silence=of_silence, in_rounds=in_rounds) as found:
         if time_lag and not found.can(GroupSource.next_records):
             raise click.UsageError(
                 "--time-lag reads records of the topics from a cluster: choose "

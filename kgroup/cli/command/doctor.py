@@ -9,7 +9,7 @@ import click
 from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.source import Source, source_options
-from kgroup.cli.output.context import Output, documented, show
+from kgroup.cli.output.context import Output, json_errors, show
 from kgroup.errors import ExitStatus
 
 
@@ -36,6 +36,6 @@ def command(source: Source, output: Output) -> ExitStatus:
     from kgroup.render.doctor import diagnoses_page, diagnosis_sheet
     from kgroup.spark.session import java_trouble
 
-    with documented(output), nullcontext() if source == Source() else source.open() as found:
+    with json_errors(output), nullcontext() if source == Source() else source.open() as found:
         report = examine(found, java_trouble())
     return show(report, output, diagnosis_sheet, diagnoses_page)

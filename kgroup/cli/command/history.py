@@ -41,7 +41,7 @@ from kgroup.cli.option.warehouse import (
     topic_option,
     warehouse_options,
 )
-from kgroup.cli.output.context import Output, documented, is_terminal, show, warn, warn_notes
+from kgroup.cli.output.context import Output, is_terminal, json_errors, show, warn, warn_notes
 from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.errors import ExitStatus, UsageError
@@ -141,7 +141,7 @@ def build_command(
         progress.clear()
         warn(f"note: {text}")
 
-    with documented(output):
+    with json_errors(output):
         if locations:
             build_from = build_from_files(locations, cluster)
         else:
@@ -255,10 +255,10 @@ def show_command(
     )
 
     if of_groups:
-        with documented(output), warehouse.open() as engine:
+        with json_errors(output), warehouse.open() as engine:
             found = groups_of(engine, warehouse.cluster)
         return show(found, output, group_inventory_sheet)
-    with documented(output), warehouse.open_both() as (opened, engine):
+    with json_errors(output), warehouse.open_both() as (opened, engine):
         report = inventory_of(opened, engine, warehouse.cluster)
     sheet = partition_inventory_sheet if partitions else cluster_inventory_sheet
     return show(report, output, sheet)
@@ -313,7 +313,7 @@ def owner_command(
     from kgroup.history.query.owner import owners
     from kgroup.render.history import owner_sheet
 
-    with documented(output), warehouse.open() as engine:
+    with json_errors(output), warehouse.open() as engine:
         report = owners(
             engine,
             topic,
@@ -351,7 +351,7 @@ def timeline_command(
     from kgroup.render.history import interval_sheet, picture_text
 
     is_drawn = is_terminal() and output.form == "table"
-    with documented(output), warehouse.open() as engine:
+    with json_errors(output), warehouse.open() as engine:
         report = timeline(
             engine, group_id, **span, topic=topic, cluster=warehouse.cluster, with_last=is_drawn
         )
@@ -407,7 +407,7 @@ def commits_command(
     from kgroup.history.query.commit_summary import commit_summaries
     from kgroup.render.history import commit_page, commit_sheet, jump_sheet, pause_sheet
 
-    with documented(output), warehouse.open() as engine:
+    with json_errors(output), warehouse.open() as engine:
         report = commit_summaries(
             engine, group_id, pause_ms=pause_ms, **span, topic=topic, cluster=warehouse.cluster
         )
@@ -447,7 +447,7 @@ def stale_command(
     from kgroup.history.query.stale import stale_offsets
     from kgroup.render.history import stale_sheet
 
-    with documented(output), warehouse.open() as engine:
+    with json_errors(output), warehouse.open() as engine:
         report = stale_offsets(
             engine,
             silent_ms=silent_ms,
@@ -503,7 +503,7 @@ def lag_command(
     from kgroup.render.history import lag_sheet
     from kgroup.source.snapshot.file import read_snapshot
 
-    with documented(output):
+    with json_errors(output):
         ends = [end for path in snapshots for end in ends_of(read_snapshot(path))]
         with warehouse.open() as engine:
             report = lags(
@@ -545,7 +545,7 @@ def rebalances_command(
     from kgroup.history.rebalance.query import rebalances
     from kgroup.render.history import rebalance_page, rebalance_sheet
 
-    with documented(output), warehouse.open() as engine:
+    with json_errors(output), warehouse.open() as engine:
         report = rebalances(engine, group_id, **span, cluster=warehouse.cluster)
     page = rebalance_page if report.data else None
     return show(report, output, rebalance_sheet, page)
@@ -594,7 +594,7 @@ def storms_command(
     from kgroup.history.rebalance.query import find_storms
     from kgroup.render.history import storm_sheet
 
-    with documented(output), warehouse.open() as engine:
+    with json_errors(output), warehouse.open() as engine:
         report = find_storms(
             engine, group_id, count=rate[0], within_ms=rate[1], **span, cluster=warehouse.cluster
         )
@@ -657,7 +657,7 @@ def as_of_command(
     check_sections(sections, output)
     from kgroup.history.query.past_group import describe_past
 
-    with documented(output), warehouse.open() as engine:
+    with json_errors(output), warehouse.open() as engine:
         report = describe_past(engine, group_id, at_ms, cluster=warehouse.cluster)
     return show_groups(report, output, sections, at_ms)
 
@@ -695,7 +695,7 @@ def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitS
     from kgroup.history.sql.user_query import ask_sql
     from kgroup.render.history import answer_sheet
 
-    with documented(output), warehouse.open() as engine:
+    with json_errors(output), warehouse.open() as engine:
         try:
             answer = ask_sql(engine, query)
         except UsageError as error:  # as click's, which refers to the help with the tables

@@ -16,7 +16,7 @@ from kgroup.cli.option.common import (
 )
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_topics
-from kgroup.cli.output.context import Output, documented, show
+from kgroup.cli.output.context import Output, json_errors, show
 from kgroup.cli.shell.suggestion import suggest_choices
 from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType
@@ -93,7 +93,7 @@ def command(
     if set(types) == {GroupType.ZOOKEEPER}:
         source = source.of_zookeeper
     tells_all = members or source.connection is None
-    with documented(output), source.open() as groups:
+    with json_errors(output), source.open() as groups:
         report = list_groups(
             groups,
             states=[GroupState(state) for state in states],

@@ -17,7 +17,7 @@ from kgroup.cli.option.execution import (
 )
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members
-from kgroup.cli.output.context import Output, documented, show, warn
+from kgroup.cli.output.context import Output, json_errors, show, warn
 from kgroup.errors import ExitStatus, UsageError, named_group
 
 command = CommandGroup(
@@ -86,7 +86,7 @@ def remove_command(
     from kgroup.render.offsets import removal_sheet
     from kgroup.source.base import GroupSource
 
-    with documented(output), source.open() as found:
+    with json_errors(output), source.open() as found:
         plan = plan_removal(found, group, member_ids, instance_ids, every=every)
         is_empty = not any(row.result is Result.PLANNED for row in plan.data)
         if execution.is_wanted and not is_empty:

@@ -39,7 +39,7 @@ from kgroup.cli.option.store import (
     topic_option,
 )
 from kgroup.cli.option.suggestion import groups_argument, suggest_topics
-from kgroup.cli.output.context import Output, documented, show, warn, warn_saved, write
+from kgroup.cli.output.context import Output, json_errors, show, warn, warn_saved, write
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern, parse_regex
 
@@ -87,7 +87,7 @@ def show_command(
     from kgroup.operation.offsets.read import show_offsets
     from kgroup.render.offsets import stored_sheet
 
-    with documented(output), store.open(tuple(groups)) as source:
+    with json_errors(output), store.open(tuple(groups)) as source:
         report = show_offsets(source, groups, regex)
     return show(report, output, stored_sheet)
 
@@ -208,7 +208,7 @@ def import_command(
     from kgroup.source.offset_file import OffsetFile
 
     with (
-        documented(output),
+        json_errors(output),
         store.open(tuple(groups)) as target,
         store.open_cluster(target) as cluster,
     ):
@@ -282,7 +282,7 @@ def diff_command(
 
     named = tuple(groups)
     with (
-        documented(output),
+        json_errors(output),
         parse_store(first, connection, names).open(named) as one,
         parse_store(second, connection, names).open(named) as other,
     ):
@@ -365,7 +365,7 @@ def copy_command(
             f"{goal}: expected a store, found no such file; 'kgroup offsets export' writes files"
         )
     with (
-        documented(output),
+        json_errors(output),
         parse_store(origin, connection, names).open(tuple(groups)) as source,
         store.open() as target,
         store.open_cluster(target) as cluster,
@@ -496,7 +496,7 @@ def reset_command(
 
     selection = PartitionSelection(topics, topic_regex, uncommitted)
     with (
-        documented(output),
+        json_errors(output),
         store.open(tuple(groups)) as target,
         store.open_cluster(target) as cluster,
     ):
@@ -586,6 +586,6 @@ def delete_command(
         raise click.UsageError("which groups? Name them, or choose --regex RE")
     from kgroup.operation.offsets.deletion import plan_deletion
 
-    with documented(output), store.open(tuple(groups)) as target:
+    with json_errors(output), store.open(tuple(groups)) as target:
         plan = plan_deletion(target, groups, regex, topics=topics, hidden=delete_hidden)
         return execution.run(plan, target, store, output)

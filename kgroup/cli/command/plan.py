@@ -33,7 +33,7 @@ from kgroup.cli.option.source import (
 )
 from kgroup.cli.option.store import SqlNames, planned_copy, planned_table, table_options
 from kgroup.cli.option.suggestion import groups_argument, named_groups_argument
-from kgroup.cli.output.context import Output, documented, draw, show
+from kgroup.cli.output.context import Output, draw, json_errors, show
 from kgroup.cli.shell.suggestion import suggest_strategies
 from kgroup.errors import ExitStatus, ProblemKind, UsageError, near_names
 
@@ -168,7 +168,7 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
         if diagram:
             output.check_drawing("--diagram")
         reports = []
-        with documented(output):
+        with json_errors(output):
             for chosen, names in source.divided(groups):
                 with chosen.open() as opened:
                     reports.append(plans(opened, names))
@@ -623,7 +623,7 @@ def advice_command(
         raise click.UsageError("which groups? Name them, or choose --all; --list names targets")
     sources = source.divided(groups, every=every)
     reports = []
-    with documented(output):
+    with json_errors(output):
         for each, names in sources:
             address = None if each.zookeeper is None else str(each.zookeeper)
             with each.open(of_silence=every) as opened:

@@ -17,7 +17,7 @@ from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.store import SQL_OPTION, copied_stores, open_copied
 from kgroup.cli.option.suggestion import groups_argument
-from kgroup.cli.output.context import Output, documented, show, warn
+from kgroup.cli.output.context import Output, json_errors, show, warn
 from kgroup.errors import BrokerError, ExitStatus, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def apply_command(
     from kgroup.render.offsets import plan_sheet
     from kgroup.source.base import GroupSource
 
-    with documented(output):
+    with json_errors(output):
         copy = copy_of_step(read_plan_file(path).data, step, groups)
         if copy.copy is None:
             return show(Report((), (), copy.notes), output, plan_sheet)
@@ -134,7 +134,7 @@ def verify_command(
     from kgroup.operation.plan.plan_file import read_plan_file
     from kgroup.render.plan import checks_page, checks_sheet
 
-    with documented(output):
+    with json_errors(output):
         file = read_plan_file(path)
         with source.that_has([plan.group_id for plan in file.data]).open() as opened:
             stores = partial(open_copied, source=source, sql=sql)

@@ -15,7 +15,7 @@ from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.file import STDIN, standard_input
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import Output, documented, draw, drawing_width, show
+from kgroup.cli.output.context import Output, draw, drawing_width, json_errors, show
 from kgroup.cli.shell.suggestion import suggest_scenarios
 from kgroup.errors import ExitStatus, InputError, near_names
 from kgroup.limited_input import read_limited
@@ -115,7 +115,7 @@ def command(
     if lists:
         sheet, listed = render.scenario_sheet, render.scenarios_page
         return show(shipped_scenarios(), output, sheet, listed)
-    with documented(output):
+    with json_errors(output):
         read = _scenario(scenario, group, source, crash, stop)
         found = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
         report = Report(found.data, read.errors, (*read.notes, *found.notes))

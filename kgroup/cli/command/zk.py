@@ -10,7 +10,7 @@ from kgroup.cli.command_group import CommandGroup
 from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.source import Source, zookeeper_source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import Output, documented, show
+from kgroup.cli.output.context import Output, json_errors, show
 from kgroup.errors import ExitStatus
 
 command = CommandGroup(
@@ -45,7 +45,7 @@ def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitSt
     from kgroup.operation.zookeeper.nodes import list_consumers
     from kgroup.render.zookeeper import consumer_sheet
 
-    with documented(output), source.open() as found:
+    with json_errors(output), source.open() as found:
         report = list_consumers(found, groups)
     return show(report, output, consumer_sheet)
 
@@ -70,7 +70,7 @@ def owners_command(groups: Sequence[str], source: Source, output: Output) -> Exi
     from kgroup.operation.zookeeper.nodes import list_owners
     from kgroup.render.zookeeper import owner_sheet
 
-    with documented(output), source.open() as found:
+    with json_errors(output), source.open() as found:
         report = list_owners(found, groups)
     return show(report, output, owner_sheet)
 
@@ -102,7 +102,7 @@ def tree_command(path: str, depth: int | None, source: Source, output: Output) -
     from kgroup.operation.zookeeper.nodes import list_nodes
     from kgroup.render.zookeeper import node_sheet
 
-    with documented(output), source.open() as found:
+    with json_errors(output), source.open() as found:
         report = list_nodes(found, path, depth)
     return show(report, output, node_sheet)
 
@@ -159,7 +159,7 @@ def fetchers_command(
     from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
     from kgroup.render.zookeeper import fetch_sheet
 
-    with documented(output), source.open() as found:
+    with json_errors(output), source.open() as found:
         report = list_fetches(
             found, group, count=count, reset=OffsetReset(reset), kafka_version=kafka_version
         )

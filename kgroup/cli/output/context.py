@@ -204,7 +204,7 @@ def uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def documented(output: Output) -> Iterator[None]:
+def json_errors(output: Output) -> Iterator[None]:
     """Write the JSON document also if an error occurs; re-raise the error."""
     try:
         yield

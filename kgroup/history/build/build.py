@@ -217,15 +217,15 @@ TASK_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class TableCount:
-    """Changes of a build to a table, for one cluster.
+    """Changes that a build made to a table, for one cluster.
 
     Attributes:
-        table: name of the table.
-        new_row_count: how many rows were added; of `assignments`, which may be derived anew, how
-            many there are more.
-        row_count: how many rows it has now.
-        file_count: number of its files.
-        file_bytes: size of its files.
+        table: table name.
+        new_row_count: number of rows added; for `assignments`, which may be derived again, the
+            increase in rows.
+        row_count: number of rows after the build.
+        file_count: number of files of the table.
+        file_bytes: total size of these files in bytes.
     """
 
     table: str
@@ -237,16 +237,16 @@ class TableCount:
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """Changes of a build to a cluster.
+    """Changes that a build made to a cluster.
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        segments_read: number of segments, or partitions of the live topic, that had something new;
-            they were read to the end.
-        segments_skipped: number of segments, or partitions of the live topic, that had nothing new.
-        bytes_read: bytes of segments that were read; 0 for the live topic.
-        damage_count: places that could not be read in this run; `errors` has them.
-        tables: what became of each table.
+        segments_read: number of segments, or partitions of the live topic, with new data; each
+            was read to its end.
+        segments_skipped: number of segments, or partitions of the live topic, without new data.
+        bytes_read: bytes read from segments; 0 for the live topic.
+        damage_count: number of places that this run could not read; listed in `errors`.
+        tables: changes to each table.
     """
 
     cluster: str

@@ -195,7 +195,7 @@ class ClusterUpdate:
     """State of a cluster, with the changes of a build so far.
 
     Attributes:
-        cluster: name of the cluster.
+        cluster: name of the cluster in the warehouse.
         before: state before the build.
         files: files of its tables, by path.
         new: paths of the files that tasks wrote.
@@ -206,7 +206,7 @@ class ClusterUpdate:
         log_ends: new rows of the table `log_ends`, by topic, partition and time.
         segments_read: number of segments with new records that were read to their end.
         segments_skipped: number of segments without new records.
-        bytes_read: bytes read of segments.
+        bytes_read: bytes read from segments.
         partitions: current state of the partitions, except their coverage.
         coverages: coverage of the partitions where it has grown.
     """

@@ -47,7 +47,7 @@ class Derivation:
     """A partition whose assignments are to be derived.
 
     Attributes:
-        offsets_partition: the partition.
+        offsets_partition: partition of `__consumer_offsets`.
         is_anew: whether earlier results are discarded.
         members: file with the members before these records; None if there were none.
         opened: files with open assignments of the partition.
@@ -68,11 +68,11 @@ class Derivation:
 
 @dataclass(frozen=True, slots=True)
 class DerivationTask(Job):
-    """Derivations of some partitions of one cluster.
+    """Derivations for some partitions of one cluster.
 
     Attributes:
         topic_names: topic names by topic id.
-        derivations: one for each partition.
+        derivations: one derivation per partition.
     """
 
     topic_names: Mapping[str, str]

@@ -68,11 +68,11 @@ MOST_DAMAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A piece of work that runs on its own; it can be pickled.
+    """A unit of work that runs independently; it can be pickled.
 
     Attributes:
-        warehouse: path of its folder on all machines that run tasks.
-        cluster: name of the cluster.
+        warehouse: path of the warehouse's folder, valid on all machines that run tasks.
+        cluster: name of the cluster in the warehouse.
         build: number of the build.
     """
 
@@ -124,7 +124,7 @@ class SplitWork:
 
     Attributes:
         split: the split.
-        known: offsets already in the warehouse, as far as the split may have them.
+        known: offsets already in the warehouse that the split may contain.
     """
 
     split: Split
@@ -148,7 +148,7 @@ class SplitRead:
     """Result of reading a split.
 
     Attributes:
-        work: the split and the offsets known before.
+        work: the split, and the offsets that were known before.
         coverage: offsets of the records written: new ones, each once.
         damage: damaged places, at most `MOST_DAMAGE`.
         more_damage: number of further damaged places.
@@ -167,10 +167,10 @@ class TaskResult:
     """Result of a task.
 
     Attributes:
-        cluster: name of the cluster.
+        cluster: name of the cluster in the warehouse.
         files: files written.
         reads: results of its splits, in order.
-        topic_names: topic names in the records, by topic id.
+        topic_names: topic names found in the records, by topic id.
     """
 
     cluster: str
@@ -200,7 +200,7 @@ class _Rows:
     """Writes the records of splits, each once.
 
     Attributes:
-        topic_names: topic names in the records, by topic id.
+        topic_names: topic names found in the records, by topic id.
     """
 
     def __init__(self, writer: FactWriter) -> None:

@@ -21,12 +21,12 @@ class LiveSource:
     """The `__consumer_offsets` topic of a live cluster at one time.
 
     Attributes:
-        cluster: name of the cluster.
-        ranges: log start offset and log end offset by partition; partitions without a leader are
-            missing.
+        cluster: name of the cluster in the warehouse.
+        ranges: log start offset and log end offset by partition; partitions without a leader
+            are missing.
         topic_names: names of existing topics, by topic id.
         problems: why partitions are missing.
-        config: how to connect.
+        config: connection configuration.
     """
 
     cluster: str

@@ -60,7 +60,7 @@ class RemoteFiles:
 
     Attributes:
         uri: the URI.
-        path: the location, in the file system.
+        path: path of the location in the file system.
         shown: the URI without possible secrets.
         is_local: whether it is the local file system.
     """

@@ -160,13 +160,13 @@ class SegmentSource:
     """A segment file to read.
 
     Attributes:
-        cluster: name of its cluster.
+        cluster: name of the cluster in the warehouse.
         offsets_partition: partition of `__consumer_offsets`.
-        base_offset: base offset in the file's name; None if the name has none.
+        base_offset: base offset in the file name; None if the name has none.
         path: see `FileRange`.
-        size: size in bytes when it was found.
+        size: file size in bytes when the segment was found.
         name: name for messages.
-        replica: its folder, which distinguishes copies of one partition.
+        replica: folder of the file, which distinguishes copies of one partition.
         uri: see `FileRange`.
     """
 
@@ -254,8 +254,8 @@ class Sources:
     Attributes:
         segments: segments by cluster, partition, replica and base offset.
         topic_names: known names of users' topics by topic id, by cluster.
-        problems: what cannot be read.
-        notes: what was left out, for people.
+        problems: what could not be read.
+        notes: notes for the user on what was left out.
     """
 
     segments: tuple[SegmentSource, ...]

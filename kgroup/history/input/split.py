@@ -31,11 +31,11 @@ class FileRange:
     """A byte range of a segment; a batch begins at `start`, and at `end` if the file goes on.
 
     Attributes:
-        path: absolute path of the file, in its file system.
+        path: absolute path of the file in its file system.
         start: position of the first byte.
         end: position after the last byte.
-        uri: a location in pyarrow's file system of the file; None for a local file. It may contain
-            a password.
+        uri: location of the file for pyarrow's file systems; None for a local file. It may
+            contain a password.
     """
 
     path: str
@@ -69,9 +69,10 @@ class OffsetRange:
 
     Attributes:
         start: first offset.
-        end: offset after the last.
-        config: how to connect; the files that it names must exist on the machine that reads.
-        timeout_s: give up after this many seconds without an answer from any broker.
+        end: offset after the last record.
+        config: connection configuration; the files that it names must exist on the machine that
+            reads.
+        timeout_s: seconds without an answer from any broker after which the read fails.
     """
 
     start: int
@@ -130,11 +131,11 @@ class Split:
     """The part of a partition that one task reads.
 
     Attributes:
-        cluster: name of the cluster.
-        offsets_partition: the partition.
+        cluster: name of the cluster in the warehouse.
+        offsets_partition: partition of `__consumer_offsets`.
         location: where the records are.
         name: name of the file or live partition for messages.
-        base_offset: base offset of the segment, or first offset of the range; None if the file's
+        base_offset: base offset of the segment, or first offset of the range; None if the file
             name has none.
     """
 

@@ -32,16 +32,16 @@ number of partitions.
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A time without a commit that is longer than the threshold.
+    """A period without commits that is longer than the threshold.
 
     Attributes:
-        topic: name of the topic.
-        partition: partition of that topic.
-        since_ms: time of the commit before it.
-        until_ms: time of the commit behind it.
-        pause_ms: how long it took.
-        member_id: owner of the partition at the commit before it; None where nobody is known.
-        next_member_id: owner of the partition at the commit behind it; likewise.
+        topic: topic name.
+        partition: partition number.
+        since_ms: time of the commit before the pause.
+        until_ms: time of the commit after the pause.
+        pause_ms: length of the pause.
+        member_id: owner of the partition at the commit before the pause; None if unknown.
+        next_member_id: owner of the partition at the commit after the pause; None if unknown.
     """
 
     topic: str
@@ -55,25 +55,25 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A commit lower than the one before it: offsets were reset, or records are reprocessed.
+    """A commit lower than the one before: offsets were reset, or records are reprocessed.
 
-    Where nobody is known to have owned the partition, somebody else committed: an administrator who
-    resets offsets, say.
+    If no owner of the partition is known, the commit came from elsewhere, for example from an
+    administrator who reset the offsets.
 
     Attributes:
-        topic: name of the topic.
-        partition: partition of that topic.
-        time_ms: time of the commit; None where that is not stored.
-        from_offset: offset that was committed before.
-        to_offset: offset that it committed.
-        from_ms: time of the commit before; None where that is not stored.
-        was_deleted: whether the offset was deleted between the two.
-        member_id: owner of the partition then; None where nobody is known.
-        client_id: as that client calls itself; likewise.
-        client_host: address of that client, as the broker saw it; likewise.
-        before_member_id: owner of the partition at the commit before; None where nobody is known.
-        offsets_partition: partition of `__consumer_offsets` that has the commit's record.
-        log_offset: offset of the commit's record.
+        topic: topic name.
+        partition: partition number.
+        time_ms: time of the commit; None if not stored.
+        from_offset: offset committed before.
+        to_offset: offset committed by this commit.
+        from_ms: time of the previous commit; None if not stored.
+        was_deleted: whether the offset was deleted between the two commits.
+        member_id: owner of the partition when it was committed; None if unknown.
+        client_id: client.id that the owner sent; None if the owner is unknown.
+        client_host: address of the owner as seen by the broker; None if the owner is unknown.
+        before_member_id: owner of the partition at the previous commit; None if unknown.
+        offsets_partition: partition of `__consumer_offsets` with the commit's record.
+        log_offset: offset of the commit's record in that partition.
     """
 
     topic: str
@@ -97,25 +97,25 @@ class CommitSummary:
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        group_id: id of the group.
-        topic: name of the topic.
-        partition: partition of that topic.
-        offsets_partition: partition of `__consumer_offsets` that has them; a row for each, should
-            there be two.
-        commit_count: number of commits; without those of transactions not committed.
-        first_ms: time of the first commit; None where none has a time.
-        last_ms: time of the last commit; likewise.
-        first_offset: offset that the first one committed.
-        last_offset: offset that the last one committed.
-        commits_per_minute: commits a minute between the first and the last one; None where no time
-            lies between.
-        longest_pause_ms: longest time between two that follow each other; None where there are not
-            two whose times do not go back.
-        longest_pause_since_ms: when the longest pause began; likewise.
+        group_id: group id.
+        topic: topic name.
+        partition: partition number.
+        offsets_partition: partition of `__consumer_offsets` with the commits; if there are two,
+            each has its own row.
+        commit_count: number of commits; without those of aborted or open transactions.
+        first_ms: time of the first commit; None if no commit has a time.
+        last_ms: time of the last commit; None if no commit has a time.
+        first_offset: offset of the first commit.
+        last_offset: offset of the last commit.
+        commits_per_minute: commits per minute between the first and the last commit; None if no
+            time lies between them.
+        longest_pause_ms: longest time between two consecutive commits; None if no two
+            consecutive commits have times in order.
+        longest_pause_since_ms: start of the longest pause; None if there is no such pause.
         pauses: pauses longer than `--longer-than` (5 minutes); csv, tsv and `--columns` have
             `pause_count` instead.
-        jumps: commits below the one before: resets, or records that are read again; csv, tsv and
-            `--columns` have `jump_count` instead.
+        jumps: commits lower than the one before (offsets reset or records reprocessed); csv,
+            tsv and `--columns` have `jump_count` instead.
     """
 
     cluster: str
@@ -269,7 +269,7 @@ class _Turns:
 
     Attributes:
         offsets: log offsets at which the owner changes, in order.
-        owners: owner from each of these offsets on; None for no owner or several.
+        owners: owner from each of these offsets; None for no owner or several.
     """
 
     offsets: Sequence[int]

@@ -61,8 +61,8 @@ class GroupPage:
     """The data of a page.
 
     Attributes:
-        since_ms: start of the time shown; None if no time is known.
-        until_ms: end of the time shown.
+        since_ms: start of the period shown; None if no time is known.
+        until_ms: end of the period shown.
         known_ms: time of the cluster's last record; open intervals had not ended by then.
         stretches: ownership intervals, without those that have no times.
         rate_ms: width of the bars of the commit rate.

@@ -13,18 +13,18 @@ from kgroup.operation.report import Report
 
 @dataclass(frozen=True, slots=True)
 class PartitionInventory:
-    """What a warehouse has of a partition of `__consumer_offsets`.
+    """Contents of a warehouse for a partition of `__consumer_offsets`.
 
     Attributes:
         offsets_partition: partition of `__consumer_offsets`.
-        record_count: number of records that were read.
-        first_offset: lowest offset that was read; None where there is none.
-        last_offset: highest offset that was read; likewise.
-        missing_count: offsets between them that were not read; compacted away, or never seen; None
-            likewise.
-        first_ms: time of the earliest record; None where none that could be read has one.
-        last_ms: time of the latest record; likewise.
-        damage_count: stretches of bytes that could not be read.
+        record_count: number of records read.
+        first_offset: lowest offset read; None if no record was read.
+        last_offset: highest offset read; None if no record was read.
+        missing_count: number of offsets between the two that were not read; compacted away, or
+            never seen; None if no record was read.
+        first_ms: time of the earliest readable record; None if no readable record has a time.
+        last_ms: time of the latest readable record; None if no readable record has a time.
+        damage_count: number of byte ranges that could not be read.
     """
 
     offsets_partition: int
@@ -39,15 +39,16 @@ class PartitionInventory:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInventory:
-    """What a warehouse has of a cluster.
+    """Contents of a warehouse for a cluster.
 
     Attributes:
         cluster: name of the cluster in the warehouse.
         build: number of the warehouse's last build.
         record_count, first_ms, last_ms, damage_count: as in `PartitionInventory`.
-        file_count: number of files of the tables.
-        file_bytes: size of these files.
-        partitions: partitions of `__consumer_offsets`; by number; in tables `partition_count`.
+        file_count: number of table files.
+        file_bytes: total size of the table files in bytes.
+        partitions: partitions of `__consumer_offsets`; by number; tables have `partition_count`
+            instead.
     """
 
     cluster: str
@@ -63,12 +64,12 @@ class ClusterInventory:
 
 @dataclass(frozen=True, slots=True)
 class GroupInventory:
-    """What a warehouse has of a group.
+    """Contents of a warehouse for a group.
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        group_id: id of the group.
-        record_count: number of records about it that could be read.
+        group_id: group id.
+        record_count: number of readable records about the group.
         first_ms, last_ms: as in `PartitionInventory`.
     """
 

@@ -34,16 +34,15 @@ class Lag:
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        group_id: id of the group.
-        topic: name of the topic.
-        partition: partition of that topic.
-        time_ms: when the end of the log was recorded; where none is known, the time asked for.
-        committed_offset: offset that counted then.
-        log_end_offset: offset that the next record would have got; None where that is not known.
-        lag: `log_end_offset` minus `committed_offset`; likewise.
-        commit_timestamp_ms: when the offset was committed; None where that is not known.
-        log_start_offset: offset of the first record that was still there; None where that is not
-            known.
+        group_id: group id.
+        topic: topic name.
+        partition: partition number.
+        time_ms: when the log end offset was recorded; if none is known, the requested time.
+        committed_offset: committed offset at that time.
+        log_end_offset: log end offset, which the next record would have got; None if unknown.
+        lag: `log_end_offset` minus `committed_offset`; None if the log end offset is unknown.
+        commit_timestamp_ms: when the offset was committed; None if unknown.
+        log_start_offset: offset of the earliest record still available; None if unknown.
     """
 
     cluster: str

@@ -118,23 +118,25 @@ class Owner:
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        group_id: id of the group.
-        topic: name of the topic; as asked for, which may be its id, where that is not known.
-        partition: partition of that topic; as asked for.
-        status: `owned`, `nobody` or `unknown`; `nobody`: no member had it.
-        member_id: id of the owner; None where nobody is known, as what follows to `generation_id`.
-        instance_id: `group.instance.id` of a static member.
-        client_id: as the client calls itself.
-        client_host: address that the broker saw.
-        generation_id: generation, or epoch of the member, in which it got the partition.
-        since_ms: when it began; None where that is not known.
-        until_ms: when it ended; None where it has not, or that is not known.
+        group_id: group id.
+        topic: topic name; as requested, possibly a topic id, if the name is unknown.
+        partition: partition number; as requested.
+        status: `owned`, `nobody` or `unknown`; `nobody`: no member owned the partition.
+        member_id: member id of the owner; None if there was no owner or the owner is unknown,
+            as are the fields up to `generation_id`.
+        instance_id: group.instance.id of a static member; else None.
+        client_id: client.id that the client sent.
+        client_host: client address as seen by the broker.
+        generation_id: generation, or member epoch, in which the member got the partition.
+        since_ms: start of the interval; None if unknown.
+        until_ms: end of the interval; None if it has not ended, or if unknown.
         ended_by: `moved`, `released`, `gone` or `deleted`; as in the table `assignments`; None
-            where nobody is known.
-        reason: why nobody had it, or why that is not known; None where it was owned.
-        group_type: `classic`, `consumer`, `share` or `streams`.
-        topic_id: id of the topic; None where it is not stored, and of tasks.
-        subtopology: subtopology of the streams group's task that reads the partition; else None.
+            without a known owner.
+        reason: why no member owned the partition, or why the owner is unknown; None if owned.
+        group_type: group type: `classic`, `consumer`, `share` or `streams`.
+        topic_id: topic id; None if not stored, and for tasks.
+        subtopology: subtopology of the streams group's task that reads the partition; else
+            None.
         role: role of that task: active, standby or warmup; else None.
     """
 

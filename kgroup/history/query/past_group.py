@@ -74,7 +74,7 @@ class PastDescription(GroupDescription):
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        time_ms: the time asked for.
+        time_ms: requested time.
     """
 
     cluster: str

@@ -37,20 +37,23 @@ class StaleOffset:
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        group_id: id of the group.
-        group_type: `classic`, `consumer`, `share` or `streams`.
-        state: state of the group then; None where it is not known.
-        topic: name of the topic.
-        partition: partition of that topic.
+        group_id: group id.
+        group_type: group type: `classic`, `consumer`, `share` or `streams`.
+        state: group state at the requested time; None if unknown.
+        topic: topic name.
+        partition: partition number.
         committed_offset: offset of the next record to read.
-        last_commit_ms: when it was committed.
-        silent_ms: how long ago it was committed.
-        group_last_commit_ms: when the group committed anything last.
-        member_id: owner of the partition all the same; None where nobody is known.
-        expires_ms: when the coordinator may remove the offset; None where it is kept, or that is
-            not known.
-        expires_by: what decides: `stored`, `empty` or `commit`; of what is kept `subscribed`,
-            `members` or `pending`; else `unknown`.
+        last_commit_ms: when the offset was committed.
+        silent_ms: time since that commit.
+        group_last_commit_ms: time of the latest commit of the group.
+        member_id: owner of the partition, which does not commit; None if no owner is known.
+        expires_ms: earliest time at which the coordinator may remove the offset; None if it is
+            kept, or if unknown.
+        expires_by: what decides about the expiration; `stored`: a time stored with the offset;
+            `empty`: the group has been empty for the retention time; `commit`: retention time
+            since the commit; `subscribed`: kept, because the group subscribes to the topic;
+            `members`: kept, because the group has members; `pending`: kept, because an open
+            transaction commits it; `unknown`.
     """
 
     cluster: str

@@ -20,7 +20,7 @@ from kgroup.history.rebalance.rebalance import (
 
 @dataclass(frozen=True, slots=True)
 class CommitSpan:
-    """Commits of one partition between two records of the group's rebalances.
+    """Commits of one partition between two rebalance records of the group.
 
     Attributes:
         mark: log offset of the first of these records; -1 if there is none.
@@ -135,9 +135,9 @@ class MemberVersion:
         regex: regular expression of its subscription, instead of or in addition to topics.
         session_timeout_ms: session timeout of a member with the classic protocol; None if not
             stored.
-        rebalance_timeout_ms: None if not stored.
-        owned: what it owns; None if that cannot be read.
-        seen_ms: time of the last record that it caused itself.
+        rebalance_timeout_ms: rebalance timeout; None if not stored.
+        owned: what the member owns; None if that cannot be read.
+        seen_ms: time of the last record that the member itself caused.
         is_away: whether it is a static member that left temporarily (epoch -2).
     """
 
@@ -364,14 +364,15 @@ class _Life:
     """Signs of life of a member that left, and its timeouts.
 
     Attributes:
-        timeout_ms: time without a sign of life after which it expires.
+        timeout_ms: time without a sign of life after which the member expires.
         limit: how certain that time is, in words.
-        end_ms: when the group went on without it; None if unknown.
-        joined_ms: when it had certainly joined, for a classic group.
+        end_ms: when the group went on without the member; None if unknown.
+        joined_ms: when the member had certainly joined, for a classic group.
         seen_ms: time of its last sign of life.
         silent_ms: time from then to `end_ms`.
         own: commits of its partitions.
-        working_ms: until when the others certainly worked, and did not wait for it to rejoin.
+        working_ms: until when the others certainly worked and did not wait for the member to
+            rejoin.
     """
 
     timeout_ms: int

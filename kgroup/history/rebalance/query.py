@@ -192,11 +192,11 @@ class Starter:
     """A client that caused rebalances of a storm.
 
     Attributes:
-        instance_id: `group.instance.id` of a static member.
-        client_id: as the client calls itself.
-        client_host: address that the broker saw.
-        cause_count: how often it is in the causes.
-        member_count: number of member ids that it had.
+        instance_id: group.instance.id of a static member; else None.
+        client_id: client.id that the client sent.
+        client_host: client address as seen by the broker.
+        cause_count: number of causes that are about this client.
+        member_count: number of member ids that the client had.
     """
 
     instance_id: str | None
@@ -208,17 +208,17 @@ class Starter:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """A time in which a group kept rebalancing too often.
+    """A period in which a group rebalanced too often.
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        group_id: id of the group.
-        group_type: `classic`, `consumer`, `share` or `streams`.
+        group_id: group id.
+        group_type: group type: `classic`, `consumer`, `share` or `streams`.
         from_ms: time of the first rebalance.
         to_ms: time of the last rebalance.
         rebalance_count: number of rebalances.
-        started_by: clients that caused them; by how often they are in the causes, most often first.
-        without_member_count: rebalances that no member is known to have caused.
+        started_by: clients that caused the rebalances; those with the most causes first.
+        without_member_count: number of rebalances that no known member caused.
     """
 
     cluster: str

@@ -16,53 +16,56 @@ class CauseKind(DescribedEnum):
 
     RESTARTED = (
         "restarted",
-        "A new member has the instance id (certain) or the client id (inferred) of one that is "
-        "gone, now or earlier; of members with one client id, those of one host.",
+        "A new member has the instance id (certain) or the client id (inferred) of a member that "
+        "left, now or earlier; members with the same client id are matched by host.",
     )
-    JOINED = ("joined", "A member id was not there before.")
+    JOINED = ("joined", "A member with a new member id joined.")
     LEFT = (
         "left",
-        "A member is gone, by itself or removed, and was alive too shortly before to have expired: "
-        "certain where it had joined since, inferred from commits of its partitions.",
+        "A member left or was removed; its last sign of life was too recent for it to have "
+        "expired: certain if it had joined since the previous rebalance, inferred if its "
+        "partitions were committed.",
     )
     EXPIRED = (
         "expired",
         "A member's partitions were committed regularly, then not for its session timeout while "
-        "others worked; or it is static: such members do not leave when they are closed.",
+        "the other members worked; or the member is static: static members do not leave when they "
+        "are closed.",
     )
-    GONE = ("gone", "A member left or expired, and nothing tells which.")
+    GONE = ("gone", "A member left or expired; the log does not show which.")
     SUBSCRIPTION_CHANGED = (
         "subscription_changed",
-        "A member subscribes to something else, or the topology of a streams group is another one.",
+        "A member changed its subscription, or the topology of a streams group changed.",
     )
     PARTITIONS_ADDED = (
         "partitions_added",
-        "A topic has more partitions, or partitions are assigned that never were.",
+        "Partitions were added to a topic, or partitions are assigned for the first time.",
     )
     TOPICS_CHANGED = (
         "topics_changed",
-        "Not classic: something about the group's topics is new, such as partitions or racks.",
+        "Metadata of the group's topics changed, such as partitions or racks (consumer, share and "
+        "streams groups).",
     )
-    STRATEGY_CHANGED = ("strategy_changed", "A classic group has another protocol.")
+    STRATEGY_CHANGED = ("strategy_changed", "A classic group changed its strategy.")
     FOLLOW_UP = (
         "follow_up",
-        "Partitions that the rebalance before took from their owners are handed over (cooperative "
-        "rebalancing, KIP-429).",
+        "Partitions that the previous rebalance revoked are assigned to their new owners "
+        "(cooperative rebalancing, KIP-429).",
     )
-    CONVERTED = ("converted", "The group has another type (KIP-848).")
+    CONVERTED = ("converted", "The group type changed (KIP-848).")
     COORDINATOR_MOVED = (
         "coordinator_moved",
-        "The leader epoch of the group's partition of `__consumer_offsets` rose.",
+        "The leader epoch of the group's partition of `__consumer_offsets` grew.",
     )
     UNKNOWN = (
         "unknown",
-        "Nothing of this: a member joined again by itself, as a leader does when its topics "
-        "change; or nothing is known from before.",
+        "None of these: a member rejoined by itself, as a leader does when its topics change; or "
+        "nothing is known from before the rebalance.",
     )
 
 
 class CauseCertainty(DescribedEnum):
-    """Whether the log proves something, or makes it likely."""
+    """Whether the log proves a cause, or makes it likely."""
 
     CERTAIN = ("certain", "The records prove it.")
     INFERRED = ("inferred", "The records make it likely.")
@@ -73,10 +76,10 @@ class PartitionOrTask:
     """What a member can own: a partition, or a task of a streams group.
 
     Attributes:
-        topic: name of a partition's topic; its id where the name is not known; None of a task.
+        topic: topic name, for a partition; topic id if the name is unknown; None for a task.
         subtopology: subtopology of a task; else None.
         role: role of a task: active, standby or warmup; else None.
-        partition: partition of the topic, or number of the task.
+        partition: partition number, or task number.
     """
 
     topic: str | None
@@ -92,13 +95,13 @@ class PartitionOrTask:
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """The identity of a member.
+    """Identity of a member.
 
     Attributes:
-        member_id: id of the member.
-        instance_id: `group.instance.id` of a static member.
-        client_id: as the client calls itself.
-        client_host: address that the broker saw.
+        member_id: member id.
+        instance_id: group.instance.id of a static member; else None.
+        client_id: client.id that the client sent.
+        client_host: client address as seen by the broker.
     """
 
     member_id: str
@@ -112,10 +115,10 @@ class MemberChange:
     """Partitions or tasks that a member got and lost in a rebalance.
 
     Attributes:
-        member_id: id of the member.
-        client_id: as the client calls itself.
-        got: partitions or tasks that it got.
-        lost: partitions or tasks that it lost.
+        member_id: member id.
+        client_id: client.id that the client sent.
+        got: partitions or tasks assigned to the member.
+        lost: partitions or tasks taken from the member.
     """
 
     member_id: str
@@ -129,18 +132,22 @@ class Cause:
     """An event since the previous rebalance that starts a rebalance.
 
     Attributes:
-        kind: what happened.
-        certainty: `certain` is what the records prove, `inferred` what they make likely.
-        evidence: what the log shows of it.
-        member_id: id of the member that it is about; None where it is about none, as what follows.
-        instance_id: `group.instance.id` of a static member.
-        client_id: as the client calls itself.
-        client_host: address that the broker saw.
-        before_member_id: id of the member before a restart; else None.
-        last_seen_ms: last sign of life of a member that is gone; None of others, and where there is
-            none.
-        silent_ms: how long ago that sign of life was; likewise.
-        timeout_ms: how long the member might be silent; None of others.
+        kind: kind of event.
+        certainty: whether the records prove the cause (`certain`) or make it likely
+            (`inferred`).
+        evidence: what the log shows, as a sentence.
+        member_id: member id; None, as the fields up to `client_host`, if the cause concerns no
+            member.
+        instance_id: group.instance.id of a static member; else None.
+        client_id: client.id that the client sent.
+        client_host: client address as seen by the broker.
+        before_member_id: member id before a restart; else None.
+        last_seen_ms: last sign of life of a member that left; None for other causes, and if the
+            log has no sign of life.
+        silent_ms: time from the last sign of life to the rebalance; None for other causes, and
+            if the log has no sign of life.
+        timeout_ms: time without a sign of life after which the member is removed; None for
+            other causes.
     """
 
     kind: CauseKind
@@ -162,32 +169,34 @@ class Rebalance:
 
     Attributes:
         cluster: name of the cluster in the warehouse.
-        group_id: id of the group.
-        group_type: `classic`, `consumer`, `share` or `streams`.
-        time_ms: time of the record that tells of it; None where that has none.
-        generation_before: generation, or group epoch, before; None for a new group, and where it is
-            not known.
-        generation_id: generation, or group epoch, that came of it.
-        protocol_before: classic: strategy of the group before; else None.
-        protocol: classic: strategy of the group; else None.
-        members_before: members before; None where that is not known.
-        members: members after it.
-        moved_count: partitions, or tasks, with other owners than before; nobody counts as an owner;
-            of an epoch those of its target assignment, None where the next epoch came before that;
-            None where that is not known.
-        moved: what moved, by member; of those that got or lost something; None likewise.
-        sync_ms: classic: from the end of the join phase to the record; it is written when the
-            leader has sent the assignment; None of others, and where one of the two times is not
-            known; how long members take to join is never written.
-        reconcile_ms: not classic: until the last member has what it should have; None of classic
-            groups, and where the next epoch came before that.
-        commit_gap_ms: time without a commit around it; the group stood still no longer than that;
-            None where one of the two commits is not known.
-        cause: what started it; the first of `causes`.
-        certainty: whether `cause` is certain or inferred.
-        evidence: what the log shows of all `causes`.
-        causes: all that happened since the rebalance before.
-        offsets_partition: partition of `__consumer_offsets` that has the record.
+        group_id: group id.
+        group_type: group type: `classic`, `consumer`, `share` or `streams`.
+        time_ms: time of the rebalance's record; None if the record has none.
+        generation_before: previous generation, or group epoch; None for a new group, and if
+            unknown.
+        generation_id: new generation, or group epoch.
+        protocol_before: previous strategy of a classic group; else None.
+        protocol: strategy that the members of a classic group agreed on; else None.
+        members_before: members before the rebalance; None if unknown.
+        members: members after the rebalance.
+        moved_count: number of partitions, or tasks, with a new owner or without one; for a
+            group epoch, of its target assignment; None if the next epoch came before that
+            assignment, and if unknown.
+        moved: partitions or tasks that moved, by member; only members that got or lost
+            something; None if unknown, as `moved_count`.
+        sync_ms: time from the end of a classic group's join phase to the record; the record is
+            written when the leader has sent the assignment; None for other groups, and if one
+            of the two times is unknown; how long members took to join is not in the log.
+        reconcile_ms: time until the last member of a consumer, share or streams group had its
+            target assignment; None for classic groups, and if the next epoch came first.
+        commit_gap_ms: time without commits around the rebalance; the group stopped for at most
+            this long; None if one of the two commits is unknown.
+        cause: first of `causes`.
+        certainty: certainty of `cause`.
+        evidence: what the log shows for all `causes`.
+        causes: events since the previous rebalance; if there are several, the log does not show
+            which came first.
+        offsets_partition: partition of `__consumer_offsets` with the record.
         log_offset: offset of the record in that partition.
     """
 

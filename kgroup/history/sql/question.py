@@ -205,21 +205,24 @@ class Interval:
     Attributes:
         cluster, group_id, group_type, instance_id, client_id, client_host, topic_id: as in
             `kgroup.history.query.owner.Owner`.
-        topic: name of the topic; None where only its id is known, and of tasks.
-        partition: partition of that topic, or number of a task.
-        member_id: id of the member.
-        generation_id: generation, or epoch of the member, in which it got it.
-        from_ms: when it began; None where the record that gave it has no time.
-        to_ms: when it ended; None where it has not, or that is not known.
-        ended_by: `moved`, `released`, `gone` or `deleted`; moved: the same record gave it to
-            another member; released: it did not, so nobody has it now, or who had it beside; gone:
-            the member left the group; deleted: the group was; None where the member has it still,
-            or what it has now cannot be read.
-        subtopology: subtopology of a task of a streams group; else None.
+        topic: topic name; None if only the topic id is known, and for tasks.
+        partition: partition number, or task number.
+        member_id: member id.
+        generation_id: generation, or member epoch, in which the member got the partition.
+        from_ms: start of the interval; None if the record that assigned the partition has no
+            time.
+        to_ms: end of the interval; None if it has not ended, or if unknown.
+        ended_by: `moved`, `released`, `gone` or `deleted`; moved: the same record assigned the
+            partition to another member; released: no other member got it; it has no owner, or
+            only the members that owned it at the same time; gone: the member left the group;
+            deleted: the group was deleted; None if the member still owns the partition, or if
+            its current assignment cannot be read.
+        subtopology: subtopology of a streams group's task; else None.
         role: role of a task: active, standby or warmup; else None.
-        offsets_partition: partition of `__consumer_offsets` that has the records.
-        from_log_offset: offset of the record that began it.
-        to_log_offset: offset of the record that ended it; None where the member has it still.
+        offsets_partition: partition of `__consumer_offsets` with the records.
+        from_log_offset: offset of the record that began the interval.
+        to_log_offset: offset of the record that ended the interval; None if the member still
+            owns the partition.
     """
 
     cluster: str

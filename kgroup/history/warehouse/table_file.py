@@ -63,11 +63,11 @@ class WrittenFile:
     """A file of a table.
 
     Attributes:
-        table: name of the table.
-        cluster: cluster of its rows.
+        table: table name.
+        cluster: name of the cluster in the warehouse.
         path: path of the file, relative to the warehouse's folder.
         rows: number of rows.
-        size: size in bytes.
+        size: file size in bytes.
         is_open: whether its rows may change, such as commits of transactions without a marker.
         offsets: lowest and highest offset of its rows' records, by partition of
             `__consumer_offsets`; empty if the table has no such column. For an assignment, the

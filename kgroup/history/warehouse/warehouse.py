@@ -64,8 +64,8 @@ class SeenSegment:
     """A segment file that was read from its start.
 
     Attributes:
-        base_offset: base offset in its name; None if the name is not a number.
-        size: number of bytes read; a file that has grown is read from there.
+        base_offset: base offset in the file name; None if the name is not a number.
+        size: number of bytes read; if the file has grown, the next build continues from there.
         fingerprint: fingerprint of these bytes.
     """
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import lcm
 from shlex import quote
 from typing import NamedTuple
@@ -72,7 +72,7 @@ def reset_duration_ms(reset: str) -> int | None:
         raise ValueError(
             f"expected earliest, latest, none or by_duration:PnDTnHnMn.nS, found {reset!r}"
         )
-    days, hours, minutes, seconds = (int(each or 0) for each in match.groups()[:4])
+    days, hours, minutes, seconds = (int(number or 0) for number in match.groups()[:4])
     whole_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     return whole_s * 1_000 + int((match[5] or "").ljust(3, "0")[:3])
 
@@ -86,43 +86,58 @@ def changed_keys(before: int, after: int) -> float:
     return 1 - min(before, after) / lcm(before, after)
 
 
-def preconditions(
+@dataclass(frozen=True, slots=True)
+class PartitionIncrease:
+    """An increase of the number of partitions of a topic.
+
+    Attributes:
+        topic: the topic.
+        before: current number of partitions, reported or derived from a group.
+        count: new number of partitions.
+        is_reported: whether the cluster reports the current number; otherwise it is derived from
+            assigned or committed partitions.
+    """
+
+    topic: str
+    before: int
+    count: int
+    is_reported: bool
+
+    @property
+    def target(self) -> str:
+        """The argument of the command."""
+        return f"{self.topic}={self.count}"
+
+
+def _preconditions(
     running: RunningGroup,
-    topic: str,
-    before: int,
-    count: int,
+    increase: PartitionIncrease,
     reset: str | None,
     *,
-    is_told: bool,
     is_restarted: bool = False,
 ) -> tuple[Precondition, ...]:
     """Return the preconditions to add partitions to a topic that the group reads.
 
     Args:
         running: the group.
-        topic: the topic.
-        before: current number of partitions.
-        count: new number of partitions.
+        increase: the new partitions.
         reset: the members' `auto.offset.reset`; None if unknown.
-        is_told: whether the cluster reports the current number; otherwise it is derived from
-            assigned or committed partitions.
         is_restarted: whether members are restarted with another reset.
     """
-    found = [running.rests, _more(running, topic, before, count, is_told=is_told)]
-    if count <= before:
-        return tuple(found)
-    found.append(_keys(topic, before, count))
+    conditions = [running.rests, _more(running, increase)]
+    if increase.count <= increase.before:
+        return tuple(conditions)
+    conditions.append(_keys(increase))
     if running.is_stopped:
-        return tuple(found)
-    found += [_joined(running, topic, before), _reset(running, reset)]
+        return tuple(conditions)
+    conditions += [_joined(running, increase), _reset(running, reset)]
     if is_restarted:
-        found.append(_commits(running))
-    return tuple(found)
+        conditions.append(_commits(running))
+    return tuple(conditions)
 
 
-def _more(
-    running: RunningGroup, topic: str, before: int, count: int, *, is_told: bool
-) -> Precondition:
+def _more(running: RunningGroup, increase: PartitionIncrease) -> Precondition:
+    topic, before, count = increase.topic, increase.before, increase.count
     text = f"{topic} has fewer than {count} partitions."
     if count == before:
         text = f"{topic} has {count} partitions."
@@ -134,7 +149,7 @@ def _more(
             str(before),
             "Partitions cannot be taken away: make another topic, and copy the records.",
         )
-    if is_told:
+    if increase.is_reported:
         return Precondition("more-partitions", text, Verdict.VERIFIED, str(before))
     known = "known by commits" if running.is_stopped else "assigned"
     return Precondition(
@@ -148,7 +163,8 @@ def _more(
     )
 
 
-def _keys(topic: str, before: int, count: int) -> Precondition:
+def _keys(increase: PartitionIncrease) -> Precondition:
+    topic, before, count = increase.topic, increase.before, increase.count
     part = changed_keys(before, count)
     return Precondition(
         "keys",
@@ -163,15 +179,16 @@ def _keys(topic: str, before: int, count: int) -> Precondition:
     )
 
 
-def _joined(running: RunningGroup, topic: str, before: int) -> Precondition:
+def _joined(running: RunningGroup, increase: PartitionIncrease) -> Precondition:
+    topic, before = increase.topic, increase.before
     text = f"No other topic is joined with {topic} by key: such topics need the same number."
     others = {name: n for name, n in running.scenario.topics.items() if name != topic}
     if not others:
         return Precondition("joined", text, Verdict.VERIFIED, "the group reads no other topic")
     alike = [name for name, n in others.items() if n == before]
     if not alike:
-        found = ", ".join(f"{name} has {n}" for name, n in others.items())
-        return Precondition("joined", text, Verdict.VERIFIED, f"{found}, and {topic} {before}")
+        counts = ", ".join(f"{name} has {n}" for name, n in others.items())
+        return Precondition("joined", text, Verdict.VERIFIED, f"{counts}, and {topic} {before}")
     return Precondition(
         "joined",
         text,
@@ -184,8 +201,8 @@ def _joined(running: RunningGroup, topic: str, before: int) -> Precondition:
 def _reset(running: RunningGroup, reset: str | None) -> Precondition:
     text = f"Members' {RESET} is known: a new partition has no commit."
     if reset is not None:
-        found = f"--auto-offset-reset {reset}"
-        return Precondition("auto-offset-reset", text, Verdict.VERIFIED, found)
+        option = f"--auto-offset-reset {reset}"
+        return Precondition("auto-offset-reset", text, Verdict.VERIFIED, option)
     if running.connectors:
         return Precondition(
             "auto-offset-reset",
@@ -270,49 +287,58 @@ def plan_partitions(
             "or a transaction, hangs on how many there are; with more, those that are there would "
             "be looked for elsewhere"
         )
-    told = _told_count(source, topic)
+    reported = _reported_count(source, topic)
     notes: tuple[str, ...] = ()
-    away: tuple[Group, ...] = ()
+    stopped: tuple[Group, ...] = ()
     if not group_ids:
-        found = _readers(source, topic, zookeeper)
-        if told is None and not (found.group_ids or found.old):
+        readers = _readers(source, topic, zookeeper)
+        if reported is None and not (readers.group_ids or readers.old):
             raise NotFoundError(
-                f"topic {topic}: expected groups that read it, found none{_meant(source, topic)}"
+                f"topic {topic}: expected groups that read it, found none"
+                f"{_similar_topics(source, topic)}"
             )
-        group_ids, away, notes = found.group_ids, found.away, tuple(_remarks(found, topic))
+        group_ids, stopped = readers.group_ids, readers.stopped
+        notes = tuple(_remarks(readers, topic))
+
+    def plan(running: RunningGroup) -> Plan:
+        increase = _increase(running, topic, count, reported)
+        if running.is_stopped:
+            return _plan_stopped(running, increase, reset)
+        return _plan(running, increase, reset, habits)
+
     report = plan_each(
         source,
         group_ids,
-        lambda running: _plan(running, topic, count, told, habits, reset),
+        plan,
         habits,
         lambda scenario: _as_configured(scenario, reset, max_age_ms, habits),
     )
-    if away and (not report.data or any(plan.steps for plan in report.data)):
-        notes = (_about_away(away, topic, told, count), *notes)
+    if stopped and (not report.data or any(plan.steps for plan in report.data)):
+        notes = (_note_on_stopped(stopped, topic, reported, count), *notes)
     return replace(report, notes=(*notes, *report.notes))
 
 
-def _told_count(source: GroupSource, topic: str) -> int | None:
+def _reported_count(source: GroupSource, topic: str) -> int | None:
     """Return the number of partitions of a topic; None if the source does not know topics."""
     if not source.can(GroupSource.view):
         return None
-    found = source.view([topic]).topics.get(topic)
-    if found is None or not found.partitions:
-        if found is None or found.error in (None, _UNKNOWN_TOPIC):
+    view = source.view([topic]).topics.get(topic)
+    if view is None or not view.partitions:
+        if view is None or view.error in (None, _UNKNOWN_TOPIC):
             raise NotFoundError(
-                f"topic {topic}: The topic does not exist{_meant(source, topic) or '.'}"
+                f"topic {topic}: The topic does not exist{_similar_topics(source, topic) or '.'}"
             )
-        raise NotFoundError(f"topic {topic}: expected its partitions, found {found.error}")
-    return len(found.partitions)
+        raise NotFoundError(f"topic {topic}: expected its partitions, found {view.error}")
+    return len(view.partitions)
 
 
-def _meant(source: GroupSource, topic: str) -> str:
+def _similar_topics(source: GroupSource, topic: str) -> str:
     """Return a suggestion of topics that groups read or have committed."""
     groups = source.read(None, _QUESTION).image.groups.values()
     read = {offset.topic for group in groups for offset in group.offsets}
-    for each in (member for group in groups for member in group.members):
-        read.update(each.subscribed_topics)
-        read.update(owned.topic for owned in each.assignment or () if owned.topic is not None)
+    for member in (member for group in groups for member in group.members):
+        read.update(member.subscribed_topics)
+        read.update(owned.topic for owned in member.assignment or () if owned.topic is not None)
     return near_names(topic, sorted(read))
 
 
@@ -321,13 +347,13 @@ class _Readers(NamedTuple):
 
     Attributes:
         group_ids: groups with members that read it.
-        away: groups without members, but with commits for it.
+        stopped: groups without members, but with commits for it.
         old: groups of ZooKeeper consumers.
         problems: what could not be read.
     """
 
     group_ids: tuple[str, ...]
-    away: tuple[Group, ...]
+    stopped: tuple[Group, ...]
     old: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -351,29 +377,32 @@ def _readers(source: GroupSource, topic: str, zookeeper: GroupSource | None) -> 
     )
 
 
-def _remarks(found: _Readers, topic: str) -> Iterator[str]:
-    if not (found.group_ids or found.old):
+def _remarks(readers: _Readers, topic: str) -> Iterator[str]:
+    if not (readers.group_ids or readers.old):
         yield f"no group has members that read {topic}"
-    if found.old:
+    if readers.old:
         yield (
-            f"by way of ZooKeeper {topic} is read by {first_names(found.old)}: their consumers see "
-            "new partitions at once, and skip what is written there before they have rebalanced, "
-            "unless they have auto.offset.reset=smallest"
+            f"by way of ZooKeeper {topic} is read by {first_names(readers.old)}: their consumers "
+            "see new partitions at once, and skip what is written there before they have "
+            "rebalanced, unless they have auto.offset.reset=smallest"
         )
-    yield from found.problems
+    yield from readers.problems
 
 
-def _about_away(away: tuple[Group, ...], topic: str, told: int | None, count: int) -> str:
+def _note_on_stopped(
+    stopped: tuple[Group, ...], topic: str, reported: int | None, count: int
+) -> str:
     """Return a note on what to do for groups without members before they start."""
     known = 1 + max(
-        offset.partition for one in away for offset in one.offsets if offset.topic == topic
+        offset.partition for group in stopped for offset in group.offsets if offset.topic == topic
     )
-    before = told or min(known, count - 1)
-    group = away[0] if len(away) == 1 else replace(away[0], group_id="GROUP")
+    before = reported or min(known, count - 1)
+    increase = PartitionIncrease(topic, before, count, reported is not None)
+    group = stopped[0] if len(stopped) == 1 else replace(stopped[0], group_id="GROUP")
     return (
         f"groups without members have commits of {topic}, and none of new partitions: "
-        f"{first_names([each.group_id for each in away])}; run when these are there, and before "
-        f"members come back, {_begin_at_first(group, topic, before, count)} lets them begin at the "
+        f"{first_names([group.group_id for group in stopped])}; run when these are there, and "
+        f"before members come back, {_begin_at_first(group, increase)} lets them begin at the "
         "first record"
     )
 
@@ -386,48 +415,57 @@ def _is_read(group: Group, topic: str) -> bool:
     )
 
 
-def _plan(
-    running: RunningGroup,
-    topic: str,
-    count: int,
-    told: int | None,
-    habits: ProgramBehavior,
-    reset: str | None,
-) -> Plan:
-    """Return the plan for one group.
+def _increase(
+    running: RunningGroup, topic: str, count: int, reported: int | None
+) -> PartitionIncrease:
+    """Return the increase from the current number of partitions, as far as a group knows it.
 
     Raises:
-        InputError: the group does not read the topic, or cannot be simulated.
+        UnfitError: the group does not read the topic; a stopped group has no commits for it.
     """
-    group, scenario = running.group, running.scenario
+    group, topics = running.group, running.scenario.topics
     if running.is_stopped:
-        return _of_stopped(running, topic, count, told, reset)
-    before = scenario.topics.get(topic)
-    if not before:
+        committed = [offset.partition for offset in group.offsets if offset.topic == topic]
+        if not committed:
+            raise UnfitError(
+                f"{named_group(group.group_id)}: expected members that read {topic}, or commits of "
+                "it, found neither",
+                group_id=group.group_id,
+            )
+        before = reported or max(committed) + 1
+    elif not (before := topics.get(topic, 0)):
         raise UnfitError(
             f"{named_group(group.group_id)}: expected members that read {topic}, found "
-            f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}"
-            f"{near_names(topic, sorted(scenario.topics))}",
+            f"{first_names(sorted(topics)) or 'none that read a topic'}"
+            f"{near_names(topic, sorted(topics))}",
             group_id=group.group_id,
         )
-    told_reset = reset
+    return PartitionIncrease(topic, before, count, reported is not None)
+
+
+def _plan(
+    running: RunningGroup, increase: PartitionIncrease, reset: str | None, habits: ProgramBehavior
+) -> Plan:
+    """Return the plan for a group with members.
+
+    Raises:
+        InputError: the group cannot be simulated.
+    """
+    scenario = running.scenario
+    known_reset = reset
     if running.connectors:
         reset = reset or "earliest"  # default of Connect
     is_restarted = not _begins_at_first(reset, scenario, habits)
-    conditions = preconditions(
-        *(running, topic, before, count, told_reset),
-        is_told=told is not None,
-        is_restarted=is_restarted,
-    )
-    plan = plan_of(group, MigrationTarget.PARTITIONS, f"{topic}={count}", conditions)
-    if before == count:
-        return replace(plan, summary=_reached(group, topic, count, is_told=told is not None))
+    plan = _plan_of(running, increase, known_reset, is_restarted=is_restarted)
+    if increase.before == increase.count:
+        return replace(plan, summary=_reached(running.group, increase))
     if plan.is_refuted:
         return plan.refused()
-    moves = [topic_grows(_grow(running, topic, count), scenario, topic, count, habits)]
+    topic, count = increase.topic, increase.count
+    moves = [topic_grows(_grow(running, increase), scenario, topic, count, habits)]
     if is_restarted:
         plans = beginning_at(scenario, "earliest").members
-        step = _restart(running, topic, before, count, reset, habits)
+        step = _restart(running, increase, reset, habits)
         restart = stopped_group if running.connectors else rolling_restart
         moves.insert(0, restart(step, scenario, plans, habits))
     steps, total = forecast(scenario, moves, habits)
@@ -436,9 +474,9 @@ def _plan(
         text = f"Step {len(moves)} at once, with {RESET}=latest, at the worst time"
         if reset not in (None, "latest"):
             text += f"; {reset} skips less, by what is written in that time"
-        naive = NaiveWay(text, _at_worst(scenario, topic, count, habits))
+        naive = NaiveWay(text, _at_worst(scenario, increase, habits))
     return plan.carried_out(
-        f"{topic} gets {count - before} more partitions. "
+        f"{topic} gets {count - increase.before} more partitions. "
         + (_SUMMARIES.get(reset) or _of_a_time(str(reset), is_restarted=is_restarted)),
         steps,
         total,
@@ -446,9 +484,22 @@ def _plan(
     )
 
 
-def _reached(group: Group, topic: str, count: int, *, is_told: bool) -> str:
+def _plan_of(
+    running: RunningGroup,
+    increase: PartitionIncrease,
+    reset: str | None,
+    *,
+    is_restarted: bool = False,
+) -> Plan:
+    """Return the plan without steps; its preconditions say whether there will be any."""
+    conditions = _preconditions(running, increase, reset, is_restarted=is_restarted)
+    return plan_of(running.group, MigrationTarget.PARTITIONS, increase.target, conditions)
+
+
+def _reached(group: Group, increase: PartitionIncrease) -> str:
     """Return a summary that the topic has its partitions; the group may not own them yet."""
-    if not is_told:
+    topic, count = increase.topic, increase.count
+    if not increase.is_reported:
         return (
             f"Nothing is to be done if {topic} has {count} partitions: so many are known, and this "
             "source does not tell whether there are more."
@@ -462,31 +513,16 @@ def _reached(group: Group, topic: str, count: int, *, is_told: bool) -> str:
     return f"{text}. The group owns {len(owned)} of them yet, and is given the others {when}."
 
 
-def _of_stopped(
-    running: RunningGroup, topic: str, count: int, told: int | None, reset: str | None
-) -> Plan:
-    """Return the plan for a stopped group with commits for the topic.
-
-    Raises:
-        InputError: the group has no commits for it.
-    """
-    group = running.group
-    committed = [offset.partition for offset in group.offsets if offset.topic == topic]
-    if not committed:
-        raise UnfitError(
-            f"{named_group(group.group_id)}: expected members that read {topic}, or commits of it, "
-            "found neither",
-            group_id=group.group_id,
-        )
-    before = told or max(committed) + 1
-    conditions = preconditions(running, topic, before, count, reset, is_told=told is not None)
-    plan = plan_of(group, MigrationTarget.PARTITIONS, f"{topic}={count}", conditions)
-    if before == count:
-        return replace(plan, summary=_reached(group, topic, count, is_told=told is not None))
+def _plan_stopped(running: RunningGroup, increase: PartitionIncrease, reset: str | None) -> Plan:
+    """Return the plan for a stopped group with commits for the topic."""
+    group, topic, count = running.group, increase.topic, increase.count
+    plan = _plan_of(running, increase, reset)
+    if increase.before == count:
+        return replace(plan, summary=_reached(group, increase))
     if plan.is_refuted:
         return plan.refused()
     step = replace(
-        _grow(running, topic, count),
+        _grow(running, increase),
         number=1,
         title=f"Give {topic} {count} partitions, once for all groups, and start the members",
         actions=("Run the commands below before the first member starts.",),
@@ -494,8 +530,8 @@ def _of_stopped(
         expected=Expected(members=1, partitions={topic: count}),
     )
     if reset != "earliest":
-        begin = _begin_at_first(group, topic, before, count)
-        step = replace(step, commands=(*step.commands, begin))
+        command = _begin_at_first(group, increase)
+        step = replace(step, commands=(*step.commands, command))
     return plan.carried_out(
         "The group is stopped, so that no restart is needed: members begin new partitions at "
         "their first record.",
@@ -535,7 +571,7 @@ def _begins_at_first(reset: str | None, scenario: Scenario, habits: ProgramBehav
     return since_ms >= topic_grows(NOT_PLANNED, scenario, "", 0, habits).duration_ms
 
 
-def _at_worst(scenario: Scenario, topic: str, count: int, habits: ProgramBehavior) -> Forecast:
+def _at_worst(scenario: Scenario, increase: PartitionIncrease, habits: ProgramBehavior) -> Forecast:
     """Simulate the addition of partitions at the worst time.
 
     Members with the consumer protocol receive new partitions with a heartbeat response: the worst
@@ -545,7 +581,7 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: ProgramBehavio
     start = scenario.start
     if start is not None and start.is_consumer_group:
         start = replace(start, first_beat_ms=BEGIN_MS - _JUST_MS)
-    move = topic_grows(NOT_PLANNED, scenario, topic, count, habits)
+    move = topic_grows(NOT_PLANNED, scenario, increase.topic, increase.count, habits)
     return forecast(replace(scenario, start=start), [move], habits)[1]
 
 
@@ -566,17 +602,12 @@ def _as_configured(
     scenario = replace(scenario, members=aged)
     if reset is None:
         return scenario
-    given = "earliest" if _begins_at_first(reset, scenario, habits) else "latest"
-    return beginning_at(scenario, given)
+    simulated = "earliest" if _begins_at_first(reset, scenario, habits) else "latest"
+    return beginning_at(scenario, simulated)
 
 
 def _restart(
-    running: RunningGroup,
-    topic: str,
-    before: int,
-    count: int,
-    reset: str | None,
-    habits: ProgramBehavior,
+    running: RunningGroup, increase: PartitionIncrease, reset: str | None, habits: ProgramBehavior
 ) -> PlanStep:
     members = tuple(running.scenario.members)
     how: tuple[str, ...] = (how_to_restart(habits, len(members)),)
@@ -590,7 +621,7 @@ def _restart(
         (
             *how,
             f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "
-            f"run {_begin_at_first(running.group, topic, before, count)}, and start it.",
+            f"run {_begin_at_first(running.group, increase)}, and start it.",
         ),
         see=(
             f"{kgroup_on(running.group, 'describe')} shows every member with another id, and the "
@@ -601,14 +632,16 @@ def _restart(
     )
 
 
-def _begin_at_first(group: Group, topic: str, before: int, count: int) -> str:
+def _begin_at_first(group: Group, increase: PartitionIncrease) -> str:
     """Return the command that resets new partitions of a stopped group to their first record."""
-    new = f"{topic}:{','.join(map(str, range(before, count)))}"
+    numbers = range(increase.before, increase.count)
+    new = f"{increase.topic}:{','.join(map(str, numbers))}"
     options = ("--topic", new, "--uncommitted", "--to-earliest", "--execute")
     return kgroup_on(group, "offsets reset", *options)
 
 
-def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
+def _grow(running: RunningGroup, increase: PartitionIncrease) -> PlanStep:
+    topic, count = increase.topic, increase.count
     leader = next(
         (
             name

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kgroup.columnar.buffer import ColumnBuffer
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators, between
-from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
+from kgroup.columnar.log_chunk import Chunk, ChunkWalk, unpacked_or_not
 from kgroup.kernel import entry, memory
 from kgroup.kernel.schema_program import machine
 from kgroup.protocol.batch.batch import Damage, RecordBatch
@@ -36,7 +36,7 @@ def decode_chunk(
     """
 
     def decode(part: Chunk, is_unpacked: bool) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-        walk = Walk(part, entry.decode, is_unpacked=is_unpacked, locators=locators)
+        walk = ChunkWalk(part, entry.decode, is_unpacked=is_unpacked, locators=locators)
         rows = part.size // _ROW_SIZE
         if locators is not None:
             rows = len(between(locators, part.position, part.end))
@@ -52,7 +52,7 @@ class _Decoder:
 
     def __init__(
         self,
-        walk: Walk,
+        walk: ChunkWalk,
         rows: int,
         partition: int | None,
         transactions: Callable[[], TransactionIndex],

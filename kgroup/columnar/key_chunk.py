@@ -16,7 +16,7 @@ from kgroup.columnar.batch_key import Limits, keys_in
 from kgroup.columnar.chunk_reader import read_chunks
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators
-from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
+from kgroup.columnar.log_chunk import Chunk, ChunkWalk, unpacked_or_not
 from kgroup.kernel import entry, memory
 from kgroup.kernel.memory import LOCATOR_SHIFT, TRANSACTIONAL, Batches
 from kgroup.kernel.walk_state import WalkState
@@ -148,7 +148,7 @@ class CompiledSearch:
     def _read_chunk(
         self, limits: Limits, chunk: Chunk, is_unpacked: bool
     ) -> tuple[list[_Hashed | Damage], int | None]:
-        walk = Walk(chunk, entry.list_keys, is_unpacked=is_unpacked)
+        walk = ChunkWalk(chunk, entry.list_keys, is_unpacked=is_unpacked)
         words = walk.words
         words["seed"] = self._seed
         words["through_offset"] = memory.FOREVER if limits.offset is None else limits.offset

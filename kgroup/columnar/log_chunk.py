@@ -128,7 +128,7 @@ _T = TypeVar("_T")
 
 def follow(chunk: Chunk) -> int | None:
     """Follow the lengths of a chunk's batches; return where they fail, None if they do not."""
-    walk = Walk(chunk, entry.follow)
+    walk = ChunkWalk(chunk, entry.follow)
     for _ in walk.steps():
         pass
     return walk.stop
@@ -168,7 +168,7 @@ def unpacked_or_not(
             return found, stop
 
 
-class Walk:
+class ChunkWalk:
     """One walk of compiled code over a chunk.
 
     The code reads the chunk piece by piece and without holding the GIL.

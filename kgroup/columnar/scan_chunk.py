@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kgroup.columnar.log_chunk import Chunk, Walk
+from kgroup.columnar.log_chunk import Chunk, ChunkWalk
 from kgroup.columnar.scan import BatchKind, Scan
 from kgroup.kernel import entry, memory
 from kgroup.protocol.batch.batch import CODECS
@@ -13,7 +13,7 @@ from kgroup.protocol.batch.batch import CODECS
 def scan_chunk(chunk: Chunk) -> tuple[list[Scan], int | None]:
     """Scan a chunk; return the scan, and the position of an invalid batch, if any."""
     counts = np.zeros((memory.KINDS, 2), np.int64)
-    walk = Walk(chunk, entry.scan)
+    walk = ChunkWalk(chunk, entry.scan)
     walk.state.count_in(counts)
     scan = Scan()
     for _ in walk.steps():

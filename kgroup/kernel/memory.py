@@ -139,7 +139,7 @@ STACK_SIZE = 64
 MOST_TOPICS = 1024
 
 
-class Lines:
+class RowLines:
     """State of writing rows as text."""
 
     row: int  # the next row

@@ -28,9 +28,9 @@ from kgroup.kernel.intrinsics import (
     store_word,
 )
 from kgroup.kernel.json_text import write_integer, write_string
-from kgroup.kernel.memory import Lines, Piece
+from kgroup.kernel.memory import Piece, RowLines
 
-_lines_at: Callable[[int], Lines] = record_at(Lines)
+_lines_at: Callable[[int], RowLines] = record_at(RowLines)
 _piece_at: Callable[[int], Piece] = record_at(Piece)
 _PIECE_SIZE = memory.layout(Piece).itemsize
 
@@ -70,7 +70,7 @@ def _number(at: int, width: int, row: int) -> int:
 def write_rows(address: int) -> int:
     """Write rows from `row` on; return the bytes needed by the first that did not fit, or 0.
 
-    `address` is that of a `Lines`; its `row` and `out` are advanced past what was written.
+    `address` is that of a `RowLines`; its `row` and `out` are advanced past what was written.
     """
     state = _lines_at(address)
     kinds = state.kinds

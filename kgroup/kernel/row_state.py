@@ -74,7 +74,7 @@ class RowState:
         templates: template of each kind; rows without one are not written.
 
     Attributes:
-        words: fields for compiled code (`memory.Lines`).
+        words: fields for compiled code (`memory.RowLines`).
         at: address of the fields.
     """
 
@@ -87,7 +87,7 @@ class RowState:
         for kind, template in templates.items():
             starts[kind] = self._template(template)
         self._kept.append(starts)
-        record = np.zeros(1, memory.layout(memory.Lines))
+        record = np.zeros(1, memory.layout(memory.RowLines))
         self.at = int(record.ctypes.data)
         self.words = record[0]
         self.words["rows"] = self._rows

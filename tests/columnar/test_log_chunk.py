@@ -128,13 +128,13 @@ def test_only_a_run_with_an_odd_batch_is_left_to_the_reference(
     path.write_bytes(b"".join(log))
     monkeypatch.setattr(SIZES, "piece", 2 * len(log[0]) + 20)
     left: list[int] = []
-    read = log_chunk.Walk.read_bad_batch
+    read = log_chunk.ChunkWalk.read_bad_batch
 
-    def noted(walk: log_chunk.Walk, *arguments: Any) -> bool:
+    def noted(walk: log_chunk.ChunkWalk, *arguments: Any) -> bool:
         left.append(walk.position)
         return read(walk, *arguments)
 
-    monkeypatch.setattr(log_chunk.Walk, "read_bad_batch", noted)
+    monkeypatch.setattr(log_chunk.ChunkWalk, "read_bad_batch", noted)
     assert check_equal(path).num_rows == 20
     assert 0 < len(left) <= 2
 
@@ -149,13 +149,15 @@ def test_keys_of_many_records_come_in_pieces(
     path = tmp_path / "log"
     path.write_bytes(b"".join(batch([commit(at, f"g{at % 50}")]) for at in range(200)))
     walks: list[int] = []
-    follow = log_chunk.Walk.__init__
+    follow = log_chunk.ChunkWalk.__init__
 
-    def noted(walk: log_chunk.Walk, chunk: log_chunk.Chunk, *args: Any, **options: Any) -> None:
+    def noted(
+        walk: log_chunk.ChunkWalk, chunk: log_chunk.Chunk, *args: Any, **options: Any
+    ) -> None:
         walks.append(chunk.position)
         follow(walk, chunk, *args, **options)
 
-    monkeypatch.setattr(log_chunk.Walk, "__init__", noted)
+    monkeypatch.setattr(log_chunk.ChunkWalk, "__init__", noted)
     (found,) = last_records([path], Limits(TransactionIndex), compiled=True)
     (expected,) = last_records([path], Limits(TransactionIndex), compiled=False)
     assert found.locators.tolist() == expected.locators.tolist()
@@ -238,7 +240,7 @@ def test_codecs_that_change_are_unpacked_by_themselves(
     path.write_bytes(
         b"".join(batch([commit(at, f"g{at}")], codec=codec) for at, codec in enumerate(codecs))
     )
-    monkeypatch.delattr(log_chunk.Walk, "read_bad_batch")
+    monkeypatch.delattr(log_chunk.ChunkWalk, "read_bad_batch")
     assert check_equal(path).num_rows == len(codecs)
 
 
@@ -249,7 +251,7 @@ def test_batches_without_rows_take_no_room(tmp_path: Path) -> None:
     with path.open("rb", buffering=0) as file:
         chunk = log_chunk.Cutter(file).next()
         assert chunk is not None
-        walk = log_chunk.Walk(chunk, entry.list_keys)
+        walk = log_chunk.ChunkWalk(chunk, entry.list_keys)
         buffer = key_chunk._Buffer(walk.state, 1)
         assert list(walk.steps()) == []
         assert walk.words["batches"] == 1
@@ -263,7 +265,7 @@ def test_a_batch_of_too_many_records_is_not_passed_over(tmp_path: Path) -> None:
     with path.open("rb", buffering=0) as file:
         chunk = log_chunk.Cutter(file).next()
         assert chunk is not None
-        walk = log_chunk.Walk(chunk, entry.list_keys)
+        walk = log_chunk.ChunkWalk(chunk, entry.list_keys)
         key_chunk._Buffer(walk.state, 9)
         assert next(walk.steps()) == memory.BAD  # compressed, and not unpacked
         read: list[RecordBatch] = []

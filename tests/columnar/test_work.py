@@ -231,13 +231,13 @@ def test_runs_that_cannot_be_unpacked_are_read_once(
     path.write_bytes(b"".join(log))
     monkeypatch.setattr(SIZES, "piece", 20 * len(log[0]))
     read: list[int] = []
-    read_bad_batch = log_chunk.Walk.read_bad_batch
+    read_bad_batch = log_chunk.ChunkWalk.read_bad_batch
 
-    def noted(walk: log_chunk.Walk, *args: Any) -> bool:
+    def noted(walk: log_chunk.ChunkWalk, *args: Any) -> bool:
         read.append(walk.position)
         return read_bad_batch(walk, *args)
 
-    monkeypatch.setattr(log_chunk.Walk, "read_bad_batch", noted)
+    monkeypatch.setattr(log_chunk.ChunkWalk, "read_bad_batch", noted)
     (last,) = last_records([path], Limits(TransactionIndex), compiled=True)
     assert len(last.damages) == 40
     positions = np.cumsum([0, *map(len, log)]).tolist()

@@ -27,8 +27,8 @@ from kgroup.cli.option.file import OutputFile, output_file_option
 from kgroup.cli.option.parameter import parse_duration, parse_seconds, parse_time
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.warehouse import (
-    Span,
     SparkChoice,
+    TimeRange,
     WarehouseChoice,
     any_group_argument,
     at_option,
@@ -340,7 +340,7 @@ def owner_command(
 @warehouse_options
 @output_options("history.INTERVAL_COLUMNS")
 def timeline_command(
-    group_id: str, topic: str | None, span: Span, warehouse: WarehouseChoice, output: Output
+    group_id: str, topic: str | None, span: TimeRange, warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
     """Show who owned what in a group, over time.
 
@@ -388,7 +388,7 @@ def timeline_command(
 def commits_command(
     group_id: str,
     topic: str | None,
-    span: Span,
+    span: TimeRange,
     pause_ms: int,
     pauses: bool,
     jumps: bool,
@@ -485,7 +485,7 @@ def lag_command(
     group_id: str,
     topic: str | None,
     at_ms: int | None,
-    span: Span,
+    span: TimeRange,
     snapshots: Sequence[Path],
     warehouse: WarehouseChoice,
     output: Output,
@@ -531,7 +531,7 @@ def lag_command(
 @warehouse_options
 @output_options("history.REBALANCE_COLUMNS")
 def rebalances_command(
-    group_id: str | None, span: Span, warehouse: WarehouseChoice, output: Output
+    group_id: str | None, span: TimeRange, warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
     """Tell when a group rebalanced, or all groups, and why.
 
@@ -582,7 +582,7 @@ def _parse_rate(text: str) -> tuple[int, int]:
 def storms_command(
     group_id: str | None,
     rate: tuple[int, int],
-    span: Span,
+    span: TimeRange,
     warehouse: WarehouseChoice,
     output: Output,
 ) -> ExitStatus:
@@ -613,7 +613,7 @@ def storms_command(
 @time_options("Only from then on.", "Only before then.")
 @warehouse_options
 def report_command(
-    group_id: str, target: OutputFile, span: Span, warehouse: WarehouseChoice
+    group_id: str, target: OutputFile, span: TimeRange, warehouse: WarehouseChoice
 ) -> ExitStatus:
     """Draw a group's history as one page of HTML, which needs no network.
 

@@ -207,21 +207,21 @@ def length_option(name: str, parameter: str, default: str, text: str) -> Decorat
     )
 
 
-class Span(TypedDict):
+class TimeRange(TypedDict):
     """A time range; None: from the start, or to the end."""
 
     since_ms: int | None
     until_ms: int | None
 
 
-def _span(since_ms: int | None, until_ms: int | None) -> Span:
+def _span(since_ms: int | None, until_ms: int | None) -> TimeRange:
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
         raise click.UsageError("--since wants an earlier time than --until")
     return {"since_ms": since_ms, "until_ms": until_ms}
 
 
 def time_options(since: str, until: str) -> Decorator:
-    """Add `--since` and `--until`; the command takes ``span: Span``.
+    """Add `--since` and `--until`; the command takes ``span: TimeRange``.
 
     Args:
         since: help text of `--since`.

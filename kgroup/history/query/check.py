@@ -14,7 +14,13 @@ from kgroup.history.query.lag import Lag, lags
 from kgroup.history.rebalance.query import Storm, rebalances, storms_of
 from kgroup.history.rebalance.rebalance import CauseKind, Rebalance
 from kgroup.history.sql.engine import Engine, Parameter
-from kgroup.history.sql.question import MEMBER_TABLES, cluster_names, first_times, rows_of, span_of
+from kgroup.history.sql.question import (
+    MEMBER_TABLES,
+    cluster_names,
+    first_times,
+    recorded_time,
+    rows_of,
+)
 from kgroup.model.instant import rfc3339
 from kgroup.operation.check.look import At, Evidence, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
@@ -43,7 +49,7 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
     name = cluster or _cluster(engine, evidence)
     now_ms = evidence.now.time_ms
     since_ms, until_ms = now_ms - evidence.limits.past_ms, now_ms + 1
-    known = span_of(engine, name)
+    known = recorded_time(engine, name)
     if known.first_ms is None or known.last_ms is None:
         return Report((), notes=(f"No record of cluster {name} has a time to look back on.",))
     span = max(since_ms, known.first_ms), min(now_ms, known.last_ms)

@@ -15,8 +15,8 @@ from kgroup.history.sql.question import (
     Interval,
     cluster_of_group,
     first_times,
+    recorded_time,
     rows_of,
-    span_of,
 )
 from kgroup.model.instant import rfc3339
 from kgroup.operation.report import Report
@@ -142,7 +142,7 @@ def group_page(
         *(change.time_ms for change in changes),
         first_commit,
     ]
-    known_ms = span_of(engine, cluster).last_ms
+    known_ms = recorded_time(engine, cluster).last_ms
     since, until = _shown_time(known, known_ms, since_ms, until_ms)
     left_out = []
     if len(timed) < len(intervals.data):

@@ -15,8 +15,8 @@ from kgroup.history.sql.question import (
     all_ends,
     check_topic,
     cluster_of_group,
+    recorded_time,
     rows_of,
-    span_of,
     where,
 )
 from kgroup.model.instant import rfc3339
@@ -96,7 +96,7 @@ def lags(
         UsageError: the group exists in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
-    last_ms = span_of(engine, cluster).last_ms
+    last_ms = recorded_time(engine, cluster).last_ms
     found = dict.fromkeys((*all_ends(engine, cluster), *given))
     ends = [end for end in found if topic in (None, end.topic)]
     if since_ms is not None or until_ms is not None:

@@ -22,8 +22,8 @@ from kgroup.history.sql.question import (
     no_group,
     overlaps,
     read_intervals,
+    recorded_time,
     rows_of,
-    span_of,
     where,
 )
 from kgroup.operation.report import Report
@@ -83,7 +83,7 @@ def timeline(
     untimed = sum(not interval.is_timed for interval in intervals)
     if untimed:
         notes.append(f"The log has no times for {untimed} of the stretches, only offsets.")
-    last_ms = span_of(engine, cluster).last_ms if with_last and intervals else None
+    last_ms = recorded_time(engine, cluster).last_ms if with_last and intervals else None
     return OwnershipTimeline(intervals, notes=tuple(notes), last_ms=last_ms)
 
 
@@ -224,7 +224,7 @@ def owners(
     )
     notes = []
     for number in sorted({interval.offsets_partition for interval in found}):
-        last_ms = span_of(engine, cluster, number).last_ms
+        last_ms = recorded_time(engine, cluster, number).last_ms
         if last_ms is not None and until_ms > last_ms:
             notes.append(known_up_to(cluster, last_ms, number))
     return Report(rows, notes=tuple(notes))

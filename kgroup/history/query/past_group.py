@@ -20,8 +20,8 @@ from kgroup.history.sql.question import (
     first_times,
     known_up_to,
     marks,
+    recorded_time,
     rows_of,
-    span_of,
     topic_names,
 )
 from kgroup.history.warehouse.table_file import by_partition
@@ -117,7 +117,7 @@ def describe_past(
         for problem in report.errors
     )
     notes = list(report.notes)
-    last_ms = span_of(engine, cluster).last_ms
+    last_ms = recorded_time(engine, cluster).last_ms
     if last_ms is not None and at_ms > last_ms:
         notes.append(known_up_to(cluster, last_ms))
     data = tuple(

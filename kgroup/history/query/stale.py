@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from kgroup.history.query.past_group import PastGroups
 from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.question import cluster_names, known_up_to, span_of
+from kgroup.history.sql.question import cluster_names, known_up_to, recorded_time
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.instant import rfc3339
 from kgroup.model.offset import CommittedOffset
@@ -96,7 +96,7 @@ def stale_offsets(
     rows: list[StaleOffset] = []
     notes = []
     for name in cluster_names(engine) if cluster is None else [cluster]:
-        span = span_of(engine, name)
+        span = recorded_time(engine, name)
         last_ms = span.last_ms
         when = last_ms if at_ms is None else at_ms
         if when is None or last_ms is None:

@@ -26,7 +26,7 @@ COMMITTED = "(transaction IS NULL OR transaction = 'committed')"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RecordedTime:
     """The time for which there are records.
 
     Attributes:
@@ -119,7 +119,9 @@ def group_ids(engine: Engine) -> list[str]:
     return [row["group_id"] for row in found if row["group_id"] is not None]
 
 
-def span_of(engine: Engine, cluster: str, offsets_partition: int | None = None) -> Span:
+def recorded_time(
+    engine: Engine, cluster: str, offsets_partition: int | None = None
+) -> RecordedTime:
     """Return the time for which there are records of a cluster or of one offsets partition."""
     condition, parameters = where(
         ("cluster = ?", cluster), ("offsets_partition = ?", offsets_partition)
@@ -131,7 +133,7 @@ def span_of(engine: Engine, cluster: str, offsets_partition: int | None = None) 
     found = rows_of(engine, sql, parameters * len(RECORD_TABLES))
     firsts = [row["first_ms"] for row in found if row["first_ms"] is not None]
     lasts = [row["last_ms"] for row in found if row["last_ms"] is not None]
-    return Span(min(firsts, default=None), max(lasts, default=None))
+    return RecordedTime(min(firsts, default=None), max(lasts, default=None))
 
 
 def first_times(

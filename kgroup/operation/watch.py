@@ -97,22 +97,22 @@ def compare(
     Returns:
         Changes by group, and the current descriptions.
     """
-    found: list[Change] = []
-    now: dict[str, GroupDescription] = {}
+    differences: list[Change] = []
+    current: dict[str, GroupDescription] = {}
     described = {description.group.group_id: description for description in report.data}
     for group_id in sorted(known.keys() | described.keys()):
         before, after = known.get(group_id), described.get(group_id)
         if before is None and after is not None:
-            now[group_id] = after
-            found.append(Change(time_ms, group_id, ChangeKind.GROUP_FOUND, after=after))
+            current[group_id] = after
+            differences.append(Change(time_ms, group_id, ChangeKind.GROUP_FOUND, after=after))
         elif before is not None and _is_unanswered(group_id, before, after, report.errors):
-            now[group_id] = before
+            current[group_id] = before
         elif before is not None and after is not None:
-            now[group_id] = _with_what_was_known(before, after)
-            found += changes(before, now[group_id], time_ms)
+            current[group_id] = _with_previous_values(before, after)
+            differences += changes(before, current[group_id], time_ms)
         else:
-            found.append(Change(time_ms, group_id, ChangeKind.GROUP_GONE))
-    return tuple(found), now
+            differences.append(Change(time_ms, group_id, ChangeKind.GROUP_GONE))
+    return tuple(differences), current
 
 
 def changes(before: GroupDescription, after: GroupDescription, time_ms: int) -> Iterator[Change]:
@@ -179,8 +179,8 @@ def _member_changes(
         if old != new:
             yield ChangeKind.SUBSCRIPTION, old, new
         if group_type in (GroupType.SHARE, GroupType.STREAMS):
-            has, had = after.tasks or after.assignment, before.tasks or before.assignment
-            if has != had:
+            had, has = before.tasks or before.assignment, after.tasks or after.assignment
+            if had != has:
                 yield ChangeKind.ASSIGNMENT, had, has
 
 
@@ -235,13 +235,13 @@ def _is_unanswered(
     return False
 
 
-def _with_what_was_known(before: GroupDescription, after: GroupDescription) -> GroupDescription:
+def _with_previous_values(before: GroupDescription, after: GroupDescription) -> GroupDescription:
     """Return the current description, with previous values in place of unknown ones."""
     old, new = before.group, after.group
-    lasting = _LASTING + _LASTING_WITH_MEMBERS if new.members else _LASTING
+    names = _KEPT_WHILE_UNKNOWN + _KEPT_WITH_MEMBERS if new.members else _KEPT_WHILE_UNKNOWN
     known = {
         name: getattr(old, name)
-        for name in lasting
+        for name in names
         if getattr(new, name) is None and getattr(old, name) is not None
     }
     subscriptions = {member.member_id: member.subscription for member in old.members}
@@ -255,8 +255,8 @@ def _with_what_was_known(before: GroupDescription, after: GroupDescription) -> G
     return replace(after, group=replace(new, **known), offsets=offsets)
 
 
-_LASTING = ("state", "coordinator", "generation_id", "group_epoch", "assignment_epoch")
-_LASTING_WITH_MEMBERS = ("assignor", "leader_id")
+_KEPT_WHILE_UNKNOWN = ("state", "coordinator", "generation_id", "group_epoch", "assignment_epoch")
+_KEPT_WITH_MEMBERS = ("assignor", "leader_id")
 
 
 def _with_owners(

@@ -115,7 +115,7 @@ class SimulatedCluster(World):
 
     def set_partitions(self, counts: Mapping[str, int]) -> None:
         """Create topics, or add partitions to them."""
-        topics = {each.name: each for each in self.topics}
+        topics = {topic.name: topic for topic in self.topics}
         for topic, count in counts.items():
             before = topics.get(topic) or KnownTopic(
                 topic, self._topic_ids.get(topic) or _topic_id(topic), 0
@@ -159,7 +159,7 @@ class SimulatedCluster(World):
         others = (
             coordinator for coordinator in self._coordinators if coordinator not in self._down
         )
-        return next((each for each in others if each != self.coordinator), None)
+        return next((other for other in others if other != self.coordinator), None)
 
     def stop_broker(self, broker: int, failover_ms: int) -> None:
         """Crash a broker; another broker becomes leader after `failover_ms`, if there is one.

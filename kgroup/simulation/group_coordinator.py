@@ -292,7 +292,7 @@ class MixedCoordinator(ClassicMembers):
         records: list[GroupRecord],
     ) -> ConsumerMember:
         static = group.members.get(group.statics.get(instance_id or "", ""))
-        others = [each for each in group.members.values() if each is not static]
+        others = [member for member in group.members.values() if member is not static]
         if static is None or static.classic is not None or not self._can_downgrade(others, 1):
             return super()._settle(group, member, updated, instance_id, owned, records)
         subscribed, is_new = self._note_member(group, member, updated, records)

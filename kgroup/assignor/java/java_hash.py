@@ -87,7 +87,7 @@ def map_order(
     counted = len(keys) - (prepend and calls[-1] == keys[-1] and calls.count(keys[-1]) == 1)
     size = uncrowded_size(spreads, counted, capacity)
     if size is not None:
-        buckets = [each & (size - 1) for each in spreads]
+        buckets = [spread & (size - 1) for spread in spreads]
         indices = range(len(keys) - 1, -1, -1) if prepend else range(len(keys))
         return [keys[at] for at in sorted(indices, key=buckets.__getitem__)]
     table = JavaHashMap[_K](capacity)
@@ -112,7 +112,7 @@ def uncrowded_size(
     size = _table_size(capacity)
     while True:
         room = size * 3 // 4
-        buckets = [each & (size - 1) for each in spreads[: room + 1 + removed]]
+        buckets = [spread & (size - 1) for spread in spreads[: room + 1 + removed]]
         if len(buckets) >= CROWD and max(Counter(buckets).values()) >= CROWD:
             return None
         if count <= room:

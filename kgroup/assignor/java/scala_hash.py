@@ -51,7 +51,7 @@ def immutable_order(keys: Sequence[_K], hashes: Sequence[int], *, of_set: bool =
     """
     if len(keys) <= _SMALL:
         return list(keys)
-    mixed = [_mix_for_trie(each) for each in hashes]
+    mixed = [_mix_for_trie(code) for code in hashes]
     walk = [tuple(each >> level & 31 for level in _LEVELS) for each in mixed]
     put = range(len(keys) - 1, -1, -1) if of_set else range(len(keys))
     return [keys[at] for at in sorted(put, key=walk.__getitem__)]

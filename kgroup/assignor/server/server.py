@@ -220,7 +220,7 @@ class ServerGroup:
         self._ids = list(spec.topic_ids.values())
         self._numbers = {name: topic for topic, name in enumerate(self.names)}
         self.hashes = [_uuid_hash(topic_id) for topic_id in self._ids]
-        self._spreads = [spread(each) for each in self.hashes]
+        self._spreads = [spread(code) for code in self.hashes]
         self._counts = {
             self._numbers[name]: metadata.partitions for name, metadata in spec.topics.items()
         }

@@ -109,7 +109,7 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
         InputError: a file of the warehouse cannot be read.
     """
     warehouse = Path(task.warehouse)
-    reader = _Reader(warehouse, [each.offsets_partition for each in task.derivations])
+    reader = _Reader(warehouse, [derivation.offsets_partition for derivation in task.derivations])
     changed: list[int] = []
     members: dict[int, pa.Table] = {}
     with task.facts() as writer:

@@ -290,7 +290,7 @@ def owned_sets(
         The sets, and the numbers of the single items.
     """
     lists = [pa.chunked_array(column.chunks, column.type).combine_chunks() for column, _ in listed]
-    structs = pa.concat_arrays([each.flatten() for each in lists])
+    structs = pa.concat_arrays([array.flatten() for array in lists])
     coded = {
         name: numbers(pa.chunked_array([pc.struct_field(structs, name)]), single[name])
         for name in _FIELDS

@@ -137,7 +137,7 @@ class OwnershipEvents:
             self._described_member,
             self._current_member,
             self._gone_member,
-        ) = np.split(member, np.cumsum([len(each) for each in ids])[:-1])
+        ) = np.split(member, np.cumsum([len(id_) for id_ in ids])[:-1])
         self._record_groups = np.concatenate([groups[6], groups[7], groups[5]])
         self._kind_before = np.full(len(self.group_ids), -1)
         self._kind_before[groups[0]] = CLASSIC

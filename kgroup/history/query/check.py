@@ -202,7 +202,9 @@ class _Past:
                 summaries = commit_summaries(self.engine, group_id, **asked).data
             for summary in summaries:
                 yield from _jump(summary)
-            if self._has_ends and (group_id in behind or any(each.pauses for each in summaries)):
+            if self._has_ends and (
+                group_id in behind or any(summary.pauses for summary in summaries)
+            ):
                 by_place = self._lags(group_id)
                 for summary in summaries:
                     yield from _pause(summary, by_place)

@@ -107,7 +107,7 @@ class _Timeline:
 
     def generation(self, row: Row, rows: Sequence[Row], effect: Effect) -> None:
         self._log.apply(effect, None, row)
-        members = {each["member_id"]: self._classic_member(each) for each in rows}
+        members = {row["member_id"]: self._classic_member(row) for row in rows}
         after = GroupVersion(
             "classic",
             row["generation_id"],

@@ -406,7 +406,13 @@ def ends_of(snapshot: Snapshot) -> list[LogEnd]:
     """Return the log ends in a snapshot."""
     taken_ms = snapshot.taken_ms
     return [
-        LogEnd(each.topic, each.partition, each.log_start_offset, each.log_end_offset, taken_ms)
-        for each in snapshot.log_ranges
-        if each.log_end_offset is not None
+        LogEnd(
+            log_range.topic,
+            log_range.partition,
+            log_range.log_start_offset,
+            log_range.log_end_offset,
+            taken_ms,
+        )
+        for log_range in snapshot.log_ranges
+        if log_range.log_end_offset is not None
     ]

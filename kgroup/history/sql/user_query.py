@@ -101,7 +101,7 @@ def _scalar(value: pa.Scalar, has_infinities: bool) -> Any:
             [_scalar(each, has_infinities) for each in entry.values()] for entry in value.values
         ]
     if pa.types.is_nested(kind) and hasattr(value, "values"):
-        return [_scalar(each, has_infinities) for each in value.values]
+        return [_scalar(value, has_infinities) for value in value.values]
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return _instant(value, has_infinities)
     if pa.types.is_time(kind) or pa.types.is_duration(kind):

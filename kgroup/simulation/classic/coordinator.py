@@ -447,7 +447,7 @@ class ClassicCoordinator(ClassicGroups):
             self._rebalance.prepare(group, RebalanceCause.STATIC_MEMBER_CAME_BACK)
         elif group.state is GroupState.STABLE:
             self._rebalance.write(
-                group, {each.member_id: each.assignment for each in group.members}
+                group, {member.member_id: member.assignment for member in group.members}
             )
             group.await_join(member, None)
             if self._version >= rules.SKIPPED_ASSIGNMENT and request.version >= 9:
@@ -478,8 +478,8 @@ class ClassicCoordinator(ClassicGroups):
         self._rebalance.note_sync(group, member)
         if group.leader_id == member.member_id:
             assignments = {
-                each.member_id: request.assignments.get(each.member_id, b"")
-                for each in group.members
+                member.member_id: request.assignments.get(member.member_id, b"")
+                for member in group.members
             }
             self._rebalance.write(group, assignments)
             group.become(GroupState.STABLE, self._clock.now_ms)

@@ -339,7 +339,7 @@ class Consumer(Process):
         """Start to read at the given offsets."""
         cluster, now_ms = self._cluster, self.clock.now_ms
         owned = set(self.client.owned)
-        for partition in (each for each in partitions if each in owned):
+        for partition in (partition for partition in partitions if partition in owned):
             begin = cluster.logs.begin(
                 partition, offsets.get(partition), self._habits.auto_offset_reset, self.position
             )

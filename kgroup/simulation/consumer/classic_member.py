@@ -68,7 +68,7 @@ def as_consumer_group(
     """
     group_id, epoch = group.group_id, group.generation_id
     records.append(GroupRecord("GroupMetadata", {"group": group_id}, None))
-    members = [_consumer_member(group, each, topics) for each in group.members]
+    members = [_consumer_member(group, member, topics) for member in group.members]
     made = ConsumerGroup(group_id)
     for member in members:
         made.update_member(member)
@@ -76,14 +76,15 @@ def as_consumer_group(
     metadata_hash = topics.hash_of(made.subscriptions.topics)
     begun = record_of.group_epoch(group_id, epoch, metadata_hash)
     targets = [
-        record_of.target_assignment(group_id, each.member_id, each.assigned) for each in members
+        record_of.target_assignment(group_id, member.member_id, member.assigned)
+        for member in members
     ]
     assigned = record_of.assignment_epoch(group_id, epoch, 0)
     for record in (begun, *targets, assigned):
         made.replay(record)
-    records += [record_of.member_metadata(group_id, each) for each in members]
+    records += [record_of.member_metadata(group_id, member) for member in members]
     records += [begun, *targets, assigned]
-    records += [record_of.current_assignment(group_id, each) for each in members]
+    records += [record_of.current_assignment(group_id, member) for member in members]
     return made
 
 

@@ -172,8 +172,8 @@ def _consumer_member(
 def joined(cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup, name: str) -> Joined:
     """Return a member's initial membership."""
     member, config = start.members[name], scenario.members[name].config
-    configs = (scenario.members[each].config for each in start.members)
-    everything = frozenset(topic for each in configs for topic in _topics(each, scenario))
+    configs = (scenario.members[name].config for name in start.members)
+    everything = frozenset(topic for config in configs for topic in _topics(config, scenario))
     leads = member.member_id == start.leader_id and not start.is_consumer_group
     first_beat_ms = start.first_beat_ms
     if first_beat_ms is None:

@@ -256,7 +256,7 @@ def _texts(value: object) -> tuple[str, ...] | None:
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not values:
         return None
-    return tuple(values) if all(isinstance(each, str) and each for each in values) else None
+    return tuple(values) if all(isinstance(value, str) and value for value in values) else None
 
 
 def _said(value: object) -> str:

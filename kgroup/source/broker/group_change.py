@@ -110,7 +110,7 @@ async def change_groups(
     try:
         await coordinators.ask(groups, noted, reads=False)
     except BrokerError as error:  # no broker answers any more
-        told = outcomes.keys() | {each.group_id for each in problems}
+        told = outcomes.keys() | {problem.group_id for problem in problems}
         left = [group_id for group_id in group_ids if group_id not in told]
         text = f"{sentence(error)}."
         problems += [Problem(error.kind, text, group_id=group_id) for group_id in left]

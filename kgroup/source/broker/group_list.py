@@ -94,7 +94,7 @@ async def list_groups(
     coordinators.notes += _unchecked(lists)
     if topic is not None and not topic.partitions:
         coordinators.notes.append(_UNSEEN.format(topic.error or "nothing of its partitions"))
-    return list(chain.from_iterable(each.groups for each in lists.values()))
+    return list(chain.from_iterable(answer.groups for answer in lists.values()))
 
 
 _UNSEEN = (

@@ -60,16 +60,18 @@ class OffsetFetcher:
                 node,
                 OffsetFetchRequest,
                 highest=_BY_TOPIC_NAME,
-                groups=[group(version=version, group_id=each, topics=None) for each in group_ids],
+                groups=[
+                    group(version=version, group_id=group_id, topics=None) for group_id in group_ids
+                ],
             )
-            offsets = {each.group_id: _offsets(each, stored_only=True) for each in answer.groups}
+            offsets = {group.group_id: _offsets(group, stored_only=True) for group in answer.groups}
             return only_asked(offsets, group_ids, "OffsetFetch", node)
         topics = None if version is not None and version >= 2 else await self._all_partitions()
         answers = await client.gather_all(
             client.ask(
-                node, OffsetFetchRequest, highest=_BY_TOPIC_NAME, group_id=each, topics=topics
+                node, OffsetFetchRequest, highest=_BY_TOPIC_NAME, group_id=group_id, topics=topics
             )
-            for each in group_ids
+            for group_id in group_ids
         )
         return {
             group_id: _offsets(each, stored_only=topics is None)
@@ -187,9 +189,11 @@ class GroupReader:
                     group, offsets=stored, empty_commits=empty, offsets_partition=partition
                 )
         share = [
-            replace(each, type=GroupType.SHARE)
-            for each in coordinators
-            if offsets and each.group_id in groups and groups[each.group_id].type is GroupType.SHARE
+            replace(coordinator, type=GroupType.SHARE)
+            for coordinator in coordinators
+            if offsets
+            and coordinator.group_id in groups
+            and groups[coordinator.group_id].type is GroupType.SHARE
         ]
         started = await self._coordinators.ask(share, self._fetch_share_offsets)
         for group_id, rows in started.items():
@@ -257,7 +261,7 @@ class GroupReader:
             if await self._client.version(node, DESCRIBE_BY_TYPE[kind].request) is not None
         ]
         found: dict[str, Group | CoordinatorRefusal | None] = {
-            each.group_id: None for each in coordinators
+            coordinator.group_id: None for coordinator in coordinators
         }
         apis = [(DESCRIBE_BY_TYPE[kind], by_type[kind]) for kind in kinds]
         answers = await self._client.gather_all(
@@ -290,10 +294,10 @@ class GroupReader:
             ],
         )
         offsets = {
-            each.group_id: CoordinatorRefusal(each.error_code, each.error_message)
-            if each.error_code
-            else share_offsets(each)
-            for each in answer.groups
+            group.group_id: CoordinatorRefusal(group.error_code, group.error_message)
+            if group.error_code
+            else share_offsets(group)
+            for group in answer.groups
         }
         group_ids = [coordinator.group_id for coordinator in coordinators]
         return only_asked(offsets, group_ids, "DescribeShareGroupOffsets", node)

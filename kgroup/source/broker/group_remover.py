@@ -65,7 +65,7 @@ async def delete_groups(
         try:
             answer = await client.ask_once(node, DeleteGroupsRequest, groups_names=names)
             codes = only_asked(
-                {each.group_id: each.error_code for each in answer.results},
+                {result.group_id: result.error_code for result in answer.results},
                 *(names, "DeleteGroups", node),
             )
         except BrokerError as error:
@@ -195,8 +195,8 @@ async def _leave_one_by_one(
     client: BrokerClient, node: int, group_id: str, member_ids: Collection[str]
 ) -> dict[str, int]:
     answers: list[Any] = await client.gather(
-        client.ask_once(node, LeaveGroupRequest, group_id=group_id, member_id=each)
-        for each in member_ids
+        client.ask_once(node, LeaveGroupRequest, group_id=group_id, member_id=member_id)
+        for member_id in member_ids
     )
     errors = [answer for answer in answers if isinstance(answer, BrokerError)]
     if errors:

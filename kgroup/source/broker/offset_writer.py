@@ -124,7 +124,7 @@ async def commit_offsets(
         member_id="",
         topics=[topic_of(version=version, name=name, partitions=of) for name, of in topics.items()],
     )
-    partitions = [(each.topic, each.partition) for each in offsets]
+    partitions = [(offset.topic, offset.partition) for offset in offsets]
     return only_asked(_codes(answer), partitions, "OffsetCommit", node)
 
 
@@ -371,7 +371,7 @@ class _Writer:
             """Return the changes that were not made, by partition if others were."""
             if not (done or problems or group_id in self.unsettled):
                 return Outcome((problem,))
-            told = done | {(each.topic, each.partition) for each in problems}
+            told = done | {(problem.topic, problem.partition) for problem in problems}
             left = [at for at in map(place_of, changes) if at not in told]
             return Outcome((*problems, *by_partition(problem.kind, problem.reason, group_id, left)))
 

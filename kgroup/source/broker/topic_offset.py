@@ -143,12 +143,12 @@ async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Ma
         answer = await client.ask(leader, DescribeLogDirsRequest, topics=topics)
         remote = await _partly_remote(client, leader, ats)
         return {
-            at: (each.partition_size,)
+            at: (partition.partition_size,)
             for folder in answer.results
             for topic in folder.topics
-            for each in topic.partitions
-            if not each.is_future_key
-            if (at := (topic.name, each.partition_index)) not in remote
+            for partition in topic.partitions
+            if not partition.is_future_key
+            if (at := (topic.name, partition.partition_index)) not in remote
         }
 
     size = PARTITIONS_PER_REQUEST
@@ -206,9 +206,9 @@ async def _offsets(
         **isolation,
     )
     found = {
-        (topic.name, each.partition_index): (each.error_code, _offset(each, version))
+        (topic.name, partition.partition_index): (partition.error_code, _offset(partition, version))
         for topic in answer.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
     return only_asked(found, ats, "ListOffsets", leader)
 

@@ -346,7 +346,7 @@ def _delete(client: ZookeeperClient, group_id: str) -> Problem | None:
             trouble = lost.unknown_end
             continue
         was_sent = True
-        error = next((each for each in errors if each), NO_ERROR)
+        error = next((error for error in errors if error), NO_ERROR)
         if not error:
             return None
         trouble = reason_of(error)

@@ -52,6 +52,7 @@ def refused(text: str) -> str:
             MEMBER + 'partition.assignment.strategy = "best"',
             "line 6: member 1 partition.assignment",
         ),
+        (MEMBER + 'group.protocol = ["consumer"]', "member 1 group.protocol: expected classic or"),
         (MEMBER + 'auto.offset.reset = "none"', "line 6: member 1 auto.offset.reset: expected lat"),
         (MEMBER + "enable.auto.commit = 1", "line 6: member 1 enable.auto.commit: expected true o"),
         (MEMBER.replace("orders = 6", "orders = 0"), "line 2: topics orders: expected a number fr"),

@@ -82,13 +82,13 @@ def read_version(table: TomlTable, default: Version) -> Version:
 
 TOO_OLD = "version 4.3 or later, for the consumer protocol"
 _SESSION_45_S: Version = (3, 0)
-_STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
-_CLASSES = {
-    f"org.apache.kafka.clients.consumer.{name}Assignor": word
-    for name, word in zip(
-        ("Range", "RoundRobin", "Sticky", "CooperativeSticky"), _STRATEGIES, strict=True
-    )
+_STRATEGIES = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
 }
+"""Names of assignors, by class."""
 
 _CONSUMER: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
     "session.timeout.ms": ("session_timeout_ms", TomlTable.interval),
@@ -156,10 +156,10 @@ class JavaMembers(MemberReader[MemberPlan]):
             field: read(table, key) for key, (field, read) in _CONSUMER.items() if key in table
         }
         strategies = _strategies(table, version)
-        given["group_protocol"] = _protocol(table, table, min(version, self._version), "classic")
-        told = [name for name in ("topics", "pattern", "regex") if name in table.data]
-        if len(told) > 1:
-            raise table.error(told[-1], "one of topics, pattern and regex", " and ".join(told))
+        given["group_protocol"] = _protocol(table, min(version, self._version), "classic")
+        named = [name for name in ("topics", "pattern", "regex") if name in table.data]
+        if len(named) > 1:
+            raise table.error(named[-1], "one of topics, pattern and regex", " and ".join(named))
         if "pattern" in table:
             given["pattern"] = _pattern(table, "pattern")
         elif "regex" in table:
@@ -217,7 +217,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         known = {*_CONSUMER, *_OTHER, "topics", "processing", "offsets"}
         changes.only(known)
         config = plan.config
-        protocol = _protocol(changes, changes, config.version, config.group_protocol)
+        protocol = _protocol(changes, config.version, config.group_protocol)
         given = {
             field: read(changes, key) for key, (field, read) in _CONSUMER.items() if key in changes
         }
@@ -247,38 +247,38 @@ class JavaMembers(MemberReader[MemberPlan]):
         named = {name: value for name, value in common.data.items() if name not in own}
         if "pattern" in own or "regex" in own:
             named.pop("topics", None)
-        for other in set(_ONLY) - {own.get("group.protocol", common.data.get("group.protocol"))}:
-            if "group.protocol" in own:
-                for name in _ONLY[other]:
-                    named.pop(name, None)
+        if "group.protocol" in own:
+            for protocol, fields in _ONLY.items():
+                if protocol != own["group.protocol"]:
+                    named = {name: value for name, value in named.items() if name not in fields}
         return table.with_others(common, named)
 
 
 def _strategies(table: TomlTable, version: Version) -> tuple[str, ...]:
     name = "partition.assignment.strategy"
     default = ("range", "cooperative-sticky") if version >= _SESSION_45_S else ("range",)
-    found = table.texts(name, default)
+    texts = table.texts(name, default)
     words = tuple(
-        _CLASSES.get(word.strip(), word.strip()) for each in found for word in each.split(",")
+        _STRATEGIES.get(word.strip(), word.strip()) for text in texts for word in text.split(",")
     )
     for word in words:
-        if word not in _STRATEGIES:
-            raise table.error(name, " or ".join(_STRATEGIES), word)
+        if word not in _STRATEGIES.values():
+            raise table.error(name, " or ".join(_STRATEGIES.values()), word)
     if "cooperative-sticky" in words and version < COOPERATIVE:
         older = ".".join(map(str, version))
         raise table.error(name, "version 2.4 or later for cooperative-sticky", older)
     return words
 
 
-def _protocol(table: TomlTable, member: TomlTable, version: Version, default: str) -> str:
+def _protocol(table: TomlTable, version: Version, default: str) -> str:
     """Read `group.protocol`, and refuse fields of the other protocol."""
     protocol = table.choice("group.protocol", tuple(_ONLY), default)
     if protocol == "consumer" and version < CONSUMER_PROTOCOL:
         raise table.error("group.protocol", TOO_OLD, ".".join(map(str, version)))
     for other in set(_ONLY) - {protocol}:
         for name in _ONLY[other]:
-            if name in member:
-                raise member.error(name, f"none, as group.protocol is {protocol}", name)
+            if name in table:
+                raise table.error(name, f"none, as group.protocol is {protocol}", name)
     return protocol
 
 
@@ -355,11 +355,11 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
     def read(self, table: TomlTable, name: str) -> ZookeeperMemberPlan:
         """Read a member's configuration."""
         del name
-        told = [each for each in ("topics", *_LISTS) if each in table]
-        if len(told) != 1:
-            found = " and ".join(told) or "none"
+        named = [field for field in ("topics", *_LISTS) if field in table]
+        if len(named) != 1:
+            fields = " and ".join(named) or "none"
             raise table.error(
-                told[-1] if told else None, "one of topics, whitelist and blacklist", found
+                named[-1] if named else None, "one of topics, whitelist and blacklist", fields
             )
         config = ZookeeperConfig(self._group_id, _registration(table), **_settings(table))
         if "consumer.id" in table:
@@ -388,7 +388,7 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
         changes = table.table("set")
         changes.only([*_SETTINGS, "topics", *_LISTS, "streams", "processing"])
         given = _settings(changes)
-        if any(each in changes for each in ("topics", *_LISTS)):
+        if any(name in changes for name in ("topics", *_LISTS)):
             given["registration"] = _registration(changes)
         elif "streams" in changes:
             raise changes.error("streams", "topics, whitelist or blacklist beside it", "none")
@@ -401,9 +401,9 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
         """Return a member's table, with missing fields taken from the table of all members."""
         own = table.data
         named = {name: value for name, value in common.data.items() if name not in own}
-        if any(each in own for each in ("topics", *_LISTS)):
-            for each in ("topics", *_LISTS):
-                named.pop(each, None)
+        if any(name in own for name in ("topics", *_LISTS)):
+            for field in ("topics", *_LISTS):
+                named.pop(field, None)
         return table.with_others(common, named)
 
 

@@ -142,14 +142,16 @@ def consumers_by_topic(
         for topic in dict.fromkeys(own):
             if topic in of_topic:
                 of_topic[topic].append(number)
-    found: dict[tuple[int, ...], Sequence[int]] = {
+    members_of_numbers: dict[tuple[int, ...], Sequence[int]] = {
         tuple(range(len(numbers))): range(len(of_member))
     }
     for chosen in map(tuple, of_topic.values()):
-        if chosen not in found:
+        if chosen not in members_of_numbers:
             apart = frozenset(chosen)
-            found[chosen] = [at for at, number in enumerate(of_member) if number in apart]
-    return {topic: found[tuple(chosen)] for topic, chosen in of_topic.items()}
+            members_of_numbers[chosen] = [
+                at for at, number in enumerate(of_member) if number in apart
+            ]
+    return {topic: members_of_numbers[tuple(chosen)] for topic, chosen in of_topic.items()}
 
 
 def by_member_info(members: Sequence[Subscriber]) -> list[Subscriber]:

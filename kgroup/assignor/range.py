@@ -143,8 +143,8 @@ class _TopicState:
             while start[rack] < len(own) and not self._is_free[own[start[rack]]]:
                 start[rack] += 1
             free = (own[at] for at in range(start[rack], len(own)) if self._is_free[own[at]])
-            if found := list(islice(free, self.room(consumer.member_id))):
-                self.take(consumer.member_id, found, assignment)
+            if chosen := list(islice(free, self.room(consumer.member_id))):
+                self.take(consumer.member_id, chosen, assignment)
 
 
 def _assign_by_rack(states: Sequence[_TopicState], assignment: Assignment) -> None:

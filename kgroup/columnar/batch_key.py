@@ -89,7 +89,7 @@ def keys_in(batch: RecordBatch, limits: Limits, base: int = 0) -> Keyed:
     is_last, is_open = limits.standing(status)
     counts = not batch.is_control and (is_last or is_open)
     is_limited = limits.offset is not None or limits.time_ms is not None
-    found: list[KeyedRecord] = []
+    records: list[KeyedRecord] = []
     damages: list[Damage] = []
     keyless = 0
     at = batch.position + base << LOCATOR_SHIFT
@@ -100,6 +100,6 @@ def keys_in(batch: RecordBatch, limits: Limits, base: int = 0) -> Keyed:
         if record.key is None:
             keyless += not batch.is_control
         elif counts and (not is_limited or limits.has(record)):
-            found.append(KeyedRecord(record.key, at, is_open, batch, record))
+            records.append(KeyedRecord(record.key, at, is_open, batch, record))
         at += 1
-    return Keyed([] if is_open else found, found if is_open else [], damages, keyless)
+    return Keyed([] if is_open else records, records if is_open else [], damages, keyless)

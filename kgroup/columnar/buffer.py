@@ -315,12 +315,16 @@ class ColumnBuffer:
     ) -> _Array:
         """Return the outcome of each batch's transaction; -1 if it has none."""
         outcome = np.full(len(batches.row), -1, np.int8)
-        found = np.flatnonzero(
+        transactional = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
         )
-        if len(found):
+        if len(transactional):
             status = transactions().status
-            columns = (found, batches.producer_id[found], batches.base_offset[found])
+            columns = (
+                transactional,
+                batches.producer_id[transactional],
+                batches.base_offset[transactional],
+            )
             for at, producer_id, offset in np.stack(columns, axis=1).tolist():
                 outcome[at] = _TRANSACTIONS.index(status(producer_id, offset))
         return outcome
@@ -328,14 +332,14 @@ class ColumnBuffer:
     def _text_columns(self, count: int) -> dict[str, pa.Array]:
         """Return the columns that few rows have, as strings."""
         names = ("key_json", "value_json")
-        found = int(self._words["others"])
-        if found == 0:
+        text_count = int(self._words["others"])
+        if text_count == 0:
             return {name: _nulls(name, count) for name in names}
-        row = self._others.row[:found]
-        flags = self._others.flags[:found]
+        row = self._others.row[:text_count]
+        flags = self._others.flags[:text_count]
         columns = {}
         for index, name in enumerate(names):
-            ends = self._others[2 + index][:found]
+            ends = self._others[2 + index][:text_count]
             offsets = _room(4 * (count + 1)).view(np.int32)
             size = entry.spread_ends(row, ends, offsets)
             known = np.zeros(count, np.uint8)
@@ -365,8 +369,8 @@ def _one_if_alike(numbers: _Array) -> _Array:
 
 def _bitmap(flags: _Array, flag: int) -> tuple[pa.Buffer, int]:
     """Return a bitmap of the bytes that have a flag, and their number."""
-    bits, found = entry.flag_bits(flags, flag)
-    return pa.py_buffer(bits), found
+    bits, count = entry.flag_bits(flags, flag)
+    return pa.py_buffer(bits), count
 
 
 def _nulls(name: str, count: int) -> pa.Array:

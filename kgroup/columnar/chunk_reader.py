@@ -83,8 +83,8 @@ def read_chunks(
                 ):
                     pending.append(pool.submit(in_chunk, chunk))
                 if pending:
-                    found, stop = pending.popleft().result()
-                    yield from found
+                    batches, stop = pending.popleft().result()
+                    yield from batches
                     if stop is None:
                         ahead = most_ahead
                         continue

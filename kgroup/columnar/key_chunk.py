@@ -68,17 +68,17 @@ class _Buffer:
         locators[tombstones] = ~locators[tombstones]
         batches = Batches(*(column[: self._words["batches"]] for column in self._batches))
         self._words["rows"] = self._words["batches"] = 0
-        found = np.flatnonzero(
+        transactional = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
         )
-        if len(found) == 0:
+        if len(transactional) == 0:
             return _Hashed(hashes, locators, tombstones, hashes[:0], locators[:0])
         status = limits.transactions().status
         ends = np.append(batches.row[1:], rows)
         is_open = np.zeros(rows, np.bool_)
         is_last = np.ones(rows, np.bool_)
         columns = (batches.row, ends, batches.producer_id, batches.base_offset)
-        for row, end, producer_id, offset in np.stack(columns, axis=1)[found].tolist():
+        for row, end, producer_id, offset in np.stack(columns, axis=1)[transactional].tolist():
             is_last[row:end], is_open[row:end] = limits.standing(status(producer_id, offset))
         last = hashes[is_last], locators[is_last], tombstones[is_last]
         return _Hashed(*last, hashes[is_open], locators[is_open])
@@ -133,8 +133,8 @@ class CompiledSearch:
         """Return the results of each file, given their base positions in order."""
         last = self._table[self._table[:, 0] != 0, 1]
         # not `np.unique`: its hash table takes fifty times as long as sorting
-        found = np.sort(np.concatenate([last, *self._open]))
-        locators = found[np.diff(found, prepend=-1) != 0]
+        in_order = np.sort(np.concatenate([last, *self._open]))
+        locators = in_order[np.diff(in_order, prepend=-1) != 0]
         starts = locators.searchsorted(np.array(bases, np.int64) << LOCATOR_SHIFT).tolist()
         return [locators[start:end] for start, end in pairwise([*starts, len(locators)])]
 
@@ -176,10 +176,10 @@ class CompiledSearch:
     def _read_batch(self, batch: RecordBatch, limits: Limits) -> list[_Hashed | Damage]:
         keyed = keys_in(batch, limits)
         columns = (
-            np.array([entry.hash_key(each.key, self._seed) for each in keyed.last], np.int64),
-            np.array([each.locator for each in keyed.last], np.int64),
-            np.array([each.is_tombstone for each in keyed.last], np.bool_),
-            np.array([entry.hash_key(each.key, self._seed) for each in keyed.open], np.int64),
-            np.array([each.locator for each in keyed.open], np.int64),
+            np.array([entry.hash_key(record.key, self._seed) for record in keyed.last], np.int64),
+            np.array([record.locator for record in keyed.last], np.int64),
+            np.array([record.is_tombstone for record in keyed.last], np.bool_),
+            np.array([entry.hash_key(record.key, self._seed) for record in keyed.open], np.int64),
+            np.array([record.locator for record in keyed.open], np.int64),
         )
         return [_Hashed(*columns, keyless=keyed.keyless), *keyed.damages]

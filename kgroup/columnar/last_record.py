@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -41,10 +42,10 @@ class LastRecords(NamedTuple):
         """Locators of the records in the segment, in order."""
         import numpy as np
 
-        found = self.found
-        if isinstance(found, tuple):
-            found = np.array([each.locator for each in found], np.int64)
-        return found - (self.base << LOCATOR_SHIFT)
+        locators = self.found
+        if isinstance(locators, tuple):
+            locators = np.array([record.locator for record in locators], np.int64)
+        return locators - (self.base << LOCATOR_SHIFT)
 
 
 def last_records(
@@ -85,7 +86,7 @@ def last_records(
         base += path.stat().st_size
         on_progress(base)
     columns = (paths, bases, search.found(bases), damages, keyless)
-    return [LastRecords(*each) for each in zip(*columns, strict=True)]
+    return list(starmap(LastRecords, zip(*columns, strict=True)))
 
 
 class KeySearch(Protocol):
@@ -131,21 +132,21 @@ class _Reference:
                     continue
                 keyed = keys_in(item, limits, base)
                 self._open += keyed.open
-                self._open_keys.update(each.key for each in keyed.open)
-                for each in keyed.last:
-                    self._last[each.key] = each
+                self._open_keys.update(record.key for record in keyed.open)
+                for record in keyed.last:
+                    self._last[record.key] = record
                 if limits.with_removals and self._open_keys:
                     self._open += [
-                        each
-                        for each in keyed.last
-                        if each.is_tombstone and each.key in self._open_keys
+                        record
+                        for record in keyed.last
+                        if record.is_tombstone and record.key in self._open_keys
                     ]
                 self.keyless += keyed.keyless
                 yield from keyed.damages
 
     def found(self, bases: Sequence[int]) -> list[tuple[KeyedRecord, ...]]:
-        found = {each.locator: each for each in (*self._last.values(), *self._open)}
+        records = {record.locator: record for record in (*self._last.values(), *self._open)}
         files: list[list[KeyedRecord]] = [[] for _ in bases]
-        for locator in sorted(found):
-            files[bisect_right(bases, locator >> LOCATOR_SHIFT) - 1].append(found[locator])
+        for locator in sorted(records):
+            files[bisect_right(bases, locator >> LOCATOR_SHIFT) - 1].append(records[locator])
         return [tuple(file) for file in files]

@@ -26,8 +26,8 @@ def wanted_records(batch: RecordBatch, locators: Locators | None) -> Iterator[Re
     """Yield the records of a batch that are among the locators, or all; and the damage."""
     numbers = None
     if locators is not None:
-        found = between(locators, batch.position, batch.position + 1)
-        numbers = frozenset((found & ((1 << LOCATOR_SHIFT) - 1)).tolist())
+        wanted = between(locators, batch.position, batch.position + 1)
+        numbers = frozenset((wanted & ((1 << LOCATOR_SHIFT) - 1)).tolist())
     number = 0
     for record in read_records(batch):
         if isinstance(record, Damage) or numbers is None or number in numbers:

@@ -147,7 +147,7 @@ def unpacked_or_not(
         walk: returns the results of a chunk, and where it stopped, None at the end; called with
             whether to unpack, and again for parts of the chunk.
     """
-    found: list[_T] = []
+    results: list[_T] = []
     while True:
         try:
             more, stop = walk(chunk, True)
@@ -156,16 +156,16 @@ def unpacked_or_not(
             run = Chunk(chunk.file, error.start, error.end)
             chunk = replace(chunk, position=error.end)
         else:
-            return [*found, *more], stop
+            return [*results, *more], stop
         if before.size:
             more, stop = unpacked_or_not(before, walk)
-            found += more
+            results += more
             if stop is not None:
-                return found, stop
+                return results, stop
         more, stop = walk(run, False)
-        found += more
+        results += more
         if stop is not None or not chunk.size:
-            return found, stop
+            return results, stop
 
 
 class ChunkWalk:

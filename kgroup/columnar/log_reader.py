@@ -267,7 +267,7 @@ class LogReader:
             transactions, as_of.offset, as_of.time_ms, as_of == AsOf(), self._for_replay
         )
         try:
-            found = last_records(
+            files = last_records(
                 [part.path for part in parts],
                 limits,
                 compiled=self._compiled,
@@ -277,12 +277,12 @@ class LogReader:
         except OSError as error:
             self._report(parts[0].segments[0], ProblemKind.UNREADABLE, _unreadable(error))
             return
-        for part, last in zip(parts, found, strict=True):
+        for part, last in zip(parts, files, strict=True):
             for damage in last.damages:
                 self._report_damage(part, damage)
             if self._for_replay and last.keyless:
                 self._report_keyless(part, last.keyless, limits)
-        yield from zip(parts, found, strict=True)
+        yield from zip(parts, files, strict=True)
 
     def _report_keyless(self, part: Stretch, count: int, limits: Limits) -> None:
         for segment in part.segments:

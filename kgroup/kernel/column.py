@@ -493,7 +493,7 @@ def flag_bits(flags: int, flag: int, count: int, out: int) -> int:
 
     `out` must have room for the bitmap and `PADDING`.
     """
-    found = 0
+    ones = 0
     for first in range(0, count, BLOCK):
         bits = 0
         if count - first >= BLOCK:
@@ -502,5 +502,5 @@ def flag_bits(flags: int, flag: int, count: int, out: int) -> int:
             for index in range(count - first):
                 bits |= (load_uint8(flags + first + index) & flag != 0) << index
         store_native32(out + (first >> 3), bits)
-        found += count_ones(bits)
-    return found
+        ones += count_ones(bits)
+    return ones

@@ -70,16 +70,16 @@ def find_batch(data: NDArray[np.uint8], end: int) -> int | None:
     search gives up after it has checksummed several times the number of bytes.
     """
     start = address("data", data, np.uint8, end + PADDING)
-    found = _call("find_batch", start, start + end, MAX_BATCH_SIZE)
-    return found - start if found else None
+    position = _call("find_batch", start, start + end, MAX_BATCH_SIZE)
+    return position - start if position else None
 
 
 def find_end(data: NDArray[np.uint8], end: int) -> tuple[int, int]:
     """Return the end of the last batch that claims to be whole, and the number of records."""
     start = address("data", data, np.uint8, end + PADDING)
     records = np.zeros(1, np.int64)
-    found = _call("find_end", start, start + end, MAX_BATCH_SIZE, records.ctypes.data)
-    return found - start, int(records[0])
+    position = _call("find_end", start, start + end, MAX_BATCH_SIZE, records.ctypes.data)
+    return position - start, int(records[0])
 
 
 def list_compressed(state: WalkState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -90,11 +90,11 @@ def list_compressed(state: WalkState) -> tuple[NDArray[np.int64], NDArray[np.int
     """
     state.check("follow")
     words = state.words
-    found = np.empty((2, words["packed"]), np.int64)
-    starts, ends = found
+    bounds = np.empty((2, words["packed"]), np.int64)
+    starts, ends = bounds
     part = words["end"], words["whole_end"], words["largest_batch"]
     count = _call("list_compressed", *part, starts.ctypes.data, ends.ctypes.data)
-    found -= words["piece"]
+    bounds -= words["piece"]
     return starts[:count], ends[:count]
 
 

@@ -178,9 +178,11 @@ copy_block: Callable[[int, int], None] = _intrinsic(_copy_block, types.void)
 
 def _everywhere(builder: _Builder, number: Any, numbers: Any) -> Any:
     """Return a vector with a number in all elements."""
-    one = builder.insert_element(ir.Constant(numbers, ir.Undefined), number, ir.Constant(_INT32, 0))
+    first = builder.insert_element(
+        ir.Constant(numbers, ir.Undefined), number, ir.Constant(_INT32, 0)
+    )
     places = ir.Constant(ir.VectorType(_INT32, numbers.count), None)
-    return builder.shuffle_vector(one, one, places)
+    return builder.shuffle_vector(first, first, places)
 
 
 def _mix(builder: _Builder, left: Any, right: Any) -> Any:
@@ -258,12 +260,12 @@ _unlike_bytes: Callable[[int, int], int] = _intrinsic(_unlike)
 
 
 def _odd(builder: _Builder, address: Any) -> Any:
-    found = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
+    block = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
     control, quote, backslash = (ir.Constant(_BYTES, [byte] * BLOCK) for byte in (0x20, 0x22, 0x5C))
     # also true for non-ASCII bytes, which are negative
-    odd = builder.icmp_signed("<", found, control)
-    odd = builder.or_(odd, builder.icmp_signed("==", found, quote))
-    odd = builder.or_(odd, builder.icmp_signed("==", found, backslash))
+    odd = builder.icmp_signed("<", block, control)
+    odd = builder.or_(odd, builder.icmp_signed("==", block, quote))
+    odd = builder.or_(odd, builder.icmp_signed("==", block, backslash))
     return builder.zext(builder.bitcast(odd, ir.IntType(BLOCK)), _INT64)
 
 
@@ -272,9 +274,9 @@ odd_bytes: Callable[[int], int] = _intrinsic(_odd)
 
 
 def _flagged(builder: _Builder, address: Any, flag: Any) -> Any:
-    found = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
+    block = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
     flags = _everywhere(builder, builder.trunc(flag, _INT8), _BYTES)
-    bits = builder.icmp_unsigned("!=", builder.and_(found, flags), ir.Constant(_BYTES, None))
+    bits = builder.icmp_unsigned("!=", builder.and_(block, flags), ir.Constant(_BYTES, None))
     return builder.zext(builder.bitcast(bits, ir.IntType(BLOCK)), _INT64)
 
 

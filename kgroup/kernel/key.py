@@ -97,13 +97,13 @@ def list_keys(address: int) -> int:
 def _note(table: int, mask: int, key: int, locator: int) -> int:
     """Add one record; return 1 if its key is new."""
     pair = key & mask
-    found = get(table, 2 * pair)
-    while found != key and found != 0:
+    stored = get(table, 2 * pair)
+    while stored != key and stored != 0:
         pair = (pair + 1) & mask
-        found = get(table, 2 * pair)
+        stored = get(table, 2 * pair)
     put(table, 2 * pair, key)
     put(table, 2 * pair + 1, locator)
-    return 1 if found == 0 else 0
+    return 1 if stored == 0 else 0
 
 
 @compiled

@@ -277,19 +277,19 @@ def list_compressed(at: int, end: int, largest: int, starts: int, ends: int) -> 
 
     The batches must be whole, as checked by `find_end`.
     """
-    found = 0
+    packed = 0
     codec = 0
     while at < end:
         size = claimed_size(at, end, largest)
         if has_compressed_records(at):
-            if found > 0 and load_int16(at + 21) & COMPRESSED != codec:
-                return found
+            if packed > 0 and load_int16(at + 21) & COMPRESSED != codec:
+                return packed
             codec = load_int16(at + 21) & COMPRESSED
-            put(starts, found, at)
-            put(ends, found, at + size)
-            found += 1
+            put(starts, packed, at)
+            put(ends, packed, at + size)
+            packed += 1
         at += size
-    return found
+    return packed
 
 
 @compiled

@@ -328,8 +328,8 @@ def _default_bytes(field: Field) -> bytes:
     if field.type == "uuid":
         return bytes(16)
     if field.fields is not None:
-        there = b"\1" if field.nullable else b""
-        return there + b"".join(_default_bytes(f) for f in field.fields if f.tag is None) + b"\0"
+        prefix = b"\1" if field.nullable else b""
+        return prefix + b"".join(_default_bytes(f) for f in field.fields if f.tag is None) + b"\0"
     return int(field.default).to_bytes(FIXED[field.type], "big", signed=True)
 
 

@@ -125,7 +125,7 @@ def _check(name: str) -> None:
 def _quoted(text: str) -> str:
     is_short = len(text.encode("utf-16-le")) // 2 <= _UNQUOTED
     # At the start of a file, a byte order mark belongs to the name only if it is quoted.
-    is_plain = all(each >= _LEAST and each != "\\" for each in text)
+    is_plain = all(char >= _LEAST and char != "\\" for char in text)
     if is_short and is_plain and not text.startswith(_BOM):
         return text
     return '"' + text.replace('"', '""') + '"'

@@ -272,9 +272,9 @@ class SimulatedCluster(World):
 
     def answer(self, request: Request, answer: Answer) -> None:
         """Send an answer back to the client."""
-        if (found := self._waiting.pop(request, None)) is None:
+        if (waiting := self._waiting.pop(request, None)) is None:
             return  # the connection broke before
-        actor, _, on_answer = found
+        actor, _, on_answer = waiting
         refused = _error(answer) if isinstance(answer, CommitAnswer) else None
         self.timeline.answered(type(request).__name__, refused)
         if isinstance(answer, JoinAnswer | ConsumerHeartbeatAnswer) and answer.member_id:
@@ -335,10 +335,10 @@ class SimulatedCluster(World):
             return is_same and answer.assignment is None
         return isinstance(answer, CommitAnswer | FetchAnswer) and not _error(answer)
 
-    def _says_again(self, actor: str, said: tuple[ErrorCode, int]) -> bool:
+    def _says_again(self, actor: str, response: tuple[ErrorCode, int]) -> bool:
         """Return whether a member's previous heartbeat had the same answer."""
-        before, self._beats[actor] = self._beats.get(actor), said
-        return said == before
+        before, self._beats[actor] = self._beats.get(actor), response
+        return response == before
 
     def _told(self, answer: Answer) -> tuple[str | None, tuple[TopicPartition, ...] | None]:
         """Return a description of an answer, and the partitions in it."""

@@ -222,8 +222,8 @@ class MixedCoordinator(ClassicMembers):
 
     def list_groups(self, request: ListGroups) -> None:
         """Answer with all groups, sorted (`listGroups`)."""
-        found = [(group.group_id, CONSUMER, group.state) for group in self.groups.values()]
-        groups = sorted([*found, *self.classic.listed()])
+        listed = [(group.group_id, CONSUMER, group.state) for group in self.groups.values()]
+        groups = sorted([*listed, *self.classic.listed()])
         self._runtime.answer(request, ListAnswer(ErrorCode.NONE, tuple(groups)))
 
     def _delete_empty(self, group: ConsumerGroup, request: DeleteGroup) -> None:
@@ -432,8 +432,8 @@ class GroupCoordinatorShard:
 
     def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
         """Return a group of either protocol; None if it does not exist."""
-        found = None if self._mixed is None else self._mixed.groups.get(group_id)
-        return self.classic.groups.get(group_id) if found is None else found
+        group = None if self._mixed is None else self._mixed.groups.get(group_id)
+        return self.classic.groups.get(group_id) if group is None else group
 
     def update_topics(self, topics: TopicImage) -> None:
         """Handle created, changed and deleted topics, in every state."""

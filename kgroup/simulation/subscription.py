@@ -83,7 +83,7 @@ def encode_assignment(partitions: Iterable[TopicPartition], version: int) -> byt
         rank = {
             name: at for at, name in enumerate(hash_order([topic["topic"] for topic in topics]))
         }
-        topics.sort(key=lambda each: rank[each["topic"]])
+        topics.sort(key=lambda assigned: rank[assigned["topic"]])
     return consumer_protocol.encode_assignment(
         {
             "version": version,

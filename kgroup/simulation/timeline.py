@@ -126,42 +126,42 @@ class Owners:
     def begin(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
         """Record that a member owns and reads partitions from now on."""
         for partition in partitions:
-            found = self._owners[partition].setdefault(owner, _Owner(self._clock.now_ms))
-            self._note(partition, owner, found)
+            state = self._owners[partition].setdefault(owner, _Owner(self._clock.now_ms))
+            self._note(partition, owner, state)
             self._changed(partition)
 
     def end(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
         """Record that a member does not own partitions any more."""
         now_ms = self._clock.now_ms
         for partition in partitions:
-            found = self._owners[partition].pop(owner)
-            if found.still_ms is not None:
-                self._standstills.append(Standstill(*partition, owner, found.still_ms, now_ms))
-            self._ownerships.append(Ownership(*partition, owner, found.begin_ms, now_ms))
+            state = self._owners[partition].pop(owner)
+            if state.still_ms is not None:
+                self._standstills.append(Standstill(*partition, owner, state.still_ms, now_ms))
+            self._ownerships.append(Ownership(*partition, owner, state.begin_ms, now_ms))
             self._changed(partition)
 
     def stand(self, owner: str, partitions: Iterable[TopicPartition], *, is_still: bool) -> None:
         """Record whether a member is idle, for those of the partitions that it owns."""
         for partition in partitions:
-            if (found := self._owners[partition].get(owner)) is not None:
-                found.is_still = is_still
-                self._note(partition, owner, found)
+            if (state := self._owners[partition].get(owner)) is not None:
+                state.is_still = is_still
+                self._note(partition, owner, state)
 
     def hold(self, *, is_held: bool) -> None:
         """Record whether all partitions are unreadable from now on."""
         self._is_held = is_held
         for partition, owners in self._owners.items():
-            for owner, found in owners.items():
-                self._note(partition, owner, found)
+            for owner, state in owners.items():
+                self._note(partition, owner, state)
 
-    def _note(self, partition: TopicPartition, owner: str, found: _Owner) -> None:
+    def _note(self, partition: TopicPartition, owner: str, state: _Owner) -> None:
         """Record that an owner stopped or resumed reading, if that changed."""
-        now_ms, is_still = self._clock.now_ms, found.is_still or self._is_held
-        if is_still is (found.still_ms is not None):
+        now_ms, is_still = self._clock.now_ms, state.is_still or self._is_held
+        if is_still is (state.still_ms is not None):
             return
-        if found.still_ms is not None:
-            self._standstills.append(Standstill(*partition, owner, found.still_ms, now_ms))
-        found.still_ms = now_ms if is_still else None
+        if state.still_ms is not None:
+            self._standstills.append(Standstill(*partition, owner, state.still_ms, now_ms))
+        state.still_ms = now_ms if is_still else None
         self._changed(partition)
 
     def _changed(self, partition: TopicPartition) -> None:
@@ -176,9 +176,9 @@ class Owners:
         return (
             *self._ownerships,
             *(
-                Ownership(*partition, owner, found.begin_ms, None)
+                Ownership(*partition, owner, state.begin_ms, None)
                 for partition, owners in self._owners.items()
-                for owner, found in owners.items()
+                for owner, state in owners.items()
             ),
         )
 
@@ -188,10 +188,10 @@ class Owners:
         return (
             *self._standstills,
             *(
-                Standstill(*partition, owner, found.still_ms, None)
+                Standstill(*partition, owner, state.still_ms, None)
                 for partition, owners in self._owners.items()
-                for owner, found in owners.items()
-                if found.still_ms is not None
+                for owner, state in owners.items()
+                if state.still_ms is not None
             ),
         )
 

@@ -27,11 +27,11 @@ def remaining(
 def conflict(changes: Iterable[OffsetChange], now: Mapping[At, CommittedOffset]) -> str | None:
     """Return how the committed offsets differ from those when the changes were planned."""
     texts = [change.conflict(now.get(place_of(change))) for change in changes]
-    found = [text for text in texts if text is not None]
-    if not found:
+    conflicts = [text for text in texts if text is not None]
+    if not conflicts:
         return None
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"The group has changed since that was planned: {found[0]}{more}."
+    more = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
+    return f"The group has changed since that was planned: {conflicts[0]}{more}."
 
 
 def unwritten(

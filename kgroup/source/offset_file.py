@@ -124,9 +124,9 @@ class OffsetFile(GroupSource):
             if not first and not (document and document.errors):
                 raise NotFoundError("the file has no offsets")
             groups = _by_group(chain(first, rows), place, is_wanted)
-        split = {group_id: split_commits(there) for group_id, (there, _) in groups.items()}
+        split = {group_id: split_commits(commits) for group_id, (commits, _) in groups.items()}
         return OffsetReading(
-            {group_id: there for group_id, (there, _) in split.items() if there},
+            {group_id: commits for group_id, (commits, _) in split.items() if commits},
             tuple(
                 self._problem(error)
                 for error in (document.errors if document else ())
@@ -410,8 +410,8 @@ def _rows_of_array(text: str, group_id: str | None) -> _Rows:
             "expected groups, found an array of offsets without: name the group whose they are"
         )
     for number, row in enumerate(rows):
-        told = _Row(group_id or "", row.topic, row.partition, row.offset)
-        yield number, _checked(told, "$[{}]".format, number, offset="offset")
+        stored = _Row(group_id or "", row.topic, row.partition, row.offset)
+        yield number, _checked(stored, "$[{}]".format, number, offset="offset")
 
 
 def _rows_of_lines(lines: Iterable[str]) -> _Rows:

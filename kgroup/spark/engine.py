@@ -77,10 +77,10 @@ class SparkEngine:
                 for path in self._unchecked[name]:
                     check_columns(path, TABLES[name].schema)
                 del self._unchecked[name]
-            found: Any = self._session.sql(sql, args=list(parameters))
+            frame: Any = self._session.sql(sql, args=list(parameters))
             if is_query:
-                self._check.check_analyzed(found._jdf.queryExecution().analyzed())
-            answer: pa.Table = found.toArrow()
+                self._check.check_analyzed(frame._jdf.queryExecution().analyzed())
+            answer: pa.Table = frame.toArrow()
         return answer
 
     def _make_view(self, name: str, paths: Sequence[str]) -> None:

@@ -101,7 +101,9 @@ def spark_session(
     if master is not None:
         chosen["spark.master"] = master
     if not is_submitted:
-        little = {f"spark.{each}.defaultJavaOptions": _LITTLE for each in ("driver", "executor")}
+        little = {
+            f"spark.{process}.defaultJavaOptions": _LITTLE for process in ("driver", "executor")
+        }
         chosen = {**_DEFAULTS, **(little if only_tasks else {}), **_embedded(chosen), **chosen}
     chosen = {**_python_path(), **chosen}
     running = SparkSession.getActiveSession()
@@ -154,10 +156,10 @@ def run_on(
             return None, error
 
     try:
-        found = session.sparkContext.parallelize(tasks, len(tasks)).map(attempt).collect()
+        results = session.sparkContext.parallelize(tasks, len(tasks)).map(attempt).collect()
     except (Py4JError, PySparkException) as error:
         raise KgroupError(f"Spark gave up: {first_line(error)}") from None
-    for result, failure in found:
+    for result, failure in results:
         if failure is not None:
             raise failure
         yield result
@@ -185,9 +187,9 @@ def reason_of_start(error: BaseException, stderr: str) -> str:
         r"^Exception in thread .+? (?:[\w$]+\.)+[\w$]+: (.+)",
         r"^(Invalid .+)",  # JVM options
     ):
-        found = re.findall(pattern, stderr, re.MULTILINE)
-        if found:
-            return str(found[-1])
+        errors = re.findall(pattern, stderr, re.MULTILINE)
+        if errors:
+            return str(errors[-1])
     # skip stack traces
     lines = [line for line in stderr.splitlines() if not re.match(r"\s|$", line)]
     return ": ".join([first_line(error), *lines[-1:]])

@@ -81,7 +81,7 @@ def is_same_for_any_leader(
 
 def _known_to(own: Sequence[str], topics: Mapping[str, TopicMetadata]) -> _Racks:
     racks = {name: topics[name].leader_racks for name in own if name in topics}
-    return {name: each for name, each in racks.items() if each is not None}
+    return {name: leader_racks for name, leader_racks in racks.items() if leader_racks is not None}
 
 
 Key = TypeVar("Key", str, int)
@@ -182,11 +182,11 @@ class Balancer:
 
     def in_racks(self, members: Iterable[int]) -> dict[str | None, list[int]]:
         """Return those of the given members that have a rack, by rack."""
-        found: dict[str | None, list[int]] = {}
+        by_rack: dict[str | None, list[int]] = {}
         for member in members:
             if rack := self.members[member].rack:
-                found.setdefault(rack, []).append(member)
-        return found
+                by_rack.setdefault(rack, []).append(member)
+        return by_rack
 
     def give(self, partition: int, member: int) -> None:
         """Assign a free partition to a member."""
@@ -267,19 +267,19 @@ class StealGraph:
         """
         given = self._plan.given
         heap = [(-len(given[taker]), 0, taker)]
-        found: dict[int, tuple[int, int] | None] = {taker: None}
+        ways: dict[int, tuple[int, int] | None] = {taker: None}
         seen: set[int] = set()  # topics whose owners are all found
         while heap:
             less, distance, member = heapq.heappop(heap)
             if -less > len(given[taker]) + 1:
-                return _path(found, member)
+                return _path(ways, member)
             for topic in self._plan.wanted[member]:
                 if topic in seen:
                     continue
                 seen.add(topic)
                 for other, partitions in self._had[topic].items():
-                    if partitions and other not in found:
-                        found[other] = member, partitions[0]
+                    if partitions and other not in ways:
+                        ways[other] = member, partitions[0]
                         heapq.heappush(heap, (-len(given[other]), distance + 1, other))
         return None
 
@@ -293,9 +293,9 @@ class StealGraph:
         had.setdefault(taker, []).append(partition)
 
 
-def _path(found: dict[int, tuple[int, int] | None], giver: int) -> Path:
+def _path(ways: dict[int, tuple[int, int] | None], giver: int) -> Path:
     path: Path = []
-    while (way := found[giver]) is not None:
+    while (way := ways[giver]) is not None:
         taker, partition = way
         path.append((giver, taker, partition))
         giver = taker
@@ -349,7 +349,7 @@ class StealGraph_1_18:  # noqa: N801 -- a version
         while heap.items:
             node = heap.pop()
             if node.level > level + 1:
-                return _path({member: each.way for member, each in nodes.items()}, node.member)
+                return _path({member: step.way for member, step in nodes.items()}, node.member)
             node.is_done = True
             for topic in balancer.wanted[node.member]:
                 partitions = self._of_topic[topic]
@@ -398,8 +398,8 @@ class _GoHeap:
         """Restore the heap order after an item's key has decreased."""
         self._up(self.items.index(item))
 
-    def _swap(self, one: int, other: int) -> None:
-        self.items[one], self.items[other] = self.items[other], self.items[one]
+    def _swap(self, index: int, other: int) -> None:
+        self.items[index], self.items[other] = self.items[other], self.items[index]
 
     def _up(self, at: int) -> None:
         items = self.items
@@ -687,8 +687,8 @@ class _Table:
                     is_moved = True
             if not is_moved:
                 break
-            if found := [self._circle(node, ways) for node in _on_circles(ways)]:
-                return found
+            if circles := [self._circle(node, ways) for node in _on_circles(ways)]:
+                return circles
         return []
 
     def _circle(self, start: int, ways: Sequence[_Way | None]) -> _Circle:
@@ -768,7 +768,9 @@ def without_moves(
         added.update(
             (partition, member.member_id) for partition in partitions if partition not in owned
         )
-    return _left(assignment, {each: added[each] for each in revoked if each in added})
+    return _left(
+        assignment, {partition: added[partition] for partition in revoked if partition in added}
+    )
 
 
 def _left(assignment: Assignment, taken: Mapping[TopicPartition, str]) -> Assignment:

@@ -117,12 +117,12 @@ def _assign_topic_by_rack(
     left: dict[str, list[int]] = {}
     for rack in order(partitions_in):
         partitions, local = partitions_in[rack], takers_in[rack]
-        each = min(len(partitions) // len(local), target) if local else 0
+        quota = min(len(partitions) // len(local), target) if local else 0
         for at, member_id in enumerate(local):
-            given[member_id] += partitions[at * each : (at + 1) * each]
-        partitions = partitions[len(local) * each :]
+            given[member_id] += partitions[at * quota : (at + 1) * quota]
+        partitions = partitions[len(local) * quota :]
         extra = min(len(partitions), len(local))
-        if each == target:
+        if quota == target:
             extra = min(extra, more)
             more -= extra
         for member_id, number in zip(local, partitions[:extra], strict=False):

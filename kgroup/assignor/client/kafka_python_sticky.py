@@ -114,7 +114,9 @@ class _Balance:
 
         If all members have the same subscription, partitions of the fullest member come first.
         """
-        every = sorted(self._every, key=lambda each: (len(self._takers[each[0]]), each))
+        every = sorted(
+            self._every, key=lambda partition: (len(self._takers[partition[0]]), partition)
+        )
         claimed = any(self._assigned.values())
         if not (
             claimed and _are_alike(self._takers.values()) and _are_alike(self._possible.values())
@@ -286,9 +288,9 @@ def _by_generation(claims: Mapping[str, Claim]) -> dict[TopicPartition, dict[int
 
 
 def _are_alike(lists: Iterable[Sequence[object]]) -> bool:
-    each = iter(lists)
-    first = next(each, None)
-    return all(other is first or other == first for other in each)
+    iterator = iter(lists)
+    first = next(iterator, None)
+    return all(other is first or other == first for other in iterator)
 
 
 def _score(assigned: Mapping[str, Sequence[TopicPartition]]) -> int:
@@ -355,7 +357,9 @@ class StickyAssignor:
         try:
             first = self._assign(members, {name: topics[name] for name in known}, lowest)
             kept = {member_id: Claim(own, _LATER) for member_id, own in first.items()}
-            shares = [self._balanced(members, topics, each, lowest) for each in (claims, kept)]
+            shares = [
+                self._balanced(members, topics, own_claims, lowest) for own_claims in (claims, kept)
+            ]
         except AssignorError:
             return False
         return shares[0] == shares[1]

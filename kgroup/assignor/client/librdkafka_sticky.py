@@ -102,10 +102,10 @@ def in_order(members: Sequence[Subscriber]) -> list[Subscriber]:
     return merged + first + second
 
 
-def _is_behind(one: Subscriber, other: Subscriber) -> bool:
-    if one.instance_id is not None and other.instance_id is not None:
-        return one.instance_id > other.instance_id
-    return one.member_id > other.member_id
+def _is_behind(member: Subscriber, other: Subscriber) -> bool:
+    if member.instance_id is not None and other.instance_id is not None:
+        return member.instance_id > other.instance_id
+    return member.member_id > other.member_id
 
 
 def need_racks(topics: Sequence[EligibleTopic]) -> bool:
@@ -134,26 +134,26 @@ class _Claims:
 
 def claims(members: Sequence[Subscriber]) -> _Claims:
     """Return the claims with the highest generation; two with the same one are both dropped."""
-    found = _nothing(members)
+    claims = _nothing(members)
     for partition, own in reversed(_by_partition(members).items()):
         own.sort(key=_generation)
         if len({*map(_generation, own)}) < len(own):
-            del found.owner[partition]
+            del claims.owner[partition]
             continue
-        found.assigned[own[-1].member_id].append(partition)
+        claims.assigned[own[-1].member_id].append(partition)
         if len(own) > 1:
-            found.earlier[partition] = own[-2].member_id
-    return found
+            claims.earlier[partition] = own[-2].member_id
+    return claims
 
 
 def claims_before_2_2(members: Sequence[Subscriber]) -> _Claims:
     """Return the first claims in the order of the JoinGroup response; generations are ignored."""
-    found = _nothing(members)
+    claims = _nothing(members)
     for partition, own in reversed(_by_partition(members).items()):
-        found.assigned[own[0].member_id].append(partition)
+        claims.assigned[own[0].member_id].append(partition)
         if len(own) > 1:
-            found.earlier[partition] = own[1].member_id
-    return found
+            claims.earlier[partition] = own[1].member_id
+    return claims
 
 
 def _nothing(members: Sequence[Subscriber]) -> _Claims:
@@ -331,11 +331,11 @@ def _holders(held: Mapping[str, Iterable[TopicPartition]]) -> dict[TopicPartitio
     return {partition: member_id for member_id, own in held.items() for partition in own}
 
 
-def _is_same(one: Subscriber, other: Subscriber) -> bool:
+def _is_same(member: Subscriber, other: Subscriber) -> bool:
     """Return whether `rd_kafka_group_member_cmp` finds two members equal."""
-    if one.instance_id is not None and other.instance_id is not None:
-        return one.instance_id == other.instance_id
-    return one.member_id == other.member_id
+    if member.instance_id is not None and other.instance_id is not None:
+        return member.instance_id == other.instance_id
+    return member.member_id == other.member_id
 
 
 class _Balance:
@@ -395,11 +395,11 @@ class _Balance:
         is_initial = not self._assigned[self._in_turn[-1]]
         left = free
         if self._rack:
-            left = [each for each in free if not self._give(each, by_rack=True)]
+            left = [partition for partition in free if not self._give(partition, by_rack=True)]
         for partition in left:
             self._give(partition, by_rack=False)
-        in_turn = [each for each in in_turn if len(self._takers[each[0]]) > 1]
-        free = [each for each in free if len(self._takers[each[0]]) > 1]
+        in_turn = [partition for partition in in_turn if len(self._takers[partition[0]]) > 1]
+        free = [partition for partition in free if len(self._takers[partition[0]]) > 1]
         fixed = self._set_aside()
         before = {member_id: list(own) for member_id, own in self._assigned.items()}
         for member_id, own in reversed(self._assigned.items()):
@@ -528,7 +528,9 @@ class _Balance:
         if moved in self._assigned[owner]:
             self._assigned[owner].remove(moved)
         self._owner[moved] = to
-        self._holder[moved] = next(each for each, own in self._assigned.items() if moved in own)
+        self._holder[moved] = next(
+            member_id for member_id, own in self._assigned.items() if moved in own
+        )
         self._put_in_turn(owner, to)
         self._is_even = None
 

@@ -289,7 +289,9 @@ class _Plan:
         apart = {member_id: self._assigned.pop(member_id) for member_id in fixed}
         self._rank()
         score = self._score()
-        moved = self._even_out([each for each in in_turn if len(self._takers[each[0]]) > 1])
+        moved = self._even_out(
+            [partition for partition in in_turn if len(self._takers[partition[0]]) > 1]
+        )
         if some_had_none or not moved or self._score() < score:
             self._assigned.update(apart)
         # else the library goes back to what was before, but in a copy that it drops: the moves
@@ -442,7 +444,9 @@ class _Plan:
         moved = self._movements.instead_of(partition, self._owner.get(partition, ""), taker)
         owner = self._owner.get(moved, "")
         self._movements.add(moved, owner, taker)
-        self._set(owner, [each for each in self._assigned.get(owner, ()) if each != moved])
+        self._set(
+            owner, [partition for partition in self._assigned.get(owner, ()) if partition != moved]
+        )
         self._set(taker, [*self._assigned.get(taker, ()), moved])
         self._owner[moved] = taker
 
@@ -515,7 +519,7 @@ def _as_sent(member: MemberSpec, strategy: str, *, goes_on: bool) -> Subscriber:
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
-    by_chance = next((each for each in _BY_CHANCE if each is assignor), None)
+    by_chance = next((shuffler for shuffler in _BY_CHANCE if shuffler is assignor), None)
     return by_chance is None or is_same_in_any_order(
         lambda order: by_chance(members, topics, order)
     )

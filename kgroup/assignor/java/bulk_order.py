@@ -76,7 +76,7 @@ def bulk_order(
     for number in _crowded(maps, spreads, begin, sizes, gone):
         start, end = int(starts[number]), int(starts[number] + put[number])
         went = np.argsort(removals[start:end])[put[number] - gone[number] :]
-        found = _replayed(
+        replayed = _replayed(
             int(capacities[number]),
             tuple(hashes[start:end].tolist()),
             () if order is None else tuple(map(order, range(start, end))),
@@ -85,7 +85,7 @@ def bulk_order(
             prepend,
             bool(again[number]),
         )
-        ordered[live_ends[number] - len(found) : live_ends[number]] = start + np.array(found)
+        ordered[live_ends[number] - len(replayed) : live_ends[number]] = start + np.array(replayed)
     return ordered
 
 
@@ -115,7 +115,7 @@ def _replayed(
 
 def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) -> list[int]:
     """Return the maps in which a bucket may have been crowded, at any size of the table."""
-    found = set[int]()
+    crowded = set[int]()
     rank = ranks_within(maps)
     some = (np.bincount(maps) >= CROWD)[maps]
     maps, spreads, rank = maps[some], spreads[some], rank[some]
@@ -125,9 +125,9 @@ def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) ->
         keys = has_size[maps] & (rank <= size * 3 // 4 + gone[maps])
         buckets = np.sort(maps[keys] * size + (spreads[keys] & (size - 1)))
         behind = buckets[CROWD - 1 :]
-        found.update((behind[behind == buckets[: len(behind)]] // size).tolist())
+        crowded.update((behind[behind == buckets[: len(behind)]] // size).tolist())
         size *= 2
-    return sorted(found)
+    return sorted(crowded)
 
 
 def ranks_within(groups: Ints) -> Ints:

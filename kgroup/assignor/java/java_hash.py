@@ -81,8 +81,8 @@ def map_order(
     keys = list(dict.fromkeys(calls))
     if not keys:
         return keys
-    unsigned = [each & 0xFFFFFFFF for each in map(hash_code, keys)]
-    spreads = [each ^ each >> 16 for each in unsigned]
+    unsigned = [code & 0xFFFFFFFF for code in map(hash_code, keys)]
+    spreads = [code ^ code >> 16 for code in unsigned]
     # `computeIfAbsent` doubles a full table only at the next call, if there is one
     counted = len(keys) - (prepend and calls[-1] == keys[-1] and calls.count(keys[-1]) == 1)
     size = uncrowded_size(spreads, counted, capacity)

@@ -52,7 +52,7 @@ def immutable_order(keys: Sequence[_K], hashes: Sequence[int], *, of_set: bool =
     if len(keys) <= _SMALL:
         return list(keys)
     mixed = [_mix_for_trie(code) for code in hashes]
-    walk = [tuple(each >> level & 31 for level in _LEVELS) for each in mixed]
+    walk = [tuple(code >> level & 31 for level in _LEVELS) for code in mixed]
     put = range(len(keys) - 1, -1, -1) if of_set else range(len(keys))
     return [keys[at] for at in sorted(put, key=walk.__getitem__)]
 
@@ -81,7 +81,7 @@ def champ_order(keys: Sequence[_K], hashes: Sequence[int]) -> list[_K]:
         return alone
 
     pairs = zip(keys, hashes, strict=True)
-    return walk([(_mix_for_trie(each), key) for key, each in pairs], 0)
+    return walk([(_mix_for_trie(code), key) for key, code in pairs], 0)
 
 
 def mutable_order(texts: Iterable[str]) -> list[str]:
@@ -97,8 +97,8 @@ def mutable_order(texts: Iterable[str]) -> list[str]:
         if count > size * 3 // 4:
             size *= 2
             walk, buckets = _walk(buckets), {}
-            for each in walk:
-                buckets.setdefault(mutable_bucket(each, size), []).insert(0, each)
+            for key in walk:
+                buckets.setdefault(mutable_bucket(key, size), []).insert(0, key)
     return _walk(buckets)
 
 

@@ -172,11 +172,11 @@ class Target:
         for topic, partition in partitions:
             by_topic[topic].append(partition)
         for topic, numbers in by_topic.items():
-            found = self._partitions.get(topic)
-            if found is None:
+            topic_partitions = self._partitions.get(topic)
+            if topic_partitions is None:
                 self._partitions[topic] = int_set(numbers, capacity)
             else:
-                self._partitions[topic] = changed = writable(found)
+                self._partitions[topic] = changed = writable(topic_partitions)
                 changed.add(numbers)
 
     def discard(self, topic: int, partition: int) -> None:

@@ -231,7 +231,7 @@ def assign(group: ServerGroup) -> Assignment:
         deals = [
             _Deal(group, [topic], members, rows, by_topic[bounds[topic] : bounds[topic + 1]])
             for topic, members in (
-                (each, subscribers[each]) for each in group.put_order(subscribers)
+                (topic_id, subscribers[topic_id]) for topic_id in group.put_order(subscribers)
             )
         ]
     given = _Rows.joined(*[deal.make() for deal in deals])

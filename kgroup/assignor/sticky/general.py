@@ -148,18 +148,18 @@ class Builder:
     def _assign_by_rack(self, free: Iterable[TopicPartition]) -> Sequence[TopicPartition]:
         """Assign partitions to members in matching racks; return the others."""
         left: list[TopicPartition] = []
-        found: dict[tuple[str, frozenset[str]], _Members] = {}
+        members_by_topic: dict[tuple[str, frozenset[str]], _Members] = {}
         for partition in free:
             key = partition[0], self._racks.of(partition)
-            if key not in found:
+            if key not in members_by_topic:
                 matching = [
                     at
                     for at in self._candidates[partition[0]].tolist()
                     if not self._racks.mismatch(self._ids[at], partition)
                 ]
-                found[key] = np.array(matching, np.intp)
-            if len(found[key]):
-                self._give(partition, found[key])
+                members_by_topic[key] = np.array(matching, np.intp)
+            if len(members_by_topic[key]):
+                self._give(partition, members_by_topic[key])
             else:
                 left.append(partition)
         return left

@@ -79,10 +79,14 @@ class _Builder:
         for member_id, claimed in self._claims.owned.items():
             owned = claimed
             if self._racks.matter:
-                wrong = {each for each in claimed if self._racks.mismatch(member_id, each)}
+                wrong = {
+                    partition for partition in claimed if self._racks.mismatch(member_id, partition)
+                }
                 self._revoked.update(dict.fromkeys(wrong, member_id))
-                owned = [each for each in claimed if each not in wrong]
-            owned = sorted(owned, key=lambda each: each[1] * len(rank) + rank[each[0]])
+                owned = [partition for partition in claimed if partition not in wrong]
+            owned = sorted(
+                owned, key=lambda partition: partition[1] * len(rank) + rank[partition[0]]
+            )
             if self._claims.disputed:
                 for partition in self._claims.disputed.intersection(owned):
                     owned.remove(partition)
@@ -182,8 +186,12 @@ class _Builder:
             for at, member_id in enumerate(self._below):
                 self._give(free[start + at : end : len(lists)], member_id)
             start = end
-            self._at_min += [each for each in self._below if self._count(each) == self._min_quota]
-            self._below = [each for each in self._below if self._count(each) != self._min_quota]
+            self._at_min += [
+                member_id for member_id in self._below if self._count(member_id) == self._min_quota
+            ]
+            self._below = [
+                member_id for member_id in self._below if self._count(member_id) != self._min_quota
+            ]
         for partition, member_id in zip(free[start:], self._at_min, strict=False):
             self._give([partition], member_id)
             self._over += self._count(member_id) == self._max_quota

@@ -81,11 +81,11 @@ class BatchSearch:
             window.release(position)
             if not self._start <= position < self._end:
                 self._look_through(position)
-            found, end = self._found, self._end
-            for index in range(bisect_left(found, position), len(found)):
-                if stop is not None and found[index] >= stop:
+            positions, end = self._found, self._end
+            for index in range(bisect_left(positions, position), len(positions)):
+                if stop is not None and positions[index] >= stop:
                     return
-                yield found[index]
+                yield positions[index]
             position = end
 
     def _look_through(self, start: int) -> None:
@@ -113,14 +113,14 @@ def plausible_headers(data: memoryview, count: int, max_length: int) -> list[int
     may_be = (at(0) < 0x80) & (at(8) <= max_length >> 24)
     may_be &= (at(8) | at(9) | at(10) | at(11)) != 0  # zeros are common
     is_v2 = (magic == 2) & (at(21) == 0) & (at(22) < 0x80) & (at(23) < 0x80) & (at(57) < 0x80)
-    found = np.flatnonzero(may_be & (is_v2 | ((magic < 2) & (at(17) < 0x10))))
-    length = int32[found + 8]
-    min_length = np.array([*message_set.MIN_LENGTHS, batch_v2.MIN_LENGTH])[magic[found]]
-    found = found[(min_length <= length) & (length <= max_length)]
+    positions = np.flatnonzero(may_be & (is_v2 | ((magic < 2) & (at(17) < 0x10))))
+    length = int32[positions + 8]
+    min_length = np.array([*message_set.MIN_LENGTHS, batch_v2.MIN_LENGTH])[magic[positions]]
+    positions = positions[(min_length <= length) & (length <= max_length)]
 
     # key and value fill a message exactly; keep it if their sizes are past the end
-    is_legacy = magic[found] < 2
-    legacy = found[is_legacy]
+    is_legacy = magic[positions] < 2
+    legacy = positions[is_legacy]
     end = legacy + LOG_OVERHEAD + int32[legacy + 8]
     key_at = legacy + np.array(message_set.HEADER_SIZES)[magic[legacy]] - 4
     key_size = int32[key_at].astype(np.int64)
@@ -130,7 +130,7 @@ def plausible_headers(data: memoryview, count: int, max_length: int) -> list[int
     is_filled = (value_size >= -1) & (value_at + 4 + np.maximum(value_size, 0) == end)
     fits = (key_size >= -1) & np.where(is_value_seen, is_filled, value_at + 4 <= end)
     is_legacy[is_legacy] = ~fits & (key_at + 4 <= len(data))
-    result: list[int] = found[~is_legacy].tolist()
+    result: list[int] = positions[~is_legacy].tolist()
     return result
 
 

@@ -75,7 +75,7 @@ def _fields(
     compact: bool,
     structs: dict[str, list[dict[str, Any]]],
 ) -> tuple[Field, ...]:
-    found = []
+    fields = []
     for spec in specs:
         if version not in _range(spec.get("versions") or spec["taggedVersions"]):
             continue
@@ -95,8 +95,8 @@ def _fields(
             default=_default(spec.get("default"), kind, array, nested),
             fields=nested,
         )
-        found.append(field)
-    return tuple(found)
+        fields.append(field)
+    return tuple(fields)
 
 
 def _default(

@@ -158,7 +158,7 @@ def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
     """
     if name == "GroupMetadata":
         is_consumer = data["protocolType"] == "consumer"
-        members = [_encode_member(each, is_consumer=is_consumer) for each in data["members"]]
+        members = [_encode_member(member, is_consumer=is_consumer) for member in data["members"]]
         data = {**data, "members": members}
     return _FAMILY.encode_value(name, version, data)
 
@@ -166,7 +166,9 @@ def encode_value(name: str, version: int, data: Mapping[str, Any]) -> bytes:
 def decode_members(group: Decoded) -> None:
     """Decode in place the subscriptions and assignments of the members of a classic group."""
     kind, protocol = group["protocolType"], group["protocol"]
-    size = sum(len(each["subscription"]) + len(each["assignment"]) for each in group["members"])
+    size = sum(
+        len(member["subscription"]) + len(member["assignment"]) for member in group["members"]
+    )
     for member in group["members"]:
         subscription, assignment = member["subscription"], member["assignment"]
         if size > MOST_MEMBER_BYTES and kind in ("consumer", "connect"):

@@ -274,8 +274,8 @@ def decode_controller(node: Node) -> ControllerNode:
 
 def decode_cluster_id(node: Node) -> str:
     """Decode the cluster id, ``/cluster/id``."""
-    found: str = _field(_object(_text(node.data, "the cluster's id")), "id", str)
-    return found
+    cluster_id: str = _field(_object(_text(node.data, "the cluster's id")), "id", str)
+    return cluster_id
 
 
 def decode_config(node: Node, topic: str) -> ConfigNode:
@@ -287,11 +287,11 @@ def decode_config(node: Node, topic: str) -> ConfigNode:
 
 def decode_reassignment(node: Node) -> Mapping[tuple[str, int], tuple[int, ...]]:
     """Decode the target replicas of partitions: ``/admin/reassign_partitions``."""
-    found = {}
+    targets = {}
     for row in _field(_object(_text(node.data, "a reassignment")), "partitions", list):
         at = _topic_partition(row)
-        found[at] = _int_list(row.get("replicas"), "partitions.replicas")
-    return dict(sorted(found.items()))
+        targets[at] = _int_list(row.get("replicas"), "partitions.replicas")
+    return dict(sorted(targets.items()))
 
 
 def decode_election(node: Node) -> tuple[tuple[str, int], ...]:
@@ -341,33 +341,33 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _field(value: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    found = value.get(name)
-    if not isinstance(found, kind):
+    field = value.get(name)
+    if not isinstance(field, kind):
         what = "a text" if kind is str else "an object" if kind is dict else "a list"
-        had = _short(found) if name in value else "none"
+        had = _short(field) if name in value else "none"
         raise ValueError(f"{name}: expected {what}, found {had}")
-    return found
+    return field
 
 
 def _optional_int(value: Mapping[str, Any], name: str) -> int | None:
     """Return a number, also if it is quoted, as timestamps are; None if it is missing."""
-    found = value.get(name)
-    if isinstance(found, str) and _NUMBER.fullmatch(found):
-        return int(found)
-    if found is None or type(found) is int:
-        return found
-    raise ValueError(f"{name}: expected a whole number, found {_short(found)}")
+    number = value.get(name)
+    if isinstance(number, str) and _NUMBER.fullmatch(number):
+        return int(number)
+    if number is None or type(number) is int:
+        return number
+    raise ValueError(f"{name}: expected a whole number, found {_short(number)}")
 
 
 def _required_int(value: Mapping[str, Any], name: str) -> int:
-    found = _optional_int(value, name)
-    if found is None:
+    number = _optional_int(value, name)
+    if number is None:
         raise ValueError(f"{name}: expected a whole number, found none")
-    return found
+    return number
 
 
 def _int_list(value: Any, name: str) -> tuple[int, ...]:
-    if not isinstance(value, list) or any(type(each) is not int for each in value):
+    if not isinstance(value, list) or any(type(number) is not int for number in value):
         raise ValueError(f"{name}: expected a list of whole numbers, found {_short(value)}")
     return tuple(value)
 

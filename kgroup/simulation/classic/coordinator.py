@@ -87,8 +87,8 @@ class ClassicGroups:
 
     def listed(self) -> list[tuple[str, str, GroupState]]:
         """Return id, protocol type and state of all groups."""
-        found = self.groups.values()
-        return [(group.group_id, group.protocol_type or "", group.state) for group in found]
+        groups = self.groups.values()
+        return [(group.group_id, group.protocol_type or "", group.state) for group in groups]
 
     def delete_group(self, request: DeleteGroup) -> None:
         """Remove a group without members."""
@@ -295,11 +295,11 @@ class ClassicCoordinator(ClassicGroups):
             self._runtime.answer(request, LeaveAnswer(ErrorCode.INVALID_GROUP_ID))
             return
         group = self.groups.get(request.group_id)
-        found = [(member, self._leave(group, member)) for member in request.members]
-        has_left = any(code is ErrorCode.NONE for _, code in found)
+        results = [(member, self._leave(group, member)) for member in request.members]
+        has_left = any(code is ErrorCode.NONE for _, code in results)
         if group is not None and has_left and self._version >= rules.JAVA:
             TABLE[LeaveGroup][group.state](self, group)
-        self._runtime.answer(request, LeaveAnswer(ErrorCode.NONE, tuple(found)))
+        self._runtime.answer(request, LeaveAnswer(ErrorCode.NONE, tuple(results)))
 
     def _leave(self, group: ClassicGroup | None, leaving: LeavingMember) -> ErrorCode:
         """Remove one member and return NONE, or return the error."""

@@ -109,8 +109,8 @@ class _Scala211Table(_ScalaTable):
             names = list(self)
             self._size *= 2
             self._buckets = {}
-            for each in names:
-                self._buckets.setdefault(self._bucket(each), []).insert(0, each)
+            for listed in names:
+                self._buckets.setdefault(self._bucket(listed), []).insert(0, listed)
 
     def __iter__(self) -> Iterator[str]:
         for _, chain in sorted(self._buckets.items(), reverse=True):
@@ -131,14 +131,14 @@ class _Scala213Table(_ScalaTable):
             names = list(self)
             self._size *= 2
             self._buckets = {}
-            for each in names:
-                self._add(each)
+            for listed in names:
+                self._add(listed)
         self._add(name)
 
     def _add(self, name: str) -> None:
         chain = self._buckets.setdefault(self._bucket(name), [])
         chain.append(name)
-        chain.sort(key=lambda each: java_int(spread(string_hash(each))))  # stable sort
+        chain.sort(key=lambda key: java_int(spread(string_hash(key))))  # stable sort
 
     def __iter__(self) -> Iterator[str]:
         for _, chain in sorted(self._buckets.items()):
@@ -248,7 +248,9 @@ class ClassicMember:
 
     def metadata(self, protocol: str) -> bytes:
         """Return the member's metadata for a protocol that it supports."""
-        return next(each.metadata for each in self.protocols if each.name == protocol)
+        return next(
+            supported.metadata for supported in self.protocols if supported.name == protocol
+        )
 
     def vote(self, candidates: frozenset[str]) -> str:
         """Return the member's most preferred protocol among the candidates."""
@@ -505,17 +507,17 @@ class ClassicGroup:
         group.protocol = value["protocol"]
         group.generation_id = value["generation"]
         group.leader_id = value["leader"]
-        for each in value["members"]:
+        for stored in value["members"]:
             member = ClassicMember(
-                each["memberId"],
-                each["groupInstanceId"],
-                each["clientId"],
-                each["clientHost"],
-                each["sessionTimeout"],
-                each["rebalanceTimeout"],
+                stored["memberId"],
+                stored["groupInstanceId"],
+                stored["clientId"],
+                stored["clientHost"],
+                stored["sessionTimeout"],
+                stored["rebalanceTimeout"],
                 value["protocolType"],
-                (Protocol(value["protocol"], each["subscription"]),),
-                each["assignment"],
+                (Protocol(value["protocol"], stored["subscription"]),),
+                stored["assignment"],
             )
             group.add(member)
         group.subscribed_topics = group._read_topics()
@@ -552,10 +554,14 @@ class ClassicGroup:
         if self.protocol_type != CONSUMER:
             return None
         protocol = self.protocol or ""
-        said = [decode_subscription(member.metadata(protocol)) for member in self._members.values()]
-        if any("topics" not in each for each in said):
+        subscriptions = [
+            decode_subscription(member.metadata(protocol)) for member in self._members.values()
+        ]
+        if any("topics" not in subscription for subscription in subscriptions):
             return None
-        return frozenset(topic for each in said for topic in each["topics"])
+        return frozenset(
+            topic for subscription in subscriptions for topic in subscription["topics"]
+        )
 
     def _put(self, member: ClassicMember) -> None:
         self._members[member.member_id] = member

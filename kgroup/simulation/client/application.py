@@ -227,8 +227,8 @@ class Consumer(Process):
                 < self._cluster.logs.end_offset(partition, now_ms)
             ):
                 slow_ms += busy_ms
-                told = f"busy for {busy_ms / 1000:,g} s"
-                self._cluster.note(self.name, "poison", told, partitions=(partition,))
+                detail = f"busy for {busy_ms / 1000:,g} s"
+                self._cluster.note(self.name, "poison", detail, partitions=(partition,))
         return slow_ms
 
     def position(self, partition: TopicPartition) -> int:
@@ -319,11 +319,15 @@ class Consumer(Process):
             if answer is None or code is not ErrorCode.NONE:
                 self.after(self._config.retry_backoff_ms, lambda: self._fetch(partitions))
             else:
-                found = {each: at.committed_offset for each, at in answer.offsets.items()}
+                committed = {
+                    partition: at.committed_offset for partition, at in answer.offsets.items()
+                }
                 store = self._habits.store or {}
                 for partition in store.keys() & set(partitions):
-                    found[partition] = max(store[partition], found.get(partition, store[partition]))
-                self._seek(partitions, found)
+                    committed[partition] = max(
+                        store[partition], committed.get(partition, store[partition])
+                    )
+                self._seek(partitions, committed)
 
         client = self.client
         if client.coordinator is None:

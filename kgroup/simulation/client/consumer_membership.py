@@ -184,10 +184,10 @@ class ConsumerHeartbeats:
             config.client_id,
             "/127.0.0.1",
         )
-        said, self._said = self._said, (sender.topics, sender.regex, sender.owns)
-        if said is None or is_joining:
+        previous, self._said = self._said, (sender.topics, sender.regex, sender.owns)
+        if previous is None or is_joining:
             return full
-        topics, regex, owns = said
+        topics, regex, owns = previous
         return replace(
             full,
             rebalance_timeout_ms=None,

@@ -76,9 +76,9 @@ def assignments(
     subscribers = [decode_subscription(member, strategy) for member in answer.members]
     software = Software(KAFKA_CLIENTS, config.assigns_as)
     assignor = assignor_of("classic", strategy, software, group_id=config.group_id)
-    found: Assignment = assignor(subscribers, topics)
+    assignment: Assignment = assignor(subscribers, topics)
     version = config.subscription_version
-    return {name: encode_assignment(each, version) for name, each in found.items()}
+    return {name: encode_assignment(partitions, version) for name, partitions in assignment.items()}
 
 
 class ClassicClient(GroupMember):
@@ -397,11 +397,11 @@ class ClassicClient(GroupMember):
             self._send_sync_group({})
             return
         try:
-            found = assignments(answer, metadata, self.config)
+            encoded = assignments(answer, metadata, self.config)
         except AssignorError as error:
             self._fail(str(error))
         else:
-            self._send_sync_group(found)
+            self._send_sync_group(encoded)
 
     def _take_member_id(self, answer: JoinAnswer, is_same: bool) -> None:
         """Rejoin with the member id from the answer."""

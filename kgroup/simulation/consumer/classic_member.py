@@ -91,10 +91,12 @@ def as_consumer_group(
 def _consumer_member(
     group: ClassicGroup, member: ClassicMember, topics: TopicImage
 ) -> ConsumerMember:
-    said = [protocol.metadata for protocol in member.protocols if protocol.name == group.protocol]
-    if not said:
+    metadata = [
+        protocol.metadata for protocol in member.protocols if protocol.name == group.protocol
+    ]
+    if not metadata:
         raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka does
-    subscription = decode_subscription(said[0])
+    subscription = decode_subscription(metadata[0])
     if "topics" not in subscription:
         raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
     return ConsumerMember(
@@ -122,9 +124,9 @@ def _assigned(assignment: bytes, topics: TopicImage) -> list[IdPartition]:
         raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
     return [
         (topic.topic_id, number)
-        for each in decoded["assignedPartitions"]
-        if (topic := topics.get(each["topic"])) is not None
-        for number in each["partitions"]
+        for assigned in decoded["assignedPartitions"]
+        if (topic := topics.get(assigned["topic"])) is not None
+        for number in assigned["partitions"]
     ]
 
 
@@ -161,7 +163,7 @@ def as_classic_group(
     replaced = None
     if joining is not None:
         replaced = group.statics[joining.instance_id or ""]
-        staying = [each for each in staying if each.instance_id != joining.instance_id]
+        staying = [stayer for stayer in staying if stayer.instance_id != joining.instance_id]
         staying.append(joining)
     counts: Counter[str] = Counter()
     for member in staying:
@@ -187,12 +189,12 @@ def as_classic_group(
     ):
         raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
     made.protocol = made.select_protocol()
-    made.subscribed_topics = frozenset(topic for each in staying for topic in each.topics)
-    for each in made.members:
-        is_joining = joining is not None and each.member_id == joining.member_id
-        member_id = replaced if is_joining and replaced is not None else each.member_id
+    made.subscribed_topics = frozenset(topic for consumer in staying for topic in consumer.topics)
+    for classic in made.members:
+        is_joining = joining is not None and classic.member_id == joining.member_id
+        member_id = replaced if is_joining and replaced is not None else classic.member_id
         target = group.targets.get(member_id, ())
-        each.assignment = encoded_assignment(target, topics, each.metadata(made.protocol))
+        classic.assignment = encoded_assignment(target, topics, classic.metadata(made.protocol))
     return made
 
 
@@ -287,23 +289,23 @@ class ClassicMembers(ConsumerCoordinator):
 
     def leave_members(self, group: ConsumerGroup, request: LeaveGroup) -> None:
         """Remove members of either protocol (`classicGroupLeaveToConsumerGroup`)."""
-        found: list[tuple[LeavingMember, ErrorCode]] = []
+        results: list[tuple[LeavingMember, ErrorCode]] = []
         leaving: dict[str, ConsumerMember] = {}
-        for each in request.members:
+        for leaver in request.members:
             try:
-                member = _leaving_member(group, each)
+                member = _leaving_member(group, leaver)
             except RequestRefused as refusal:
-                found.append((each, refusal.code))
+                results.append((leaver, refusal.code))
             else:
-                found.append((each, ErrorCode.NONE))
+                results.append((leaver, ErrorCode.NONE))
                 leaving[member.member_id] = member
         code = ErrorCode.NONE
         try:
             if leaving:
                 self._apply(self._let_go(group, list(leaving.values()), RebalanceCause.MEMBER_LEFT))
         except RequestRefused as refusal:
-            code, found = refusal.code, []
-        self._runtime.answer(request, LeaveAnswer(code, tuple(found)))
+            code, results = refusal.code, []
+        self._runtime.answer(request, LeaveAnswer(code, tuple(results)))
 
     # --- join -----------------------------------------------------------------------------------
 
@@ -377,8 +379,8 @@ class ClassicMembers(ConsumerCoordinator):
     def _owned(self, subscription: Data) -> frozenset[IdPartition]:
         """Return the owned partitions of a subscription; none in versions without the field."""
         topics = [
-            (self.topics.get(each["topic"]), each["partitions"])
-            for each in subscription.get("ownedPartitions") or ()
+            (self.topics.get(owned["topic"]), owned["partitions"])
+            for owned in subscription.get("ownedPartitions") or ()
         ]
         return frozenset(
             (topic.topic_id, number)
@@ -428,8 +430,8 @@ def classic_metadata(session_timeout_ms: int, protocols: Sequence[Protocol]) -> 
 def protocols_of(classic: Data) -> list[Protocol]:
     """Return a classic member's protocols, in its order."""
     return [
-        Protocol(each["name"], base64_bytes(each["metadata"]))
-        for each in classic["supportedProtocols"]
+        Protocol(protocol["name"], base64_bytes(protocol["metadata"]))
+        for protocol in classic["supportedProtocols"]
     ]
 
 
@@ -478,7 +480,9 @@ def _check_protocols(
 ) -> None:
     """Refuse a member that shares no protocol with the others (`supportsClassicProtocols`)."""
     others = [member.classic for member in group.members.values() if member.classic is not None]
-    counts = Counter(each["name"] for other in others for each in other["supportedProtocols"])
+    counts = Counter(
+        protocol["name"] for other in others for protocol in other["supportedProtocols"]
+    )
     if protocol_type != CONSUMER or not any(
         counts[protocol.name] == len(others) for protocol in protocols
     ):

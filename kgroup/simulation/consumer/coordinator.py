@@ -151,14 +151,14 @@ def resolved_regex(
     counts = group.subscriptions.copy()
     for regex in sorted(regexes & group.subscriptions.regexes.keys()):
         matches = parse_regex(regex).fullmatch
-        found = frozenset(topic.name for topic in topics if matches(topic.name))
+        names = frozenset(topic.name for topic in topics if matches(topic.name))
         before = group.regexes.get(regex)
         known = frozenset[str]() if before is None else before.topics
-        if found != known:
+        if names != known:
             rises = True
             counts.match(known, -1)
-            counts.match(found, 1)
-        resolved_now = ResolvedRegex(found, version, now_ms)
+            counts.match(names, 1)
+        resolved_now = ResolvedRegex(names, version, now_ms)
         records.append(record_of.regular_expression(group_id, regex, resolved_now))
     metadata_hash = topics.hash_of(counts.topics)
     if rises or metadata_hash != group.metadata_hash:
@@ -299,10 +299,10 @@ class ConsumerCoordinator:
 
         Regular expressions are resolved again, whatever topics the records have.
         """
-        found = (
+        versions = (
             regex.version for group in self.groups.values() for regex in group.regexes.values()
         )
-        self._topics_version = self._new_topics_version = 1 + max(found, default=0)
+        self._topics_version = self._new_topics_version = 1 + max(versions, default=0)
         for group in self.groups.values():
             self._runtime.moved(group, None)
             for member in group.members.values():

@@ -68,7 +68,7 @@ class ConsumerMember:
 
         The result is the same object if nothing changes, and equal if only an order changes.
         """
-        told = {
+        fields = {
             "instance_id": request.instance_id,
             "rack_id": request.rack_id,
             "rebalance_timeout_ms": request.rebalance_timeout_ms,
@@ -80,7 +80,7 @@ class ConsumerMember:
         }
         changed: dict[str, Any] = {
             name: value
-            for name, value in told.items()
+            for name, value in fields.items()
             if value is not None and value != getattr(self, name)
         }
         if self.classic is not None:
@@ -152,7 +152,7 @@ class SubscriptionCount:
             return all(self._named[topic] == members for topic in self.topics)
         if members not in self.regexes.values():
             return False
-        return not self._named and all(each == 1 for each in self._matched.values())
+        return not self._named and all(matches == 1 for matches in self._matched.values())
 
 
 def _add(counts: Counter[str], names: Iterable[str], step: int) -> None:

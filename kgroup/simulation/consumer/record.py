@@ -97,20 +97,20 @@ def gone_member(group_id: str, member_id: str) -> list[GroupRecord]:
 
 
 def regular_expression(
-    group_id: str, regex: str, found: tuple[frozenset[str], int, int] | None
+    group_id: str, regex: str, resolved: tuple[frozenset[str], int, int] | None
 ) -> GroupRecord:
     """Return the record of a resolved regular expression, or its tombstone.
 
     Args:
         group_id: id of the group.
         regex: the regular expression.
-        found: matching topic names, version of the cluster's topics, and time in ms; None for the
-            tombstone.
+        resolved: matching topic names, version of the cluster's topics, and time in ms; None for
+            the tombstone.
     """
     key = {"groupId": group_id, "regularExpression": regex}
-    if found is None:
+    if resolved is None:
         return GroupRecord("ConsumerGroupRegularExpression", key, None)
-    topics, version, timestamp_ms = found
+    topics, version, timestamp_ms = resolved
     value = {"topics": sorted(topics), "version": version, "timestamp": timestamp_ms}
     return GroupRecord("ConsumerGroupRegularExpression", key, value)
 

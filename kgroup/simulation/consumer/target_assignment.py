@@ -170,7 +170,9 @@ def target_assignments(
                 tuple(dict.fromkeys([*member.topic_order, *sorted(group.topics_of(member))])),
                 instance_id=member.instance_id,
                 rack=member.rack_id,
-                owned=tuple((names[each], number) for each, number in owned.get(member_id, ())),
+                owned=tuple(
+                    (names[topic_id], number) for topic_id, number in owned.get(member_id, ())
+                ),
             )
             for member_id, member in members.items()
         ),
@@ -211,7 +213,7 @@ def _union_order(group: ConsumerGroup, member: ConsumerMember) -> list[str]:
         return []
     both = [sorted(resolved.topics), list(dict.fromkeys(member.topic_order))]
     both.sort(key=len, reverse=True)
-    in_order = [hash_order(each, capacity_for(len(each))) for each in both]
+    in_order = [hash_order(names, capacity_for(len(names))) for names in both]
     return list(dict.fromkeys(in_order[0] + in_order[1]))
 
 

@@ -49,11 +49,13 @@ class TopicImage:
         known = [self._topics[name] for name in sorted(names) if name in self._topics]
         if not known:
             return 0
-        said = [
+        described = [
             (topic.name, topic.topic_id, topic.partitions, [sorted(r) for r in topic.racks or ()])
             for topic in known
         ]
-        return int.from_bytes(blake2b(repr(said).encode(), digest_size=8).digest(), signed=True)
+        return int.from_bytes(
+            blake2b(repr(described).encode(), digest_size=8).digest(), signed=True
+        )
 
     def changed_since(self, before: TopicImage) -> frozenset[str]:
         """Return the names of topics that were created, changed or deleted."""

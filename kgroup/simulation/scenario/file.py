@@ -124,36 +124,36 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 """All fields by table, with a description."""
 
 
-def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenario:
+def read_scenario(text: str, file: str, existing: Scenario | None = None) -> Scenario:
     """Read a scenario.
 
     Args:
         text: content of the TOML file.
         file: file name for messages.
-        there: scenario of an existing group, to which the file adds steps, topics and members.
+        existing: scenario of an existing group, to which the file adds steps, topics and members.
 
     Raises:
         InputError: the file is invalid; the message has the line, the field, and the expected and
             the actual value.
     """
     top, arrays = _read_tables(text, file)
-    if there is not None:
+    if existing is not None:
         _check_addition(top, arrays)
     protocol = top.choice("protocol", _PROTOCOLS, "kafka")
-    is_zookeeper = bool(there.connectors) if there is not None else protocol == "zookeeper"
+    is_zookeeper = bool(existing.connectors) if existing is not None else protocol == "zookeeper"
     version = _zookeeper_version(top) if is_zookeeper else read_version(top, NEWEST)
-    there = None if there is None else _of_version(there, version, top)
-    topics = _topics(top.table("topics"), {} if there is None else there.topics)
+    existing = None if existing is None else _of_version(existing, version, top)
+    topics = _topics(top.table("topics"), {} if existing is None else existing.topics)
     brokers = top.table("brokers")
     is_other = set(FIELDS["brokers"]) - {*_OF_EVERY_VERSION, _TICK} if is_zookeeper else {_TICK}
-    brokers.only([each for each in FIELDS["brokers"] if each not in is_other])
-    group_id = there.group_id if there is not None else top.text("group", "group")
-    if there is None and is_zookeeper:
+    brokers.only([name for name in FIELDS["brokers"] if name not in is_other])
+    group_id = existing.group_id if existing is not None else top.text("group", "group")
+    if existing is None and is_zookeeper:
         top.legal_name("group", group_id)
     count = brokers.number("count", 3, 1, 1_000)
-    members = {} if there is None else dict(there.members)
-    steps = [] if there is None else list(there.steps)
-    connectors = {} if there is None else dict(there.connectors)
+    members = {} if existing is None else dict(existing.members)
+    steps = [] if existing is None else list(existing.steps)
+    connectors = {} if existing is None else dict(existing.connectors)
     if is_zookeeper:
         steps += _read_members(top, arrays, ZookeeperMembers(group_id), connectors, topics, count)
     else:
@@ -168,7 +168,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         members,
         tuple(steps),
         top.duration("duration", done_ms + QUIET_MS),
-        _title(top, there),
+        _title(top, existing),
         top.text("about").strip() if "about" in top else None,
         BrokerSettings() if is_zookeeper else _settings(brokers, version),
         ConsumerSettings() if is_zookeeper else _consumer_settings(brokers, version),
@@ -178,11 +178,11 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         brokers.duration("load", 200),
         brokers.duration("failover", 6_000 if is_zookeeper else 9_000),
         jitter_ms,
-        None if there is None else there.start,
+        None if existing is None else existing.start,
         connectors,
         brokers.interval(_TICK) if _TICK in brokers else 2_000,
     )
-    return _watched(scenario, there, done_ms) if "duration" not in top else scenario
+    return _watched(scenario, existing, done_ms) if "duration" not in top else scenario
 
 
 def _read_tables(text: str, file: str) -> tuple[TomlTable, Mapping[str, list[TomlTable]]]:
@@ -198,20 +198,20 @@ def _read_tables(text: str, file: str) -> tuple[TomlTable, Mapping[str, list[Tom
     return top, arrays
 
 
-def _watched(scenario: Scenario, there: Scenario | None, done_ms: int) -> Scenario:
+def _watched(scenario: Scenario, existing: Scenario | None, done_ms: int) -> Scenario:
     """Extend the scenario of an existing group until its last step has had its effect."""
-    if there is None:
+    if existing is None:
         return scenario
-    watched_ms = max(there.duration_ms, done_ms + scenario.settles_ms)
+    watched_ms = max(existing.duration_ms, done_ms + scenario.settles_ms)
     return replace(scenario, duration_ms=watched_ms)
 
 
-def _title(top: TomlTable, there: Scenario | None) -> str | None:
+def _title(top: TomlTable, existing: Scenario | None) -> str | None:
     """Return the title, which names the existing group if there is one."""
     title = top.text("title") if "title" in top else None
-    if there is None:
+    if existing is None:
         return title
-    return there.title if title is None else f"Group {shown_id(there.group_id)}: {title}"
+    return existing.title if title is None else f"Group {shown_id(existing.group_id)}: {title}"
 
 
 def _check_addition(top: TomlTable, arrays: Mapping[str, list[TomlTable]]) -> None:
@@ -224,9 +224,9 @@ def _check_addition(top: TomlTable, arrays: Mapping[str, list[TomlTable]]) -> No
         raise top.error("members", expected, "none")
 
 
-def _of_version(there: Scenario, version: Version, top: TomlTable) -> Scenario:
+def _of_version(existing: Scenario, version: Version, top: TomlTable) -> Scenario:
     """Return the scenario with another Kafka version, which must support the group's members."""
-    configs = [member.config for member in there.members.values()]
+    configs = [member.config for member in existing.members.values()]
     needed = {
         CONSUMER_PROTOCOL: any(config.group_protocol == "consumer" for config in configs),
         COOPERATIVE: any(COOPERATIVE_STICKY in config.strategies for config in configs),
@@ -240,9 +240,9 @@ def _of_version(there: Scenario, version: Version, top: TomlTable) -> Scenario:
             )
     members = {
         name: replace(plan, config=replace(plan.config, version=version))
-        for name, plan in there.members.items()
+        for name, plan in existing.members.items()
     }
-    return replace(there, members=members)
+    return replace(existing, members=members)
 
 
 def _read_members(
@@ -289,13 +289,15 @@ def _zookeeper_version(top: TomlTable) -> Version:
     return _ON_ZOOKEEPER
 
 
-def _topics(table: TomlTable, there: Mapping[str, int]) -> dict[str, int]:
+def _topics(table: TomlTable, existing: Mapping[str, int]) -> dict[str, int]:
     """Return the topics of a table, added to existing ones."""
-    topics = dict(there)
+    topics = dict(existing)
     for name in table.data:
         count = topics[table.legal_name(name, name)] = table.number(name, least=1, most=MOST)
-        if there.get(name, count) != count:
-            raise table.error(name, f"{there[name]}, as it has (a step may add_partitions)", count)
+        if existing.get(name, count) != count:
+            raise table.error(
+                name, f"{existing[name]}, as it has (a step may add_partitions)", count
+            )
     return topics
 
 
@@ -323,7 +325,7 @@ def _delay(table: TomlTable) -> tuple[int, int]:
     value = table.data.get("delay")
     if not isinstance(value, list):
         return (table.interval("delay"),) * 2 if "delay" in table else (1, 5)
-    pair = [table.with_data({"delay": each}).interval("delay") for each in value]
+    pair = [table.with_data({"delay": delay}).interval("delay") for delay in value]
     if len(pair) != 2 or pair[0] > pair[1]:
         raise table.error("delay", "one time, or the least and the most", value)
     return pair[0], pair[1]
@@ -345,13 +347,13 @@ def _members(
         if topic not in topics:
             known = ", ".join(topics) or "none"
             raise table.error("topics", f"topics of [topics] ({known})", topic)
-    found = []
+    plans = []
     for number in range(count):
         suffix = str(number + 1) if count > 1 else ""
         starts_ms = None if start_ms is None else start_ms + number * every_ms
         name = base + suffix
-        found.append((name, reader.numbered(table, plan, name, suffix), starts_ms))
-    return found
+        plans.append((name, reader.numbered(table, plan, name, suffix), starts_ms))
+    return plans
 
 
 def _steps(

@@ -107,7 +107,7 @@ class Stage(ABC, Generic[_M]):
     @property
     def consumers(self) -> list[_M]:
         """Running members."""
-        return [each for each in self._running.values() if each.is_running]
+        return [member for member in self._running.values() if member.is_running]
 
     @property
     def is_settled(self) -> bool:
@@ -433,8 +433,8 @@ class ZookeeperStage(Stage[ZookeeperConsumer]):
         self._plans: dict[str, ZookeeperMemberPlan] = dict(scenario.connectors)
         super().__init__(scenario, random, self.cluster)
         if (start := scenario.start) is not None:
-            there = [scenario.connectors[name].config for name in start.members]
-            write_offsets(self.cluster, start, there)
+            configs = [scenario.connectors[name].config for name in start.members]
+            write_offsets(self.cluster, start, configs)
             for name, member in start.members.items():
                 self._run(name, Registered(member.member_id, member.threads, start.offsets))
         self.schedule(scenario.steps)

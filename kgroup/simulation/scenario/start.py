@@ -43,8 +43,8 @@ def _write_logs(world: World, start: InitialGroup) -> None:
     """Set initial log end offsets, and mark records below the known offsets as read."""
     world.logs.ends.update(start.ends)
     for partition in start.offsets.keys() | start.stored.keys():
-        found = (each.get(partition, 0) for each in (start.offsets, start.stored))
-        world.logs.was_read(partition, max(found))
+        committed = (offsets.get(partition, 0) for offsets in (start.offsets, start.stored))
+        world.logs.was_read(partition, max(committed))
 
 
 def write_offsets(
@@ -123,9 +123,9 @@ def _consumer_group(
         yield record_of.regular_expression(group_id, regex, (topics, 0, 0))
     epoch = start.generation_id
     yield record_of.group_epoch(group_id, epoch, cluster.topics.hash_of(subscribed))
-    for each in start.members.values():
-        target = [(ids[topic], number) for topic, number in each.target]
-        yield record_of.target_assignment(group_id, each.member_id, target)
+    for start_member in start.members.values():
+        target = [(ids[topic], number) for topic, number in start_member.target]
+        yield record_of.target_assignment(group_id, start_member.member_id, target)
     yield record_of.assignment_epoch(group_id, start.assignment_epoch, 0)
     for member in members:
         yield record_of.current_assignment(group_id, member)

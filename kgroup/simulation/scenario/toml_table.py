@@ -129,13 +129,13 @@ class TomlTable:
 
     def flag(self, field: str, *, default: bool) -> bool:
         """Read a boolean."""
-        found = self._read(
+        text = self._read(
             field,
             str(default),
             lambda value: str(value) if isinstance(value, bool) else None,
             "true or false",
         )
-        return found == "True"
+        return text == "True"
 
     def duration(self, field: str, default: int | None = None) -> int:
         """Read a duration: milliseconds, or text with units; return milliseconds."""
@@ -193,34 +193,34 @@ def read_toml(text: str, file: str) -> tuple[TomlTable, dict[str, list[TomlTable
     places = _places(text)
     top: dict[str, Any] = {}
     for name, value in data.items():
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
             arrays[name] = []
-            for number, each in enumerate(value):
+            for number, item in enumerate(value):
                 line, fields = places.get((name, number), (1, {}))
                 arrays[name].append(
-                    TomlTable(_flat(each), f"{name} {number + 1}", fields, line, file)
+                    TomlTable(_flat(item), f"{name} {number + 1}", fields, line, file)
                 )
         else:
             top[name] = value
     lines = {name: line for (name, _), (line, _) in places.items()} | places[("", 0)][1]
-    inner = {name: found for (name, _), (_, found) in places.items()}
+    inner = {name: fields for (name, _), (_, fields) in places.items()}
     return TomlTable(top, "", lines, 1, file, inner), arrays
 
 
 def _places(text: str) -> dict[tuple[str, int], tuple[int, dict[str, int]]]:
     """Return the line of each table and of its fields."""
-    found: dict[tuple[str, int], tuple[int, dict[str, int]]] = {("", 0): (1, {})}
-    fields = found[("", 0)][1]
+    lines: dict[tuple[str, int], tuple[int, dict[str, int]]] = {("", 0): (1, {})}
+    fields = lines[("", 0)][1]
     counts: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if header := re.match(r"\s*\[\[?\s*([\w.\"-]+)\s*\]", line):
             name = header[1].strip('"')
             place = (name, counts.get(name, 0))
             counts[name] = place[1] + 1
-            fields = found.setdefault(place, (number, {}))[1]
+            fields = lines.setdefault(place, (number, {}))[1]
         elif field := re.match(r"\s*([\w.\"-]+)\s*=", line):
             fields.setdefault(field[1].replace('"', ""), number)
-    return found
+    return lines
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _flat_each(value: Any) -> Any:
     """Join dotted names in a table, or in each table of a list."""
     if isinstance(value, dict):
         return _flat(value)
-    return [_flat_each(each) for each in value] if isinstance(value, list) else value
+    return [_flat_each(item) for item in value] if isinstance(value, list) else value
 
 
 def _text(value: object) -> str | None:

@@ -199,11 +199,11 @@ class Client:
 
     def brokers(self) -> Routine[list[str]]:
         """Return the ids of all brokers (`ZkUtils.getAllBrokersInCluster`)."""
-        found = []
+        broker_ids = []
         for name in sorted((yield from self.children(BROKERS))):
             if (yield from self.read(f"{BROKERS}/{name}")) is not None:
-                found.append(name)
-        return found
+                broker_ids.append(name)
+        return broker_ids
 
     def read(self, path: str) -> Routine[str | None]:
         """Return a node's data, None if it does not exist; watch it likewise."""

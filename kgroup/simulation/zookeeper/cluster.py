@@ -153,8 +153,8 @@ class ZookeeperCluster(World):
         def begin(on_answer: Callable[[Any], None]) -> None:
             def arrive() -> None:
                 self.timeline.answered(name)
-                found = answer()
-                self.clock.after(self.delay(), lambda: on_answer(found))
+                response = answer()
+                self.clock.after(self.delay(), lambda: on_answer(response))
 
             self.clock.after(self.delay(), arrive)
 
@@ -191,7 +191,8 @@ class ZookeeperCluster(World):
                 now_ms = self.clock.now_ms
                 written = [self.logs.written_ms(at, offset) for at, offset in offsets.items()]
                 due_ms = min(
-                    (each for each in written if each is not None), default=now_ms + wait_ms
+                    (time_ms for time_ms in written if time_ms is not None),
+                    default=now_ms + wait_ms,
                 )
                 self.clock.after(min(max(due_ms - now_ms, 1), wait_ms), reply)
 

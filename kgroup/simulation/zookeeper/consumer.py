@@ -71,8 +71,8 @@ def assignment_context(
         if data is not None:
             topics[topic] = TopicMetadata(int(data))
     consumers = {}
-    for each in (yield from zookeeper.children(cluster.path("ids"))):
-        consumers[each] = yield from streams_of(zookeeper, cluster, each)
+    for other_id in (yield from zookeeper.children(cluster.path("ids"))):
+        consumers[other_id] = yield from streams_of(zookeeper, cluster, other_id)
     yield from zookeeper.children(cluster.path("ids"))
     return consumers, topics
 
@@ -577,8 +577,8 @@ class ZookeeperConsumer(Process):
         return self._streams[key]
 
     def _poisoned(self, at: TopicPartition, busy_ms: int) -> None:
-        told = f"busy for {busy_ms / 1000:,g} s"
-        self._cluster.note(self.name, "poison", told, partitions=(at,))
+        detail = f"busy for {busy_ms / 1000:,g} s"
+        self._cluster.note(self.name, "poison", detail, partitions=(at,))
 
     def _close_fetchers(self) -> Routine[None]:
         """Stop fetching, drop unread chunks, and commit."""
@@ -598,8 +598,8 @@ class ZookeeperConsumer(Process):
     # --- offsets --------------------------------------------------------------------------------
 
     def _positions(self) -> dict[TopicPartition, int]:
-        found = ((at, info.offset) for at, info in self.registry.items())
-        return {at: offset for at, offset in found if offset is not None}
+        positions = ((at, info.offset) for at, info in self.registry.items())
+        return {at: offset for at, offset in positions if offset is not None}
 
     def _auto_commit(self) -> Routine[None]:
         """Commit at a fixed rate: a late commit does not delay the next one (`KafkaScheduler`)."""

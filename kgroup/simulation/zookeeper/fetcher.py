@@ -286,11 +286,11 @@ class FetcherManager:
             yield from self._zookeeper.brokers()
             topics = dict.fromkeys(topic for topic, _ in self._no_leader)
             leaders = yield self._cluster.metadata(topics)
-            found = {at: leaders[at] for at in self._no_leader if at in leaders}
-            for at in found:
+            known = {at: leaders[at] for at in self._no_leader if at in leaders}
+            for at in known:
                 del self._no_leader[at]
             self._lock.release()
-            yield from self._fetch_from(found)
+            yield from self._fetch_from(known)
             yield from self._stop_idle()
             yield sleep(self._process, self._config.refresh_leader_backoff_ms)
 
@@ -309,11 +309,11 @@ class FetcherManager:
                 self._lock.release()
                 return
             by_broker[key[0]] += [at for at in partitions if at in self._failed]
-        for broker, found in by_broker.items():
-            if found:
-                self._failed.difference_update(found)
+        for broker, failed in by_broker.items():
+            if failed:
+                self._failed.difference_update(failed)
                 text = f"broker {broker}"
-                self._cluster.note(self._name, "leader found", text, partitions=tuple(found))
+                self._cluster.note(self._name, "leader found", text, partitions=tuple(failed))
 
     def _stop_idle(self) -> Routine[None]:
         """Stop fetchers without partitions (`shutdownIdleFetcherThreads`)."""

@@ -117,38 +117,38 @@ class ConsumerOffsetStore:
         self, partitions: Iterable[TopicPartition]
     ) -> Routine[dict[TopicPartition, int | None] | None]:
         """Return committed offsets; None if the application shuts down in the meantime."""
-        found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
-        if not found:
-            return found
+        offsets: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+        if not offsets:
+            return offsets
         if self._config.storage == "zookeeper":
-            yield from self._read(found)
-            return found
+            yield from self._read(offsets)
+            return offsets
         while not self._is_stopping():
-            if (yield from self._fetch_once(found)):
-                return found
+            if (yield from self._fetch_once(offsets)):
+                return offsets
             yield sleep(self._process, self._config.offsets_channel_backoff_ms)
         return None
 
-    def _fetch_once(self, found: dict[TopicPartition, int | None]) -> Routine[bool]:
+    def _fetch_once(self, offsets: dict[TopicPartition, int | None]) -> Routine[bool]:
         """Fetch offsets from Kafka, and with dual commit from ZooKeeper; False on an error."""
         yield self._lock.acquire
         try:
             yield from self.connect()
             assert self._manager is not None
-            answer = yield self._cluster.committed(self._manager, found)
+            answer = yield self._cluster.committed(self._manager, offsets)
             if isinstance(answer, ErrorCode):
                 self._disconnect("OffsetFetch", answer)
                 return False
-            found.update(answer)
+            offsets.update(answer)
             if self._config.is_dual:
-                yield from self._read(found)
+                yield from self._read(offsets)
             return True
         finally:
             self._lock.release()
 
-    def _read(self, found: dict[TopicPartition, int | None]) -> Routine[None]:
+    def _read(self, offsets: dict[TopicPartition, int | None]) -> Routine[None]:
         """Read offsets from ZooKeeper, and keep the larger ones."""
-        for at, offset in found.items():
+        for at, offset in offsets.items():
             data = yield from self._zookeeper.read(self._cluster.path("offsets", *at))
             if data is not None:
-                found[at] = int(data) if offset is None else max(int(data), offset)
+                offsets[at] = int(data) if offset is None else max(int(data), offset)

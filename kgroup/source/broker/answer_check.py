@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def only_asked(
-    found: Mapping[Key, T], asked: Collection[Key], api: str, broker: int | None = None
+    answers: Mapping[Key, T], asked: Collection[Key], api: str, broker: int | None = None
 ) -> dict[Key, T]:
     """Return the requested groups or partitions of a response; all of them must be present.
 
@@ -21,7 +21,7 @@ def only_asked(
         BrokerError: one is missing.
     """
     try:
-        return {key: found[key] for key in asked}
+        return {key: answers[key] for key in asked}
     except KeyError as error:
         (key,) = error.args
         who = "the cluster" if broker is None else f"broker {broker}"
@@ -39,8 +39,8 @@ def null_field(answer: Any, version: int) -> str | None:
             if not is_nullable:
                 return name
         elif has_fields:
-            for each in value if isinstance(value, list) else [value]:
-                if (inner := null_field(each, version)) is not None:
+            for item in value if isinstance(value, list) else [value]:
+                if (inner := null_field(item, version)) is not None:
                     return f"{name}.{inner}"
     return None
 
@@ -48,7 +48,7 @@ def null_field(answer: Any, version: int) -> str | None:
 @cache
 def _looked_at(kind: Any, version: int) -> tuple[tuple[str, bool, bool], ...]:
     """Return the fields of a message that may be null, or contain fields that may be."""
-    found = []
+    names = []
     for name, field in kind.fields.items():
         if not field.for_version_q(version):
             continue
@@ -57,5 +57,5 @@ def _looked_at(kind: Any, version: int) -> tuple[tuple[str, bool, bool], ...]:
         has_fields = is_struct and bool(_looked_at(field.data_class, version))
         can_be_null = field.is_array() or field.type_str in ("string", "bytes")
         if has_fields or (can_be_null and not is_nullable):
-            found.append((name, is_nullable, has_fields))
-    return tuple(found)
+            names.append((name, is_nullable, has_fields))
+    return tuple(names)

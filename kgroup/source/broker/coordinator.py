@@ -257,12 +257,12 @@ async def find_coordinators(
     Raises:
         BrokerError: no broker answers.
     """
-    found: dict[str, int | CoordinatorRefusal] = {}
+    answers_by_key: dict[str, int | CoordinatorRefusal] = {}
     missing = list(keys)
     backoff = Backoff(client, in_step=True)
     while missing:
-        found |= await _look_for(client, missing, transactional=transactional)
-        answers = ((key, found[key]) for key in missing)
+        answers_by_key |= await _look_for(client, missing, transactional=transactional)
+        answers = ((key, answers_by_key[key]) for key in missing)
         missing = [
             key
             for key, answer in answers
@@ -270,7 +270,7 @@ async def find_coordinators(
         ]
         if not waits or (missing and not await backoff.wait(f"the coordinator of {missing[0]!r}")):
             break
-    return found
+    return answers_by_key
 
 
 async def _look_for(
@@ -284,13 +284,13 @@ async def _look_for(
     if not keys:
         return {}
     answers = await _ask_for(client, keys, transactional)
-    found = {
+    coordinators = {
         key: CoordinatorRefusal(code) if code else node for key, (code, node) in answers.items()
     }
     # A new coordinator may be a broker that is not in the metadata yet.
-    if any(node not in client.brokers for node in found.values() if isinstance(node, int)):
+    if any(node not in client.brokers for node in coordinators.values() if isinstance(node, int)):
         await client.metadata([])
-    return found
+    return coordinators
 
 
 async def _ask_for(

@@ -196,7 +196,9 @@ def share_offsets(answer: Any) -> tuple[ShareOffset, ...]:
             lag=_known(partition.lag),
         )
         for topic in sorted(answer.topics, key=lambda topic: str(topic.topic_name))
-        for partition in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+        for partition in sorted(
+            topic.partitions, key=lambda partition: int(partition.partition_index)
+        )
         if not partition.error_code
     )
 
@@ -241,7 +243,13 @@ def _tasks(assignment: Any) -> TaskAssignment:
     kinds = (assignment.active_tasks, assignment.standby_tasks, assignment.warmup_tasks)
     return TaskAssignment(
         *(
-            tuple(sorted(Task(each.subtopology_id, n) for each in kind for n in each.partitions))
+            tuple(
+                sorted(
+                    Task(task_ids.subtopology_id, n)
+                    for task_ids in kind
+                    for n in task_ids.partitions
+                )
+            )
             for kind in kinds
         )
     )
@@ -264,7 +272,7 @@ def _topology(answer: Any) -> Topology:
                 ),
             )
             for subtopology in sorted(
-                answer.subtopologies or (), key=lambda each: str(each.subtopology_id)
+                answer.subtopologies or (), key=lambda subtopology: str(subtopology.subtopology_id)
             )
         ),
     )

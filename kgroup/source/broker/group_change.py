@@ -100,7 +100,9 @@ async def change_groups(
     ) -> Mapping[str, Outcome | CoordinatorRefusal]:
         results = await change(node, coordinators)
         outcomes.update(
-            (group_id, each) for group_id, each in results.items() if isinstance(each, Outcome)
+            (group_id, outcome)
+            for group_id, outcome in results.items()
+            if isinstance(outcome, Outcome)
         )
         return results
 
@@ -110,8 +112,8 @@ async def change_groups(
     try:
         await coordinators.ask(groups, noted, reads=False)
     except BrokerError as error:  # no broker answers any more
-        told = outcomes.keys() | {problem.group_id for problem in problems}
-        left = [group_id for group_id in group_ids if group_id not in told]
+        answered = outcomes.keys() | {problem.group_id for problem in problems}
+        left = [group_id for group_id in group_ids if group_id not in answered]
         text = f"{sentence(error)}."
         problems += [Problem(error.kind, text, group_id=group_id) for group_id in left]
     by_group: dict[str | None, list[Problem]] = {}
@@ -122,7 +124,7 @@ async def change_groups(
         )
     for group_id, outcome in outcomes.items():
         by_group[group_id] = list(outcome.problems)
-    return tuple(each for group_id in group_ids for each in by_group.get(group_id, ()))
+    return tuple(problem for group_id in group_ids for problem in by_group.get(group_id, ()))
 
 
 def sentence(error: BrokerError) -> str:

@@ -89,7 +89,7 @@ async def list_groups(
         raise BrokerError(failures[0].kind, "; ".join(map(str, failures)))
     for failure in failures:
         coordinators.blame(failure)
-    lists = {node: each for node, each in by_node.items() if isinstance(each, _GroupList)}
+    lists = {node: answer for node, answer in by_node.items() if isinstance(answer, _GroupList)}
     coordinators.problems += [*_leaderless(topic, client.brokers), *_not_loaded(lists)]
     coordinators.notes += _unchecked(lists)
     if topic is not None and not topic.partitions:

@@ -74,8 +74,8 @@ class OffsetFetcher:
             for group_id in group_ids
         )
         return {
-            group_id: _offsets(each, stored_only=topics is None)
-            for group_id, each in zip(group_ids, answers, strict=True)
+            group_id: _offsets(answer, stored_only=topics is None)
+            for group_id, answer in zip(group_ids, answers, strict=True)
         }
 
     async def _all_partitions(self) -> list[Any]:
@@ -84,9 +84,9 @@ class OffsetFetcher:
             view = await self._client.metadata(None)
             topic = OffsetFetchRequest.OffsetFetchRequestTopic
             self._every_partition = [
-                topic(name=each.name, partition_indexes=sorted(each.partitions))
-                for each in view.topics.values()
-                if each.partitions
+                topic(name=described.name, partition_indexes=sorted(described.partitions))
+                for described in view.topics.values()
+                if described.partitions
             ]
         return self._every_partition
 
@@ -260,7 +260,7 @@ class GroupReader:
             for kind in by_type
             if await self._client.version(node, DESCRIBE_BY_TYPE[kind].request) is not None
         ]
-        found: dict[str, Group | CoordinatorRefusal | None] = {
+        by_id: dict[str, Group | CoordinatorRefusal | None] = {
             coordinator.group_id: None for coordinator in coordinators
         }
         apis = [(DESCRIBE_BY_TYPE[kind], by_type[kind]) for kind in kinds]
@@ -271,13 +271,13 @@ class GroupReader:
             answered = {group.group_id: group for group in answer.groups}
             for described in only_asked(answered, group_ids, api.name, node).values():
                 code = described.error_code
-                if code in _NO_SUCH_GROUP or (code and found[described.group_id] is not None):
+                if code in _NO_SUCH_GROUP or (code and by_id[described.group_id] is not None):
                     continue
                 if code:
-                    found[described.group_id] = CoordinatorRefusal(code, described.error_message)
+                    by_id[described.group_id] = CoordinatorRefusal(code, described.error_message)
                 elif described.group_state != GroupState.DEAD:
-                    found[described.group_id] = api.group(described, coordinator)
-        return found
+                    by_id[described.group_id] = api.group(described, coordinator)
+        return by_id
 
     async def _fetch_share_offsets(
         self, node: int, coordinators: list[CoordinatedGroup]

@@ -89,18 +89,18 @@ async def _read_back(client: BrokerClient, group_ids: Collection[str]) -> tuple[
     coordinators = Coordinators(client, named=True)
     reader = GroupReader(client, coordinators, None)
     reason = "no broker answers"
-    found: Mapping[str, Group | None] = {}
+    groups: Mapping[str, Group | None] = {}
     try:
-        found = await coordinators.ask(await coordinators.find(group_ids), reader.describe)
+        groups = await coordinators.ask(await coordinators.find(group_ids), reader.describe)
     except BrokerError as error:
         reason = str(error)
-    told = {problem.group_id: problem.reason for problem in coordinators.problems}
+    reasons = {problem.group_id: problem.reason for problem in coordinators.problems}
     different = []
     for group_id in group_ids:
-        if group_id not in found:
-            text = f"It was deleted, and could not be read back: {told.get(group_id, reason)}"
+        if group_id not in groups:
+            text = f"It was deleted, and could not be read back: {reasons.get(group_id, reason)}"
             text, kind = f"{text.removesuffix('.')}.", ProblemKind.UNKNOWN_END
-        elif (group := found[group_id]) is not None:
+        elif (group := groups[group_id]) is not None:
             count = len(group.members)
             members = f", with {count} member{'' if count == 1 else 's'}" if count else ""
             text = f"It was deleted, and exists again (state {group.state}{members}): "

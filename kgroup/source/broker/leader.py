@@ -51,10 +51,10 @@ class LeaderAnswers(Generic[T]):
 
         `shut` is the sentence about an unauthorized topic.
         """
-        told = set()
+        topics = set()
         for (topic, partition), mark in sorted(self.marks.items()):
-            if mark is OffsetMark.NOT_AUTHORIZED and topic not in told:
-                told.add(topic)
+            if mark is OffsetMark.NOT_AUTHORIZED and topic not in topics:
+                topics.add(topic)
                 yield Problem(ProblemKind(mark), f"{topic}: {shut}", topic=topic)
             elif mark is OffsetMark.NO_LEADER:
                 text = f"{topic}-{partition}: {mark.sentence}"
@@ -67,13 +67,13 @@ class LeaderAnswers(Generic[T]):
             refused: sentence with placeholders for the partition and the name of its error.
             missing: what is missing for the partitions that a failed broker leads.
         """
-        told = set()
+        topics = set()
         for (topic, partition), reason in sorted(self.unanswered.items()):
             if not isinstance(reason, BrokerError):
                 text = refused.format(f"{topic}-{partition}", error_name(reason))
                 yield Problem(ProblemKind.DENIED, text, topic=topic, partition=partition)
-            elif reason.broker_id not in told:
-                told.add(reason.broker_id)
+            elif reason.broker_id not in topics:
+                topics.add(reason.broker_id)
                 text = f"{reason}; {missing} that it leads are missing."
                 yield Problem(reason.kind, text[:1].upper() + text[1:], broker=reason.broker_id)
 
@@ -93,7 +93,7 @@ async def ask_leaders(
     Raises:
         BrokerError: no broker answers.
     """
-    found: dict[At, T] = {}
+    results: dict[At, T] = {}
     marks: dict[At, OffsetMark] = {}
     reasons: dict[At, BrokerError | int] = {}
     waiting = set(partitions)
@@ -122,7 +122,7 @@ async def ask_leaders(
                 continue
             for at, result in answer.items():
                 if not isinstance(result, int):
-                    found[at] = result
+                    results[at] = result
                 elif result in _MARKS:
                     marks[at] = _MARKS[result]
                 else:
@@ -132,11 +132,11 @@ async def ask_leaders(
         if waiting:
             topic, partition = min(waiting)
             what = f"the leader of {topic}-{partition}"
-            if not await backoff.wait(what, leaves_time=bool(found)):
+            if not await backoff.wait(what, leaves_time=bool(results)):
                 break
             topics = (await client.metadata({topic for topic, _ in waiting})).topics
-    unanswered = {at: why for at, why in reasons.items() if at not in found and at not in marks}
-    return LeaderAnswers(found, marks, unanswered)
+    unanswered = {at: why for at, why in reasons.items() if at not in results and at not in marks}
+    return LeaderAnswers(results, marks, unanswered)
 
 
 def _leader(topics: Mapping[str, Topic], at: At) -> int | OffsetMark:

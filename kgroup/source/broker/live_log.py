@@ -147,7 +147,7 @@ class LiveLog:
             answers = await ask_offsets_at(self.client, ranges.found, start.time_ms)
             begins = answers.found
             errors |= self._errors(answers)
-        found: dict[int, tuple[int, int]] = {}
+        log_ranges: dict[int, tuple[int, int]] = {}
         for at, within in ranges.found.items():
             first, end = within.start or 0, within.end or 0
             begin = end if start.at_end else max(first, start.offset or 0)
@@ -155,8 +155,8 @@ class LiveLog:
                 sought = begins[at].start
                 begin = max(begin, end if sought is None else sought)
             if at[1] not in errors:
-                found[at[1]] = (min(begin, end), end)
-        return dict(sorted(found.items())), errors
+                log_ranges[at[1]] = (min(begin, end), end)
+        return dict(sorted(log_ranges.items())), errors
 
     def _errors(self, answers: LeaderAnswers[LogRange]) -> dict[int, BrokerError]:
         errors = {
@@ -254,13 +254,13 @@ class LiveLogs:
         """Yield a log for each partition, and at the end the problems."""
         client = self._topic.client
         try:
-            found, errors = client.run(self._topic.ranges_from, self._numbers, self._start)
+            log_ranges, errors = client.run(self._topic.ranges_from, self._numbers, self._start)
         except BrokerError as error:
-            found, errors = {}, dict.fromkeys(self._numbers, error)
-        numbers = list(found)
+            log_ranges, errors = {}, dict.fromkeys(self._numbers, error)
+        numbers = list(log_ranges)
         for first in range(0, len(numbers), AT_ONCE):
             part = numbers[first : first + AT_ONCE]
-            copies = client.run(client.gather, (self._copy(n, *found[n]) for n in part))
+            copies = client.run(client.gather, (self._copy(n, *log_ranges[n]) for n in part))
             for number, copied in zip(part, copies, strict=True):
                 if isinstance(copied, BrokerError):
                     errors[number] = copied
@@ -415,8 +415,8 @@ class FollowedLogs:
                 elif future.exception is not None:
                     raise future.exception
                 else:
-                    for number, found in future.value.items():
-                        self._hear(leader, number, found)
+                    for number, fetched in future.value.items():
+                        self._hear(leader, number, fetched)
 
     @property
     def _waiting(self) -> list[int]:
@@ -448,19 +448,19 @@ class FollowedLogs:
         )
         return {number: fetched for (_, number), fetched in fetcheds.items()}
 
-    def _hear(self, leader: int, number: int, found: Fetched) -> None:
+    def _hear(self, leader: int, number: int, fetched: Fetched) -> None:
         """Process a broker's response for a partition."""
-        if found.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             offset = self._next.pop(number)
             self._starts[number] = StartPosition(offset)
             self._lose([number], f"there is no offset {offset} any more")
-        elif found.code:
-            error = refusal(found.code, leader)
+        elif fetched.code:
+            error = refusal(fetched.code, leader)
             if error.kind is ProblemKind.DENIED:
                 raise error
             self._lose([number], str(error))
-        elif found.end is not None and found.end > self._next[number]:
-            self._grown[number] = found.end
+        elif fetched.end is not None and fetched.end > self._next[number]:
+            self._grown[number] = fetched.end
 
     def _lose(self, numbers: Iterable[int], reason: str) -> None:
         """Mark partitions as unreadable for now."""
@@ -502,16 +502,16 @@ class FollowedLogs:
     async def _begin(self, numbers: Sequence[int]) -> None:
         """Start, or resume, the partitions whose leaders answer."""
         for start in dict.fromkeys(self._starts[number] for number in numbers):
-            found, errors = await self._topic.ranges_from(
+            log_ranges, errors = await self._topic.ranges_from(
                 [number for number in numbers if self._starts[number] == start],
                 start,
                 committed=self._committed,
             )
             for reason in dict.fromkeys(map(str, errors.values())):
                 self._lose([n for n, error in errors.items() if str(error) == reason], reason)
-            for number, (begin, _) in found.items():
+            for number, (begin, _) in log_ranges.items():
                 self._next.setdefault(number, begin)
-            if back := sorted(self._lost & found.keys()):
+            if back := sorted(self._lost & log_ranges.keys()):
                 self._lost.difference_update(back)
                 self._on_note(f"{partition_list(back)} can be read again")
 

@@ -183,7 +183,7 @@ async def write_offsets(
     Raises:
         BrokerError: no broker answers; nothing was changed.
     """
-    wanted = {group_id: each for group_id, each in changes.items() if each}
+    wanted = {group_id: of_group for group_id, of_group in changes.items() if of_group}
     if not wanted:
         return ()
     await client.metadata([])
@@ -200,7 +200,7 @@ async def _read_back(
     """Read the offsets back; return problems for those that were replaced or are unknown."""
     failed = {(problem.group_id, problem.topic, problem.partition) for problem in problems}
     written = {
-        group_id: [each for each in of_group if (group_id, *place_of(each)) not in failed]
+        group_id: [change for change in of_group if (group_id, *place_of(change)) not in failed]
         for group_id, of_group in changes.items()
         if (group_id, None, None) not in failed
     }
@@ -208,15 +208,15 @@ async def _read_back(
     reason = "no broker answers"
     offsets: Mapping[str, Offsets] = {}
     try:
-        named = await coordinators.find([each for each, rest in written.items() if rest])
+        named = await coordinators.find([group_id for group_id, rest in written.items() if rest])
         offsets = await coordinators.ask(named, OffsetFetcher(client).fetch)
     except BrokerError as error:
         reason = str(error)
-    told = {problem.group_id: problem.reason for problem in coordinators.problems}
+    reasons = {problem.group_id: problem.reason for problem in coordinators.problems}
     different = []
     for group_id, of_group in written.items():
         if of_group and group_id not in offsets:
-            text = f"It was written, and could not be read back: {told.get(group_id, reason)}"
+            text = f"It was written, and could not be read back: {reasons.get(group_id, reason)}"
             kind = ProblemKind.UNKNOWN_END
             different.append(Problem(kind, f"{text.removesuffix('.')}.", group_id=group_id))
             continue
@@ -371,8 +371,8 @@ class _Writer:
             """Return the changes that were not made, by partition if others were."""
             if not (done or problems or group_id in self.unsettled):
                 return Outcome((problem,))
-            told = done | {(problem.topic, problem.partition) for problem in problems}
-            left = [at for at in map(place_of, changes) if at not in told]
+            answered = done | {(problem.topic, problem.partition) for problem in problems}
+            left = [at for at in map(place_of, changes) if at not in answered]
             return Outcome((*problems, *by_partition(problem.kind, problem.reason, group_id, left)))
 
         def ended(code: int, operation: str) -> Outcome | CoordinatorRefusal:

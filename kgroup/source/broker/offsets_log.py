@@ -147,21 +147,21 @@ class LogMemory:
 
     def news_from(self, number: int, traces: Iterable[_Trace], end: int) -> int:
         """Return the offset up to which a partition has been searched for all of these groups."""
-        found = self._found.get(number)
-        if found is None or found.end > end:  # the log was truncated
+        cached = self._found.get(number)
+        if cached is None or cached.end > end:  # the log was truncated
             return 0
-        is_known = all(trace.group.group_id in found.metadata for trace in traces)
-        return found.end if is_known else 0
+        is_known = all(trace.group.group_id in cached.metadata for trace in traces)
+        return cached.end if is_known else 0
 
     def complete(self, number: int, traces: Iterable[_Trace]) -> None:
         """Add cached facts to the groups, except those for which newer records were found."""
-        found = self._found.get(number)
-        if found is None:
+        cached = self._found.get(number)
+        if cached is None:
             return
         for trace in traces:
             group_id = trace.group.group_id
-            trace.metadata = trace.metadata or found.metadata.get(group_id)
-            for at, (offset, commit) in found.commits.get(group_id, {}).items():
+            trace.metadata = trace.metadata or cached.metadata.get(group_id)
+            for at, (offset, commit) in cached.commits.get(group_id, {}).items():
                 if trace.committed.get(at) == offset:
                     trace.commits.setdefault(at, commit)
 
@@ -256,20 +256,20 @@ async def read_details(
         for number in numbers
     ]
     results = await client.gather(log.search(budget) for log in logs)
-    found = dict(groups)
+    completed = dict(groups)
     unread: dict[str, list[int]] = {}
     for log, result in zip(logs, results, strict=True):
         reason = str(result) if isinstance(result, BrokerError) else result
         if reason is not None:
             unread.setdefault(reason, []).append(log.number)
         for trace in log.traces:
-            found[trace.group.group_id] = trace.completed()
+            completed[trace.group.group_id] = trace.completed()
     notes = [
         f"{OFFSETS_TOPIC}-{', '.join(map(str, partitions))}: {reason}; generations, leaders, "
         "timeouts and times of commits may be missing."
         for reason, partitions in unread.items()
     ]
-    return found, notes
+    return completed, notes
 
 
 @dataclass

@@ -201,8 +201,8 @@ class LiveCluster(GroupSource):
         client = self._connected()
         view = client.run(client.metadata, topics)
         # Old brokers return all topics.
-        found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
-        return replace(view, topics=found)
+        selected = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
+        return replace(view, topics=selected)
 
     def features(self, broker_id: int) -> BrokerFeatures:
         """Return the APIs and features of a broker; see `GroupSource.features`."""
@@ -373,12 +373,12 @@ class _Inquiry:
             reader = GroupReader(client, self._coordinators, self._count)
             offsets = question.members and question.offsets
             groups = await reader.read(unknown, groups, offsets=offsets)
-        found = {id_: group for id_, group in sorted(groups.items()) if self._is_wanted(group)}
+        selected = {id_: group for id_, group in sorted(groups.items()) if self._is_wanted(group)}
         left_out = LeftOut()
         notes: list[str] = []
         if not is_missing(topic):  # the requests would create it
             named = group_ids is not None and question.regex is None
-            left_out = await self._left_out(found, named=named)
+            left_out = await self._left_out(selected, named=named)
             notes += left_out.notes
             if not named and not await lists_every_group(client):
                 notes.append(HIDDEN_GROUPS)
@@ -387,8 +387,12 @@ class _Inquiry:
         elif question.members and question.log_budget:
             from kgroup.source.broker.offsets_log import read_details
 
-            found, more = await read_details(
-                client, found, question.log_budget, self._memory, commit_times=question.commit_times
+            selected, more = await read_details(
+                client,
+                selected,
+                question.log_budget,
+                self._memory,
+                commit_times=question.commit_times,
             )
             notes += more
         describes = (
@@ -396,7 +400,7 @@ class _Inquiry:
         )
         if question.members and not describes:
             notes.append(_OLD)
-        image = _image(view, found, self._count)
+        image = _image(view, selected, self._count)
         notes = [*self._coordinators.notes, *notes]
         problems = (*self._coordinators.problems, *left_out.problems)
         return Reading(image, problems, tuple(notes))
@@ -496,11 +500,11 @@ async def placements_of(
         coordinators = Coordinators(client, named=False)
         if transactional or not await list_hidden_groups(client, coordinators):
             return {}
-    found = await find_coordinators(client, keys, transactional=transactional)
+    answers = await find_coordinators(client, keys, transactional=transactional)
     brokers = client.brokers
     count = len(topic.partitions) if topic and topic.partitions else None
     placements = {}
-    for key, answer in found.items():
+    for key, answer in answers.items():
         partition: Partition | None = None
         if topic is not None and count is not None:
             partition = topic.partitions.get(offsets_partition(key, count))
@@ -550,8 +554,8 @@ async def read_offsets(
         listed = await list_groups(client, coordinators, question, topic)
         groups = [group for group in listed if question.names(group.group_id, group_ids)]
     groups = [group for group in groups if group.type is not GroupType.SHARE]
-    found = await coordinators.ask(groups, OffsetFetcher(client).fetch)
-    split = {group_id: split_commits(stored) for group_id, stored in sorted(found.items())}
+    by_group = await coordinators.ask(groups, OffsetFetcher(client).fetch)
+    split = {group_id: split_commits(stored) for group_id, stored in sorted(by_group.items())}
     offsets = {group_id: commits for group_id, (commits, _) in split.items() if commits}
     empty = {group_id: ats for group_id, (_, ats) in split.items() if ats}
     notes = list(coordinators.notes)
@@ -561,7 +565,7 @@ async def read_offsets(
         if not named and not await lists_every_group(client):
             notes.append(HIDDEN_GROUPS)
         if not await shows_every_topic(client):
-            left_out = await _left_out(client, coordinators, groups, found, named=named)
+            left_out = await _left_out(client, coordinators, groups, by_group, named=named)
             notes += left_out.notes
     if log_budget and topic is not None and topic.partitions:
         offsets, more = await _with_times(client, offsets, len(topic.partitions), log_budget)
@@ -576,19 +580,19 @@ async def _left_out(
     client: BrokerClient,
     coordinators: Coordinators,
     asked: Collection[CoordinatedGroup],
-    found: Mapping[str, Collection[CommittedOffset]],
+    committed: Mapping[str, Collection[CommittedOffset]],
     *,
     named: bool,
 ) -> LeftOut:
     """Return which commits of these groups brokers have left out."""
     reader = GroupReader(client, coordinators, None)
     groups = await coordinators.ask(asked, reader.describe) if named else {}
-    exists = found.keys() - {each for each, group in groups.items() if group is None}
-    exists |= {each for each, commits in found.items() if commits}
+    exists = committed.keys() - {group_id for group_id, group in groups.items() if group is None}
+    exists |= {group_id for group_id, commits in committed.items() if commits}
     return await find_left_out(
         client,
-        {exist: {one.topic for one in found[exist]} for exist in sorted(exists)},
-        {each: topics_read(group) for each, group in groups.items() if group is not None},
+        {exist: {commit.topic for commit in committed[exist]} for exist in sorted(exists)},
+        {group_id: topics_read(group) for group_id, group in groups.items() if group is not None},
         named=named,
         log_budget=DEFAULT_LOG_BUDGET,
     )
@@ -678,14 +682,14 @@ async def read_broker_settings(client: BrokerClient, names: Collection[str]) -> 
     answers = await client.gather(
         _read_settings(client, broker, _BROKER, str(broker), names) for broker in brokers
     )
-    found: dict[int, Mapping[str, str]] = {}
+    settings: dict[int, Mapping[str, str]] = {}
     problems = []
     for broker, answer in zip(brokers, answers, strict=True):
         if isinstance(answer, BrokerError):
             problems.append(Problem(answer.kind, str(answer), broker=broker))
         else:
-            found[broker] = answer
-    return SettingReading(found, tuple(problems))
+            settings[broker] = answer
+    return SettingReading(settings, tuple(problems))
 
 
 async def read_group_settings(

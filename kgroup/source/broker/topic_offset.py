@@ -57,12 +57,12 @@ async def ask_log_ranges(
         starts, ends, *log_ends = await client.gather_all(
             _offsets(client, leader, ats, which, stable) for which, stable in asked
         )
-        found: dict[At, LogRange | int] = {}
+        offsets: dict[At, LogRange | int] = {}
         for at in ats:
             log_end = log_ends[0][at] if log_ends else (0, None)
             code = starts[at][0] or ends[at][0] or log_end[0]
-            found[at] = code or LogRange(starts[at][1], ends[at][1], log_end=log_end[1])
-        return found
+            offsets[at] = code or LogRange(starts[at][1], ends[at][1], log_end=log_end[1])
+        return offsets
 
     return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
 
@@ -205,12 +205,12 @@ async def _offsets(
         topics=[topic_of(version=version, name=name, partitions=of) for name, of in topics.items()],
         **isolation,
     )
-    found = {
+    offsets = {
         (topic.name, partition.partition_index): (partition.error_code, _offset(partition, version))
         for topic in answer.topics
         for partition in topic.partitions
     }
-    return only_asked(found, ats, "ListOffsets", leader)
+    return only_asked(offsets, ats, "ListOffsets", leader)
 
 
 def _offset(partition: Any, version: int | None) -> int | None:

@@ -167,15 +167,15 @@ async def find_left_out(
             )
             problems.append(Problem(ProblemKind.NOT_AUTHORIZED, text, group_id, topic=topic))
     doubtful = frozenset(seen.keys() - logged.keys())
-    told = {problem.group_id for problem in problems}
+    reported = {problem.group_id for problem in problems}
     if named and not visible.any:
         problems += [
             Problem(ProblemKind.NOT_AUTHORIZED, _NOTHING, group_id=group_id)
-            for group_id in sorted(doubtful - told)
+            for group_id in sorted(doubtful - reported)
             if not seen[group_id]
         ]
-        told = {problem.group_id for problem in problems}
-    untold = doubtful - told
+        reported = {problem.group_id for problem in problems}
+    untold = doubtful - reported
     is_noted = bool(untold) and not visible.any
     notes = (_note(untold, visible.hidden),) if is_noted else ()
     return LeftOut(tuple(problems), notes, doubtful)
@@ -287,7 +287,7 @@ async def _denied(client: BrokerClient, topics: Collection[str]) -> frozenset[st
     """Return those of these topics that may not be described."""
     if not topics:
         return frozenset()
-    found = (await client.metadata(topics)).topics
+    described = (await client.metadata(topics)).topics
     return frozenset(
-        topic for topic in topics if topic in found and found[topic].error == _TOPIC_DENIED
+        topic for topic in topics if topic in described and described[topic].error == _TOPIC_DENIED
     )

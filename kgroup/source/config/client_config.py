@@ -323,7 +323,7 @@ def _note(setting: ClientSetting) -> str | None:
     from difflib import get_close_matches
 
     close = get_close_matches(key, FOLLOWED, 1, 0.8)
-    meant = f"; did you mean {close[0]}?" if close else ""
+    suggestion = f"; did you mean {close[0]}?" if close else ""
     # A line of PEM or of a broken value is parsed as a key; it may be secret.
     where = setting.where if _NAME.fullmatch(key) else f"{HIDDEN} ({setting.origin})"
-    return f"{where} is no setting of Kafka's clients; it has no effect{meant}"
+    return f"{where} is no setting of Kafka's clients; it has no effect{suggestion}"

@@ -78,8 +78,8 @@ class ClientSetting:
     def expected(self, what: str) -> UsageError:
         """Return the error of an invalid value."""
         shown = repr(redact(self.value)[:_SHOWN]) + ("…" if len(self.value) > _SHOWN else "")
-        found = "something else" if isinstance(self.value, Secret) else shown
-        return UsageError(f"{self.where}: expected {what}, found {found}")
+        value = "something else" if isinstance(self.value, Secret) else shown
+        return UsageError(f"{self.where}: expected {what}, found {value}")
 
 
 @dataclass(frozen=True, slots=True)

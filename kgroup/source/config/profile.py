@@ -110,8 +110,8 @@ def read_check_profile(name: str, file: Path) -> CheckProfile:
         origin,
         _texts(table, origin),
         {
-            key: _texts(_table(said, f"{where}: expected a table of limits"), where)
-            for key, said in groups.items()
+            key: _texts(_table(limits, f"{where}: expected a table of limits"), where)
+            for key, limits in groups.items()
             for where in [f"{origin}: groups: {key}"]
         },
     )

@@ -364,14 +364,14 @@ class EndpointToken:
         if time.monotonic() >= self._renew_at:
             asked_at = time.monotonic()
             answer = self._ask()
-            found = answer.get("access_token") or answer.get("id_token")
-            if not isinstance(found, str) or not found.strip():
+            token = answer.get("access_token") or answer.get("id_token")
+            if not isinstance(token, str) or not token.strip():
                 raise self._error("an access_token in the answer", "none")
             lifetime_s = answer.get("expires_in")
             seconds = lifetime_s if isinstance(lifetime_s, int | float) else 0
             seconds = min(max(seconds, 0), MOST_INT)  # a JSON integer may exceed a float's range
             self._renew_at = asked_at + seconds - _RENEW_BEFORE_S
-            self._token = Secret(found.strip())
+            self._token = Secret(token.strip())
             keep_secret(self._token)
         return _plain(self._token)
 

@@ -400,11 +400,11 @@ def _trust(context: ssl.SSLContext, store: Store) -> None:
 
 def _load_key(context: ssl.SSLContext, store: Store) -> None:
     """Load the client's key and certificates, via a file that only this user may read."""
-    found = store.read(with_key=True)
-    key = found.key
-    if key is None or (store.is_pem and found.key_count != 1):
+    entry = store.read(with_key=True)
+    key = entry.key
+    if key is None or (store.is_pem and entry.key_count != 1):
         raise UsageError(
-            f"{store.source.where}: expected one private key, found {found.key_count or 'none'}"
+            f"{store.source.where}: expected one private key, found {entry.key_count or 'none'}"
         )
     if not key.chain:
         raise UsageError(f"{store.source.where}: expected the key's certificate, found none")

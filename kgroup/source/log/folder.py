@@ -75,7 +75,7 @@ def pairs_in(data: bytes, separator: str) -> dict[str, str]:
     except UnicodeDecodeError:
         return {}
     pairs = (line.partition(separator) for line in lines if not line.startswith("#"))
-    return {name.strip(): value.strip() for name, found, value in pairs if found}
+    return {name.strip(): value.strip() for name, separated, value in pairs if separated}
 
 
 def has_checkpoints(directory: Path) -> bool:

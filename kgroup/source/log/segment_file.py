@@ -151,14 +151,14 @@ def find_segments(
     """
     paths = list(paths)
     unreadable = _Unreadable(OFFSETS_TOPIC, on_problem)
-    found: list[_File] = []
+    files: list[_File] = []
     for path in paths:
         with unreadable.noted(path):
-            found += _segment_files(path, unreadable)
-    if not found:
+            files += _segment_files(path, unreadable)
+    if not files:
         unreadable.reraise()
         raise InputError(_nothing_in(" ".join(map(str, paths))))
-    return _segments(found, OFFSETS_TOPIC, unreadable, include)
+    return _segments(files, OFFSETS_TOPIC, unreadable, include)
 
 
 def find_topic_segments(
@@ -170,12 +170,12 @@ def find_topic_segments(
     raised.
     """
     unreadable = _Unreadable(topic, on_problem)
-    found: list[_File] = []
+    files: list[_File] = []
     for directory in directories:
         with unreadable.noted(directory):
             for folder, reason in _topic_folders(directory, topic).items():
-                found += _log_files(folder, reason, unreadable)
-    return _segments(found, topic, unreadable)
+                files += _log_files(folder, reason, unreadable)
+    return _segments(files, topic, unreadable)
 
 
 def partition_of(folder: Path, topic: str = OFFSETS_TOPIC) -> int | None:
@@ -265,19 +265,19 @@ def may_be_segment_name(name: str) -> bool:
 
 
 def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:
-    found = topic_folders(directory.iterdir(), topic)
-    return {folder: reason for folder, reason in found.items() if folder.is_dir()}
+    folders = topic_folders(directory.iterdir(), topic)
+    return {folder: reason for folder, reason in folders.items() if folder.is_dir()}
 
 
 def _log_files(folder: Path, reason: str | None, unreadable: _Unreadable) -> list[_File]:
-    found: list[_File] = []
+    files: list[_File] = []
     with unreadable.noted(folder), os.scandir(folder) as entries:
         for entry in entries:
             if is_segment_name(entry.name):
                 file = folder / entry.name
                 if entry.is_file(follow_symlinks=False) or file.is_file():
-                    found.append((file, reason))
-    return found
+                    files.append((file, reason))
+    return files
 
 
 def _nothing_in(where: str) -> str:
@@ -301,9 +301,9 @@ def _segments(
             segment = segment_at(file, file.stat().st_size, reason, topic)
             folders.setdefault(folder, {}).setdefault(name, segment)
     segments: list[Segment] = []
-    for folder, found in folders.items():
+    for folder, by_name in folders.items():
         with unreadable.noted(Path(folder)):
-            segments += as_broker(found.values(), frozenset(include))
+            segments += as_broker(by_name.values(), frozenset(include))
     return sorted(segments, key=_order)
 
 
@@ -348,8 +348,8 @@ def as_broker(
     ]
     swap_from = min(map(_base, swaps), default=0)
     swap_to = max(map(end_of, swaps), default=0)
-    for status, found in by_status.items():
-        for segment in found:
+    for status, of_status in by_status.items():
+        for segment in of_status:
             reason = None
             if status in (SegmentStatus.DELETED, SegmentStatus.CLEANED):
                 reason = status.sentence

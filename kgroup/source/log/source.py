@@ -290,8 +290,8 @@ def _with_share_states(
 ) -> dict[str, Group]:
     states: dict[str, ShareStates] = {}
     for log in logs:
-        for group_id, found in log.states.items():
-            states.setdefault(group_id, {}).update(found)
+        for group_id, states_of_group in log.states.items():
+            states.setdefault(group_id, {}).update(states_of_group)
     return {
         group_id: with_share_states(group, states.get(group_id, {}), topic_names)
         for group_id, group in groups.items()

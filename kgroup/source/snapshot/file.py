@@ -131,8 +131,8 @@ def _contents(file: BinaryIO) -> bytes:
 def _object(head: bytes, file: BinaryIO | gzip.GzipFile) -> bytes:
     """Read the rest of data that must start like a JSON object; endless blanks are rejected."""
     if not head.lstrip().startswith(b"{"):
-        found = f"bytes {head[:8].hex(' ')}" if head else "an empty file"
-        raise InputError(f"expected a snapshot (JSON, or gzip with JSON in it), found {found}")
+        content = f"bytes {head[:8].hex(' ')}" if head else "an empty file"
+        raise InputError(f"expected a snapshot (JSON, or gzip with JSON in it), found {content}")
     return _limited(head, file)
 
 
@@ -156,8 +156,8 @@ def _decode(data: bytes) -> Snapshot:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(json_fault(error)) from None
     except UnicodeEncodeError as error:  # see `_convert`: a lone surrogate outside of file names
-        found = ascii(error.object[:60])
-        raise InputError(f"expected a field, a word or a number, found {found}") from None
+        text = ascii(error.object[:60])
+        raise InputError(f"expected a field, a word or a number, found {text}") from None
     except RecursionError:
         raise InputError("expected a snapshot, found JSON of too many levels") from None
     try:
@@ -195,10 +195,10 @@ def _check_limits(data: bytes) -> None:
         read = _convert(data, _limits(Snapshot))
     except msgspec.ValidationError as error:
         fault = json_fault(error)
-        found = json.loads(data)
+        value = json.loads(data)
         for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", fault.partition(": ")[0]):
-            found = found[name or int(index)]
-        raise InputError(f"{fault}, found {_short(found)}") from None
+            value = value[name or int(index)]
+        raise InputError(f"{fault}, found {_short(value)}") from None
     # non-ASCII characters take more bytes, and may be written as escapes
     is_plain = data.isascii() and b"\\u" not in data
     if not is_plain and (long := _long_text(read)):
@@ -207,25 +207,25 @@ def _check_limits(data: bytes) -> None:
         raise InputError(f"${path}: {what}")
 
 
-def _long_text(found: Any, name: str = "") -> tuple[str, str] | None:
+def _long_text(value: Any, name: str = "") -> tuple[str, str] | None:
     """Return the place and the text of a string that is too long for Kafka's messages, if any.
 
     Args:
-        found: value of a type from `_limits`.
+        value: value of a type from `_limits`.
         name: name of the field.
     """
-    if isinstance(found, str):
-        is_long = name not in _TEXTS and len(found.encode(errors="surrogatepass")) > _MOST
-        return ("", found) if is_long else None
+    if isinstance(value, str):
+        is_long = name not in _TEXTS and len(value.encode(errors="surrogatepass")) > _MOST
+        return ("", value) if is_long else None
     parts: Iterable[tuple[str, str, Any]] = ()
-    if isinstance(found, msgspec.Struct):
-        parts = ((f".{at}", at, getattr(found, at)) for at in found.__struct_fields__)
-    elif isinstance(found, Mapping):
-        parts = (("[...]", name, each) for item in found.items() for each in item)
-    elif isinstance(found, list | tuple):
-        parts = ((f"[{at}]", name, each) for at, each in enumerate(found))
-    for place, at, each in parts:
-        if (long := _long_text(each, at)) is not None:
+    if isinstance(value, msgspec.Struct):
+        parts = ((f".{at}", at, getattr(value, at)) for at in value.__struct_fields__)
+    elif isinstance(value, Mapping):
+        parts = (("[...]", name, part) for item in value.items() for part in item)
+    elif isinstance(value, list | tuple):
+        parts = ((f"[{at}]", name, item) for at, item in enumerate(value))
+    for place, at, part in parts:
+        if (long := _long_text(part, at)) is not None:
             return f"{place}{long[0]}", long[1]
     return None
 

@@ -210,15 +210,15 @@ def _shown(url: URL) -> str:
 
 def _keep_secrets(url: URL) -> bool:
     """Register the secrets of a URL for redaction; return whether there are any."""
-    found: list[str] = []
+    secrets: list[str] = []
     if url.password:
-        found.append(str(url.password))
+        secrets.append(str(url.password))
     for key, value in url.query.items():
         if not _OPEN.fullmatch(key):
-            found += [value] if isinstance(value, str) else value
-    for secret in found:
+            secrets += [value] if isinstance(value, str) else value
+    for secret in secrets:
         keep_secret(secret)
-    return any(found)
+    return any(secrets)
 
 
 def check_file(address: SqlAddress) -> None:

@@ -358,21 +358,21 @@ def holder_of(connection: Connection, table: Table, group: str, partition: Parti
 
     key = dict(zip(KEY_ROLES, (group, *partition), strict=True))
     statement = select(func.coalesce(table.c.generation, 0)).with_for_update()
-    found = connection.execute(
+    row = connection.execute(
         statement.where(*(table.c[role] == value for role, value in key.items()))
     ).scalar()
-    return None if found is None else int(found)
+    return None if row is None else int(row)
 
 
 def fenced(
     table: str, group: str, partition: Partition, generation: int, holder: int | None
 ) -> FencedError:
     """Return the error of a consumer that has lost a partition."""
-    found = "no row of it: claim it first" if holder is None else f"generation {holder}"
+    owner = "no row of it: claim it first" if holder is None else f"generation {holder}"
     return FencedError(
         f"{named_group(group)}, topic {partition[0]}, partition {partition[1]}, table {table}: "
         "expected a "
-        f"generation up to {generation}, found {found}. This consumer does not own the partition "
+        f"generation up to {generation}, found {owner}. This consumer does not own the partition "
         "any more. (If Kafka has forgotten the group and counts from 1 again: stop its consumers "
         "and call forget_generations.)",
         group_id=group,

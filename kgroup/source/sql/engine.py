@@ -296,8 +296,8 @@ def _meant(error: DBAPIError, address: SqlAddress, where: str) -> KgroupError:
     kind, expected = _meaning(error.orig)
     if "timed out" in str(error.orig):
         kind, expected = _SILENT
-    found = "; ".join(filter(None, map(str.strip, _text(error.orig).splitlines())))
-    message = f"{where}: {expected}; found: {found}"
+    text = "; ".join(filter(None, map(str.strip, _text(error.orig).splitlines())))
+    message = f"{where}: {expected}; found: {text}"
     if kind is ProblemKind.UNREADABLE:
         return InputError(message, path=None if address.path is None else str(address.path))
     return BrokerError(kind, message)

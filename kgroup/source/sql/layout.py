@@ -94,7 +94,7 @@ def renamed(layout: TableLayout, table: str | None, columns: Iterable[str]) -> T
         what, equals, name = text.partition("=")
         role = what.replace("-", "_")
         if not equals or role not in ROLES:
-            known = ", ".join(each.replace("_", "-") for each in ROLES)
+            known = ", ".join(role.replace("_", "-") for role in ROLES)
             raise UsageError(
                 f"--sql-column: expected WHAT=NAME with WHAT one of {known}; found {text!r}"
             )

@@ -161,10 +161,10 @@ class SqlOffsetStore(OffsetTable):
             wanted = self._wanted(connection, group_ids, regex)
             names = None if wanted is None else sorted(wanted)
             rows = select_rows(connection, self._table, names, texts=self._cut(facts))
-            found = read_rows(rows, self._table.c.keys(), wanted, self.where, problems)
+            rows_read = read_rows(rows, self._table.c.keys(), wanted, self.where, problems)
         offsets = {
             group_id: tuple(rows[key] for key in sorted(rows))
-            for group_id, rows in sorted(found.offsets.items())
+            for group_id, rows in sorted(rows_read.offsets.items())
         }
         return OffsetReading(offsets, problems.problems())
 
@@ -189,10 +189,10 @@ class SqlOffsetStore(OffsetTable):
         def change(connection: Connection) -> tuple[Problem, ...]:
             facts = self._facts(connection, write=True)
             check_values(facts, changes, self._address.backend, self.where)
-            found = self._lock(connection, changes, facts)
+            locked = self._lock(connection, changes, facts)
             wanted = [(group, c.topic) for group, every in changes.items() for c in every]
-            check_collisions(connection, facts, set(wanted), found.names, self.where)
-            pending = table_changes(changes, found, facts, now_ms=time.time_ns() // 1_000_000)
+            check_collisions(connection, facts, set(wanted), locked.names, self.where)
+            pending = table_changes(changes, locked, facts, now_ms=time.time_ns() // 1_000_000)
             delete_rows(connection, self._table, pending.deleted)
             update_rows(connection, self._table, pending.updated, is_plain=facts.is_plain)
             insert_rows(connection, self._table, pending.inserted)
@@ -329,16 +329,16 @@ def read_rows(
         where: the table, for people.
         problems: collects problems with rows.
     """
-    found = Found()
+    rows_read = Found()
     extra = {role: roles.index(role) for role in roles[4:] if role != "generation"}
     metadata, epoch, time = (extra.get(k) for k in ("metadata", "leader_epoch", "updated_at"))
-    offsets = found.offsets
+    offsets = rows_read.offsets
     for row in rows:
         group_id, topic, partition, offset = row[:4]
         if wanted is not None and not (isinstance(group_id, str) and group_id in wanted):
             continue
         if offset is None and "generation" in roles:
-            found.claimed.add(_key(row))
+            rows_read.claimed.add(_key(row))
             continue
         # A fast path for valid rows, because there may be hundreds of thousands.
         if not (
@@ -353,7 +353,7 @@ def read_rows(
         ):
             complaint = _complaint(dict(zip(roles, row, strict=True)))
             if complaint:
-                found.unusable.add(_key(row))
+                rows_read.unusable.add(_key(row))
                 problems.add(_problem(group_id, topic, partition, where, complaint))
                 continue
             offset = int(offset)
@@ -371,13 +371,13 @@ def read_rows(
             )
         else:
             offsets[group_id][topic, partition] = CommittedOffset(topic, partition, offset)
-    return found
+    return rows_read
 
 
 def _key(row: Sequence[Any]) -> tuple[str, str, int]:
     """Return the key of a row; values that cannot be hashed (arrays, documents) as their repr."""
     group_id, topic, partition = (
-        each if isinstance(each, Hashable) else repr(each) for each in row[:3]
+        value if isinstance(value, Hashable) else repr(value) for value in row[:3]
     )
     return cast("tuple[str, str, int]", (group_id, topic, partition))
 
@@ -442,13 +442,13 @@ class TableChanges:
 
 
 def table_changes(
-    changes: Mapping[str, Sequence[OffsetChange]], found: Found, facts: TableFacts, *, now_ms: int
+    changes: Mapping[str, Sequence[OffsetChange]], locked: Found, facts: TableFacts, *, now_ms: int
 ) -> TableChanges:
     """Compare stored with expected offsets, and return the rows to change.
 
     Args:
         changes: changes by group.
-        found: stored offsets, which are locked until they are changed.
+        locked: stored offsets, which are locked until they are changed.
         facts: properties of the table.
         now_ms: time for rows whose commit time is unknown, in epoch milliseconds.
 
@@ -464,8 +464,8 @@ def table_changes(
     for group_id in sorted(changes):
         ordered = sorted(changes[group_id], key=place_of)
         _check_once(group_id, ordered)
-        stored = found.offsets.get(group_id, {})
-        reason = _unusable(group_id, ordered, found) or conflict(ordered, stored)
+        stored = locked.offsets.get(group_id, {})
+        reason = _unusable(group_id, ordered, locked) or conflict(ordered, stored)
         if reason is not None:
             problems.append(Problem(ProblemKind.CHANGED, reason, group_id))
             continue
@@ -480,7 +480,7 @@ def table_changes(
                 else:
                     deleted.append(key)
             elif change.after != change.before:
-                is_there = at in stored or (group_id, *at) in found.claimed
+                is_there = at in stored or (group_id, *at) in locked.claimed
                 (updated if is_there else inserted).append(
                     key | _values(change.after, facts, now_ms)
                 )
@@ -488,19 +488,20 @@ def table_changes(
 
 
 def _check_once(group_id: str, ordered: Sequence[OffsetChange]) -> None:
-    for one, other in pairwise(ordered):
-        if place_of(one) == place_of(other):
+    for change, other in pairwise(ordered):
+        if place_of(change) == place_of(other):
             raise InputError(
-                f"expected one change of each partition, found two of {one.topic}-{one.partition}",
+                "expected one change of each partition, found two of "
+                f"{change.topic}-{change.partition}",
                 group_id=group_id,
-                topic=one.topic,
+                topic=change.topic,
             )
 
 
-def _unusable(group_id: str, changes: Sequence[OffsetChange], found: Found) -> str | None:
+def _unusable(group_id: str, changes: Sequence[OffsetChange], locked: Found) -> str | None:
     """Return the first change whose row cannot be compared, as a sentence; None if none."""
-    for change in changes if found.unusable else ():
-        if (group_id, *place_of(change)) in found.unusable:
+    for change in changes if locked.unusable else ():
+        if (group_id, *place_of(change)) in locked.unusable:
             return (
                 f"{change.topic}-{change.partition}: expected an offset, found a row that is none."
             )

@@ -221,10 +221,10 @@ def read_facts(connection: Connection, layout: TableLayout, shown: str) -> Table
     by_name = {_name(str(column["name"]), any_case): column for column in described}
     missing = [name for name in layout.columns.values() if _name(name, any_case) not in by_name]
     if missing:
-        found = ", ".join(str(column["name"]) for column in described)
+        names = ", ".join(str(column["name"]) for column in described)
         raise InputError(
             f"{shown}, table {layout.shown}: expected a column {' and '.join(missing)}; it has "
-            f"{found}. Name its columns in the profile, or add what is missing"
+            f"{names}. Name its columns in the profile, or add what is missing"
         )
     texts, engine = _mysql_texts(connection, layout), None
     if texts is not None:
@@ -344,7 +344,7 @@ def _sqlite_collations(
         return {}
     quote = connection.dialect.identifier_preparer.quote_identifier
     schema = "" if layout.schema is None else f"{quote(layout.schema)}."
-    found: dict[str, str] = {}
+    collations: dict[str, str] = {}
     for _, index, unique, *_ in connection.exec_driver_sql(
         f"PRAGMA {schema}index_list({quote(layout.table)})"
     ):
@@ -353,8 +353,10 @@ def _sqlite_collations(
         if unique and {_name(name) for name in names} == {
             _name(layout.columns[role]) for role in KEY_ROLES
         }:
-            found |= {_name(n): c for _, _, n, _, c, is_key in rows if is_key and c != "BINARY"}
-    return found
+            collations |= {
+                _name(n): c for _, _, n, _, c, is_key in rows if is_key and c != "BINARY"
+            }
+    return collations
 
 
 def _sqlite_rowid(inspector: Inspector, layout: TableLayout, dialect: str) -> str | None:
@@ -498,7 +500,7 @@ def check_collisions(
     connection: Connection,
     facts: TableFacts,
     wanted: Collection[tuple[str, str]],
-    found: Collection[tuple[str, str]],
+    existing: Collection[tuple[str, str]],
     where: str,
 ) -> None:
     """Raise an InputError if the database considers two ids equal.
@@ -507,10 +509,10 @@ def check_collisions(
         connection: connection for comparing candidates.
         facts: properties of the table.
         wanted: groups and topics to write.
-        found: groups and topics in the table, of groups that it considers equal to one of these.
+        existing: groups and topics in the table, of groups that it considers equal to one of these.
         where: the table, for people.
     """
-    names = {*wanted, *found}
+    names = {*wanted, *existing}
     _check_distinct(
         connection, facts.columns["group_id"], {(group, "") for group, _ in names}, where
     )

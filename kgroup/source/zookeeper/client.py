@@ -114,8 +114,8 @@ class ZookeeperClient:
         """
         from kazoo.protocol.serialization import GetData
 
-        def content(found: tuple[bytes | None, Any]) -> Content:
-            return Content(found[0], _stat(found[1]))
+        def content(answer: tuple[bytes | None, Any]) -> Content:
+            return Content(answer[0], _stat(answer[1]))
 
         return self._ask(GetData, list(paths), content)
 
@@ -123,8 +123,8 @@ class ZookeeperClient:
         """Read the names of nodes' children, in the order given; errors as for `contents`."""
         from kazoo.protocol.serialization import GetChildren2
 
-        def names(found: tuple[list[str], Any]) -> Children:
-            return Children(tuple(sorted(found[0])), _stat(found[1]))
+        def names(answer: tuple[list[str], Any]) -> Children:
+            return Children(tuple(sorted(answer[0])), _stat(answer[1]))
 
         return self._ask(GetChildren2, list(paths), names)
 

@@ -113,22 +113,22 @@ class _Reader:
     def base(self) -> Mapping[str, tuple[str, ...]]:
         """Read the names of groups, brokers and topics."""
         paths = (_CONSUMERS, _BROKERS, _TOPICS)
-        found = self.children(paths)
-        if not found and not self._problems:
+        children = self.children(paths)
+        if not children and not self._problems:
             raise InputError(self._nothing())
-        return {path: found.get(path, ()) for path in paths}
+        return {path: children.get(path, ()) for path in paths}
 
     def children(self, paths: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         """Read the names of children, of nodes that exist and are readable."""
         asked = list(paths)
-        found: dict[str, tuple[str, ...]] = {}
+        children: dict[str, tuple[str, ...]] = {}
         for path, answer in zip(asked, self._client.children(asked), strict=True):
             if isinstance(answer, Children):
                 self._nodes.setdefault(path, Node(path, None, answer.stat))
-                found[path] = answer.names
+                children[path] = answer.names
             elif answer is not None:
                 self._deny(path)
-        return found
+        return children
 
     def contents(self, paths: Iterable[str]) -> None:
         """Read nodes."""
@@ -141,11 +141,11 @@ class _Reader:
 
     def groups(self, names: Collection[str], question: Question) -> None:
         """Read the nodes of groups."""
-        found = self.children(f"{_CONSUMERS}/{name}" for name in names)
+        below_groups = self.children(f"{_CONSUMERS}/{name}" for name in names)
         wanted = [part for part in ("ids", "owners") if question.members or question.state]
         wanted += ["offsets"] if question.offsets else []
         parts = []
-        for path, children in found.items():
+        for path, children in below_groups.items():
             for child in children:
                 if child in wanted:
                     parts.append(f"{path}/{child}")

@@ -164,10 +164,10 @@ class Zookeeper(GroupSource):
         """
         if not partitions:
             return {}
-        found, _ = self._of_brokers(
+        sizes, _ = self._of_brokers(
             "sizes of partitions are not known", lambda cluster: cluster.log_sizes(partitions)
         )
-        return found or {}
+        return sizes or {}
 
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
         """Return commits to Kafka from the brokers; see `GroupSource.kafka_offsets`."""
@@ -204,10 +204,14 @@ class Zookeeper(GroupSource):
 
     def unreachable(self) -> Mapping[int, Problem]:
         """Connect to the registered brokers; see `GroupSource.unreachable`."""
-        found, problems = self._of_brokers(
+        unreachable, problems = self._of_brokers(
             "ends of partitions are not known", lambda cluster: cluster.unreachable()
         )
-        return dict.fromkeys(self.view(()).brokers, problems[0]) if found is None else found
+        return (
+            dict.fromkeys(self.view(()).brokers, problems[0])
+            if unreachable is None
+            else unreachable
+        )
 
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
         """Read any nodes; see `GroupSource.subtree`."""
@@ -286,14 +290,14 @@ class Zookeeper(GroupSource):
             reason = f"{text[:1].upper()}{text[1:]}"
             return None, (Problem(error.kind, reason, broker=error.broker_id),)
 
-    def _of_known_topics(self, found: LogReading) -> LogReading:
+    def _of_known_topics(self, reading: LogReading) -> LogReading:
         """Return the reading with topics that exist in ZooKeeper but are not yet known to brokers.
 
         Brokers report such topics as missing; here they have no answer, and a problem.
         """
-        gone = [at for at, log in found.ranges.items() if log.mark in GONE]
+        gone = [at for at, log in reading.ranges.items() if log.mark in GONE]
         if not gone or self._nodes is None:
-            return found
+            return reading
         topics = decode_tree(self._part("/brokers/topics/")).topics
         unknown = {
             (topic, partition)
@@ -302,7 +306,7 @@ class Zookeeper(GroupSource):
         }
         ranges = {
             at: replace(log, mark=OffsetMark.NO_ANSWER) if at in unknown else log
-            for at, log in found.ranges.items()
+            for at, log in reading.ranges.items()
         }
         problems = tuple(
             Problem(
@@ -312,7 +316,7 @@ class Zookeeper(GroupSource):
             )
             for topic, count in sorted(Counter(topic for topic, _ in unknown).items())
         )
-        return LogReading(ranges, found.problems + problems)
+        return LogReading(ranges, reading.problems + problems)
 
     def _part(self, prefix: str) -> ZookeeperTree:
         """Return those of the last read nodes whose paths start with a prefix."""

@@ -74,7 +74,7 @@ def write_offsets(
         BrokerError: no server answers, and nothing was changed.
         InputError: there are no nodes of Kafka.
     """
-    wanted = {group_id: each for group_id, each in changes.items() if each}
+    wanted = {group_id: of_group for group_id, of_group in changes.items() if of_group}
     writer = _Writer(client, wanted, on_done)
     names = list(wanted)
     for start in range(0, len(names), _GROUPS_AT_ONCE):
@@ -245,12 +245,12 @@ class _Writer:
             error = errors[number] if number < len(errors) else None
             by_group.setdefault(group_id, []).append(error)
         again: dict[str, tuple[ProblemKind, str]] = {}
-        for group_id, found in by_group.items():
-            error = next((each for each in found if each != NO_ERROR), NO_ERROR)
+        for group_id, codes in by_group.items():
+            error = next((code for code in codes if code != NO_ERROR), NO_ERROR)
             if error is None and lost is not None:
                 was_sent = group_id in self._was_sent
                 again[group_id] = lost.unknown_end if was_sent else (lost.trouble.kind, f"{lost}.")
-            elif error is not None and (error in CONTENDED or (error and NO_ERROR in found)):
+            elif error is not None and (error in CONTENDED or (error and NO_ERROR in codes)):
                 again[group_id] = reason_of(error)
             elif error:
                 self._refuse(group_id, *reason_of(error))
@@ -491,7 +491,7 @@ def acl_of(client: ZookeeperClient, path: str) -> list[Any] | None:
         return None
     acl, _ = GetACL.deserialize(body, _HEADER.size)
     # A server hides other users' digests from users who may not change the ACL.
-    if any(each.id.scheme == "digest" and each.id.id.endswith(":x") for each in acl):
+    if any(entry.id.scheme == "digest" and entry.id.id.endswith(":x") for entry in acl):
         return None
     return list(acl)
 

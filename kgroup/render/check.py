@@ -41,7 +41,6 @@ FINDING_COLUMNS = columns_of(
     Column("evidence_to_ms", Kind.TIME),
     _COMMANDS,
 )
-finding_sheet = partial(Sheet.of, FINDING_COLUMNS)  # one row a finding
 _SHOWN = ("severity", "code", "reason")
 
 RULE_COLUMNS = columns_of(
@@ -52,7 +51,6 @@ RULE_COLUMNS = columns_of(
     Column("advice", Kind.TEXT),
     _COMMANDS,
 )
-rule_sheet = partial(Sheet.of, RULE_COLUMNS)  # one row a rule
 _ADVICE_COLUMNS = (
     Column("code", Kind.TEXT),
     Column("meaning", Kind.TEXT),
@@ -78,7 +76,7 @@ def findings_page(findings: Sequence[Finding]) -> Iterator[Part]:
 
 def _group_findings(group_id: str | None, findings: Sequence[Finding]) -> Iterator[Part]:
     yield Title("Cluster" if group_id is None else f"Group {cell(group_id, Kind.NAME)}")
-    yield finding_sheet(findings).select(_SHOWN)
+    yield Sheet.of(FINDING_COLUMNS, findings).select(_SHOWN)
     commands = dict.fromkeys(command for finding in findings for command in finding.commands)
     if commands:
         yield from ("\n", facts([("run", command) for command in commands]))

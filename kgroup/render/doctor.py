@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind, columns_of
@@ -22,7 +21,6 @@ DIAGNOSIS_COLUMNS = columns_of(
     Column("reason", Kind.TEXT),
     Column("advice", Kind.TEXT),
 )
-diagnosis_sheet = partial(Sheet.of, DIAGNOSIS_COLUMNS)  # one row a thing
 
 
 def diagnoses_page(rows: Sequence[Diagnosis]) -> Iterable[Part]:
@@ -35,7 +33,7 @@ def diagnoses_page(rows: Sequence[Diagnosis]) -> Iterable[Part]:
         "Asked": (diagnosis, ("condition", "reason")),
     }
     return apart(
-        (Title(title), diagnosis_sheet(part).select(("name", *columns)).without_blank())
+        (Title(title), Sheet.of(DIAGNOSIS_COLUMNS, part).select(("name", *columns)).without_blank())
         for title, (part, columns) in tables.items()
         if part
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -76,7 +75,6 @@ LIST_COLUMNS = columns_of(
         form="with commas between",
     ),
 )
-list_sheet = partial(Sheet.of, LIST_COLUMNS)  # one row a group
 LOCATION_COLUMNS = columns_of(
     "kgroup.operation.locate.GroupLocation",
     _GROUP_ID,
@@ -87,7 +85,6 @@ LOCATION_COLUMNS = columns_of(
     _COORDINATOR,
     *_REPLICA_COLUMNS,
 )
-location_sheet = partial(Sheet.of, LOCATION_COLUMNS)  # one row a group
 TRANSACTION_COLUMNS = columns_of(
     "kgroup.operation.locate.TransactionLocation",
     Column("transactional_id", Kind.NAME),
@@ -97,7 +94,6 @@ TRANSACTION_COLUMNS = columns_of(
     _COORDINATOR,
     *_REPLICA_COLUMNS,
 )
-transaction_sheet = partial(Sheet.of, TRANSACTION_COLUMNS)  # one row a transactional id
 STATE_COLUMNS = columns_of(
     "kgroup.operation.describe.GroupDescription",
     *columns_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from functools import partial
 from itertools import groupby
 from string import ascii_letters, digits
 from textwrap import fill
@@ -69,7 +68,6 @@ OWNER_COLUMNS = columns_of(
     GROUP_TYPE,
     *_THING,
 )
-owner_sheet = partial(Sheet.of, OWNER_COLUMNS)  # one row a stretch of time of a group
 INTERVAL_COLUMNS = columns_of(
     "kgroup.history.sql.question.Interval",
     CLUSTER,
@@ -86,7 +84,6 @@ INTERVAL_COLUMNS = columns_of(
     Column("from_log_offset", Kind.NUMBER),
     Column("to_log_offset", Kind.NUMBER),
 )
-interval_sheet = partial(Sheet.of, INTERVAL_COLUMNS)  # one row a stretch of time
 COMMIT_COLUMNS = columns_of(
     "kgroup.history.query.commit_summary.CommitSummary",
     CLUSTER,
@@ -110,7 +107,6 @@ COMMIT_COLUMNS = columns_of(
     Column("jump_count", Kind.NUMBER, "backward jumps", lambda item: len(item.jumps)),
     _OFFSETS_PARTITION,
 )
-commit_sheet = partial(Sheet.of, COMMIT_COLUMNS)  # one row a partition
 LAG_COLUMNS = columns_of(
     "kgroup.history.query.lag.Lag",
     CLUSTER,
@@ -124,7 +120,6 @@ LAG_COLUMNS = columns_of(
     Column("commit_timestamp_ms", Kind.TIME),
     Column("log_start_offset", Kind.NUMBER),
 )
-lag_sheet = partial(Sheet.of, LAG_COLUMNS)  # one row a partition and a time
 PAUSE_COLUMNS = columns_of(
     "kgroup.history.query.commit_summary.Pause",
     CLUSTER,
@@ -176,7 +171,6 @@ CLUSTER_INVENTORY_COLUMNS = columns_of(
     Column("file_bytes", Kind.NUMBER),
     Column("build", Kind.NUMBER),
 )
-cluster_inventory_sheet = partial(Sheet.of, CLUSTER_INVENTORY_COLUMNS)  # one row a cluster
 PARTITION_INVENTORY_COLUMNS = columns_of(
     "kgroup.history.query.inventory.PartitionInventory",
     CLUSTER,
@@ -190,7 +184,6 @@ PARTITION_INVENTORY_COLUMNS = columns_of(
 GROUP_INVENTORY_COLUMNS = columns_of(
     "kgroup.history.query.inventory.GroupInventory", CLUSTER, GROUP, *_RECORDS
 )
-group_inventory_sheet = partial(Sheet.of, GROUP_INVENTORY_COLUMNS)  # one row a group
 STALE_COLUMNS = columns_of(
     "kgroup.history.query.stale.StaleOffset",
     CLUSTER,
@@ -207,7 +200,6 @@ STALE_COLUMNS = columns_of(
     Column("expires_ms", Kind.TIME),
     Column("expires_by", Kind.TEXT),
 )
-stale_sheet = partial(Sheet.of, STALE_COLUMNS)  # one row an offset
 _TIMES = ("time_ms", "from_ms", "to_ms")
 """Columns of the tables that are times; so are those that end in timestamp_ms. Other columns of
 milliseconds are lengths of time."""
@@ -233,7 +225,7 @@ def partition_inventory_sheet(rows: Sequence[ClusterInventory]) -> Sheet:
 
 def commit_page(rows: Sequence[CommitSummary]) -> Iterator[Part]:
     """Yield what a group committed, where it paused and where it went back."""
-    yield commit_sheet(rows).without_blank()
+    yield Sheet.of(COMMIT_COLUMNS, rows).without_blank()
     for title, sheet in (("Pauses", pause_sheet(rows)), ("Backward jumps", jump_sheet(rows))):
         if sheet.rows:
             yield from section(title, sheet.without_blank())
@@ -322,7 +314,6 @@ REBALANCE_COLUMNS = columns_of(
     Column("offsets_partition", Kind.NUMBER),
     Column("log_offset", Kind.NUMBER),
 )
-rebalance_sheet = partial(Sheet.of, REBALANCE_COLUMNS)  # one row a rebalance
 
 _SHOWN = (
     *("time_ms", "generation_id", "member_count_before", "member_count", "moved_count"),
@@ -341,7 +332,6 @@ STORM_COLUMNS = columns_of(
     Column("started_by", Kind.TEXT, value=lambda item: _starters(item), form="with how often"),
     Column("without_member_count", Kind.NUMBER),
 )
-storm_sheet = partial(Sheet.of, STORM_COLUMNS)  # one row a storm
 
 
 def _starters(storm: Storm) -> str:
@@ -362,7 +352,7 @@ def _group_rebalances(
 ) -> Iterator[Part]:
     types = ", then ".join(dict.fromkeys(rebalance.group_type for rebalance in rebalances))
     yield Title(harmless(f"{shown_id(group_id)} ({types}, cluster {cluster})"), level=3)
-    yield rebalance_sheet(rebalances).select(_SHOWN).without_blank()
+    yield Sheet.of(REBALANCE_COLUMNS, rebalances).select(_SHOWN).without_blank()
 
 
 MOST_ROWS = 200

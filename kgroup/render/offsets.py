@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -33,7 +32,6 @@ STORED_COLUMNS = columns_of(
     Column("metadata", Kind.TEXT),
     Column("commit_timestamp_ms", Kind.TIME),
 )
-stored_sheet = partial(Sheet.of, STORED_COLUMNS)  # one row a partition
 
 PLAN_COLUMNS = columns_of(
     "kgroup.operation.offsets.plan.PlannedOffset",
@@ -52,7 +50,6 @@ PLAN_COLUMNS = columns_of(
     Column("mark", Kind.TEXT),
     Column("result", Kind.TEXT),
 )
-plan_sheet = partial(Sheet.of, PLAN_COLUMNS)  # one row a partition
 
 DIFFERENCE_COLUMNS = columns_of(
     "kgroup.operation.offsets.diff.OffsetDifference",
@@ -66,7 +63,6 @@ DIFFERENCE_COLUMNS = columns_of(
     Column("second_ms", Kind.TIME),
     Column("time_difference_ms", Kind.AGE),
 )
-difference_sheet = partial(Sheet.of, DIFFERENCE_COLUMNS)  # one row a partition that differs
 
 REMOVAL_COLUMNS = columns_of(
     "kgroup.operation.remove_members.RemovedMember",
@@ -78,7 +74,6 @@ REMOVAL_COLUMNS = columns_of(
     Column("partition_count", Kind.NUMBER),
     Column("result", Kind.TEXT),
 )
-removal_sheet = partial(Sheet.of, REMOVAL_COLUMNS)  # one row a member
 
 FILE_FORMS = ("kafka-csv", "json", "jsonl")
 _SUFFIXES = {".csv": "kafka-csv", ".json": "json", ".jsonl": "jsonl"}

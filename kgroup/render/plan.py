@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
+from kgroup.operation.plan.advice import GroupAdvice, Proposal
 from kgroup.operation.plan.plan import Compared, Plan, PlanStep, SettingChange
 from kgroup.operation.plan.verify import StepCheck
 from kgroup.render.cell import GROUP, Column, Kind, age, cell, columns_of, mermaid_label, visible
@@ -233,11 +233,6 @@ ADVICE_COLUMNS = (
         for when, form in (("now", "without it"), ("then", "with it"))
     ),
 )
-
-
-def targets_sheet(targets: Sequence[ListedTarget]) -> Sheet:
-    """Make a row for each target."""
-    return Sheet.of(TARGET_COLUMNS, targets)
 
 
 def advice_sheet(groups: Sequence[GroupAdvice]) -> Sheet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -160,7 +159,6 @@ STATS_COLUMNS = columns_of(
     Column("count", Kind.NUMBER),
     Column("bytes", Kind.NUMBER),
 )
-stats_sheet = partial(Sheet.of, STATS_COLUMNS)  # one row a count
 _TITLES = {
     "type": "Records by type and version of the value",
     "transaction": "Records in transactions",
@@ -178,5 +176,5 @@ def stats_page(counts: Sequence[Count]) -> Iterator[Part]:
 def _counted(by: str, counts: Sequence[Count]) -> Iterator[Part]:
     most = f" (the first {MAX_ROWS} of {len(counts)})" if len(counts) > MAX_ROWS else ""
     yield Title(f"{_TITLES[by]}{most}")
-    sheet = stats_sheet(counts[:MAX_ROWS]).without_blank()
+    sheet = Sheet.of(STATS_COLUMNS, counts[:MAX_ROWS]).without_blank()
     yield sheet.select([column.name for column in sheet.columns if column.name != "by"])

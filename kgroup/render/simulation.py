@@ -96,14 +96,9 @@ def events_sheet(simulations: Sequence[Simulation]) -> Sheet:
     )
 
 
-def scenario_sheet(scenarios: Sequence[ShippedScenario]) -> Sheet:
-    """Make a row for each shipped scenario."""
-    return Sheet.of(SCENARIO_COLUMNS, scenarios)
-
-
 def scenarios_page(scenarios: Sequence[ShippedScenario]) -> Iterator[Part]:
     """Yield the names and titles of shipped scenarios."""
-    yield scenario_sheet(scenarios).select(("name", "title"))
+    yield Sheet.of(SCENARIO_COLUMNS, scenarios).select(("name", "title"))
 
 
 def simulations_page(simulations: Sequence[Simulation]) -> Iterator[Part]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, columns_of
-from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
     from kgroup.operation.zookeeper.nodes import RegisteredConsumer, TreeNode
@@ -42,7 +40,6 @@ CONSUMER_COLUMNS = columns_of(
     Column("timestamp_ms", Kind.TIME),
     _SESSION,
 )
-consumer_sheet = partial(Sheet.of, CONSUMER_COLUMNS)  # one row a consumer
 OWNER_COLUMNS = columns_of(
     "kgroup.operation.zookeeper.nodes.OwnedPartition",
     GROUP,
@@ -56,7 +53,6 @@ OWNER_COLUMNS = columns_of(
     _SESSION,
     Column("thread_id", Kind.NAME),
 )
-owner_sheet = partial(Sheet.of, OWNER_COLUMNS)  # one row an owner node
 NODE_COLUMNS = columns_of(
     "kgroup.operation.zookeeper.nodes.TreeNode",
     Column("path", Kind.NAME),
@@ -74,7 +70,6 @@ NODE_COLUMNS = columns_of(
     Column("children", Kind.NUMBER),
     _SESSION,
 )
-node_sheet = partial(Sheet.of, NODE_COLUMNS)  # one row a node
 FETCH_COLUMNS = columns_of(
     "kgroup.operation.zookeeper.fetcher.Fetch",
     GROUP,
@@ -98,7 +93,6 @@ FETCH_COLUMNS = columns_of(
     Column("fetch_offset", Kind.NUMBER),
     Column("reset", Kind.TEXT),
 )
-fetch_sheet = partial(Sheet.of, FETCH_COLUMNS)  # one row a partition that is owned
 
 
 def _streams(consumer: RegisteredConsumer) -> str:

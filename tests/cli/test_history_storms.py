@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kgroup.history.rebalance.query import rebalances, storms_of
-from kgroup.render.history import STORM_COLUMNS, storm_sheet
+from kgroup.render.history import STORM_COLUMNS
+from kgroup.render.sheet import Sheet
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 from tests.history.rebalance_case import ALONE, STATIC, A, B, T, ask, ask_cases, classic, member
@@ -57,7 +58,7 @@ def test_who(tmp_path: Path) -> None:
 def test_static_members_are_named_by_their_instance(tmp_path: Path) -> None:
     static = classic(2, 2, A, B | STATIC)
     (storm,) = storms_of(ask(tmp_path, classic(1, 1, ALONE), static, classic(3, 3, ALONE)), 3, 9000)
-    (cells,) = storm_sheet([storm]).rows
+    (cells,) = Sheet.of(STORM_COLUMNS, [storm]).rows
     told = {column.name: cell for column, cell in zip(STORM_COLUMNS, cells, strict=True)}
     assert told["started_by"] == "pod-1 (2), client-a (1)"
 

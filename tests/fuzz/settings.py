@@ -55,12 +55,12 @@ from kgroup.render.form import SEPARATED, page_text
 from kgroup.render.json_document import json_document, json_rows
 from kgroup.render.markup import MARKUPS
 from kgroup.render.offsets import (
-    difference_sheet,
+    DIFFERENCE_COLUMNS,
+    PLAN_COLUMNS,
+    STORED_COLUMNS,
     file_lines,
     plan_page,
-    plan_sheet,
     plan_totals,
-    stored_sheet,
 )
 from kgroup.render.sheet import Sheet
 from kgroup.sample import sample_log_dir
@@ -430,7 +430,7 @@ def _plans() -> Sequence[bytes]:
     """Plans in each form, which may be taken for files of offsets."""
     plan = plan_deletion(_recorded_groups(), ("order-service",)).rows
     lines = b"".join(json_rows(plan)).splitlines(keepends=True)
-    sheet = plan_sheet(plan)
+    sheet = Sheet.of(PLAN_COLUMNS, plan)
     return [
         b"".join(lines),
         b"".join(json_document("offsets delete", lines, [])),
@@ -456,18 +456,18 @@ def _read_offset_file(data: bytes, folder: Path) -> None:
 
 def _use_offsets(file: OffsetFile, group_ids: tuple[str, ...]) -> None:
     shown = show_offsets(file, group_ids)
-    _write(shown, stored_sheet(shown.data))
+    _write(shown, Sheet.of(STORED_COLUMNS, shown.data))
     for form in ("json", "kafka-csv"):
         with suppress(KgroupError):
             b"".join(file_lines(shown.data, form))
     groups = _recorded_groups()
     plan = plan_transfer(file, groups, groups, group_ids)
-    _write(plan.report, plan_sheet(plan.rows))
+    _write(plan.report, Sheet.of(PLAN_COLUMNS, plan.rows))
     "".join(page_text(plan_page(plan.rows), terminal=True))
     plan_totals(plan.rows)
     b"".join(file_lines(plan.backup, "json"))
     differing = diff_offsets(file, groups, group_ids)
-    _write(differing, difference_sheet(differing.data))
+    _write(differing, Sheet.of(DIFFERENCE_COLUMNS, differing.data))
 
 
 def _write(report: Report[Any], sheet: Sheet) -> None:

@@ -76,6 +76,7 @@ from tests.render.random_report import RandomReport
 from tests.render.read_markup import LANGUAGES, read, squeezed
 
 Rows: TypeAlias = Sequence[Any]
+Table: TypeAlias = Callable[..., Sheet] | tuple[Column, ...]
 NOW_MS = 1_700_000_000_004
 
 
@@ -110,10 +111,10 @@ def _answer_sheet(rows: Rows) -> Sheet:
     return history.answer_sheet(Answer(deep, columns=types))
 
 
-SHEETS: Mapping[Callable[..., Sheet], type] = {
-    group.list_sheet: ListedGroup,
-    group.location_sheet: GroupLocation,
-    group.transaction_sheet: TransactionLocation,
+SHEETS: Mapping[Table, type] = {
+    group.LIST_COLUMNS: ListedGroup,
+    group.LOCATION_COLUMNS: GroupLocation,
+    group.TRANSACTION_COLUMNS: TransactionLocation,
     group.state_sheet: GroupDescription,
     group.members_sheet: GroupDescription,
     group.offsets_sheet: GroupDescription,
@@ -122,43 +123,43 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     group.pending_sheet: GroupDescription,
     group.share_sheet: GroupDescription,
     group.topology_sheet: GroupDescription,
-    offsets.stored_sheet: StoredOffset,
-    offsets.plan_sheet: PlannedOffset,
-    offsets.difference_sheet: OffsetDifference,
-    offsets.removal_sheet: RemovedMember,
+    offsets.STORED_COLUMNS: StoredOffset,
+    offsets.PLAN_COLUMNS: PlannedOffset,
+    offsets.DIFFERENCE_COLUMNS: OffsetDifference,
+    offsets.REMOVAL_COLUMNS: RemovedMember,
     assignment.moves_sheet: Run,
     assignment.compared_sheet: Run,
     assignment.bounces_sheet: Bounce,
     simulation.events_sheet: Simulation,
-    simulation.scenario_sheet: ShippedScenario,
+    simulation.SCENARIO_COLUMNS: ShippedScenario,
     plan.advice_sheet: GroupAdvice,
-    plan.targets_sheet: ListedTarget,
+    plan.TARGET_COLUMNS: ListedTarget,
     plan.steps_sheet: Plan,
     plan.checks_sheet: StepCheck,
-    zookeeper.consumer_sheet: RegisteredConsumer,
-    zookeeper.owner_sheet: OwnedPartition,
-    zookeeper.node_sheet: TreeNode,
-    zookeeper.fetch_sheet: Fetch,
-    check.finding_sheet: Finding,
-    check.rule_sheet: RuleDescription,
-    doctor.diagnosis_sheet: Diagnosis,
-    record.stats_sheet: Count,
-    history.owner_sheet: Owner,
-    history.interval_sheet: Interval,
-    history.commit_sheet: CommitSummary,
+    zookeeper.CONSUMER_COLUMNS: RegisteredConsumer,
+    zookeeper.OWNER_COLUMNS: OwnedPartition,
+    zookeeper.NODE_COLUMNS: TreeNode,
+    zookeeper.FETCH_COLUMNS: Fetch,
+    check.FINDING_COLUMNS: Finding,
+    check.RULE_COLUMNS: RuleDescription,
+    doctor.DIAGNOSIS_COLUMNS: Diagnosis,
+    record.STATS_COLUMNS: Count,
+    history.OWNER_COLUMNS: Owner,
+    history.INTERVAL_COLUMNS: Interval,
+    history.COMMIT_COLUMNS: CommitSummary,
     history.pause_sheet: CommitSummary,
     history.jump_sheet: CommitSummary,
-    history.lag_sheet: Lag,
-    history.stale_sheet: StaleOffset,
-    history.cluster_inventory_sheet: ClusterInventory,
-    history.group_inventory_sheet: GroupInventory,
+    history.LAG_COLUMNS: Lag,
+    history.STALE_COLUMNS: StaleOffset,
+    history.CLUSTER_INVENTORY_COLUMNS: ClusterInventory,
+    history.GROUP_INVENTORY_COLUMNS: GroupInventory,
     history.partition_inventory_sheet: ClusterInventory,
     history.answer_sheet: Interval,
-    history.rebalance_sheet: Rebalance,
-    history.storm_sheet: Storm,
+    history.REBALANCE_COLUMNS: Rebalance,
+    history.STORM_COLUMNS: Storm,
     history.build_sheet: ClusterReport,
 }
-"""Every function that makes a sheet, and of what it makes a row or several."""
+"""Every set of columns of a row, and every function that makes a sheet; and of what."""
 
 _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
     group.last_stable_sheet: _of_each_group(group.last_stable_sheet),
@@ -171,9 +172,11 @@ _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
 """How to call those that take something else than rows."""
 
 
-def _sheet_of(function: Callable[..., Sheet], rows: Rows) -> Sheet:
-    """Make a sheet of rows, however its function wants them."""
-    make: Callable[[Rows], Sheet] = _OF_ROWS.get(function, function)
+def sheet_of(table: Table, rows: Rows) -> Sheet:
+    """Make a sheet of rows by their columns, or however its function wants them."""
+    if isinstance(table, tuple):
+        return Sheet.of(table, rows)
+    make: Callable[[Rows], Sheet] = _OF_ROWS.get(table, table)
     return make(rows)
 
 
@@ -372,20 +375,18 @@ def _check_records(batch: pa.RecordBatch, markup: str) -> None:
     assert json.loads(text("json"))["data"] == lines
 
 
-def try_sheet(
-    function: Callable[..., Sheet], draw: Random, blank: Collection[str] | None = None
-) -> None:
+def try_sheet(table: Table, draw: Random, blank: Collection[str] | None = None) -> None:
     """Write a random sheet: with all columns, without blank ones, and with some.
 
     Args:
-        function: makes it.
+        table: its columns, or the function that makes it.
         draw: draws its rows.
         blank: fields that say nothing in any row, and no others do so; None: random ones.
     """
-    kind = SHEETS[function]
+    kind = SHEETS[table]
     fixed = {} if blank is None else {kind: (blank, ())}
     rows: Rows = RandomReport(draw, fixed).rows(kind, count=draw.choice([1, 2, 4]))
-    sheet = _sheet_of(function, rows)
+    sheet = sheet_of(table, rows)
     whole = Sheet(sheet.columns, list(sheet.rows))
     names = [column.name for column in sheet.columns]
     some = whole.select(draw.sample(names, draw.randint(1, len(names))))
@@ -404,14 +405,14 @@ def _try_records(draw: Random) -> None:
     _check_records(RandomReport(draw).records(), draw.choice([*MARKUPS]))
 
 
-def name_of(function: Callable[..., object]) -> str:
-    """Name a function of `kgroup.render` by its module and itself."""
+def name_of(value: object) -> str:
+    """Name a function or columns of `kgroup.render` by the module and the name in it."""
     return next(
         f"{path.removeprefix('kgroup.render.')}.{name}"
         for path, module in list(sys.modules.items())
         if path.startswith("kgroup.render.")
         for name in public_names(module)
-        if getattr(module, name) is function
+        if getattr(module, name) is value
     )
 
 

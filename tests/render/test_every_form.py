@@ -14,10 +14,12 @@ import pytest
 
 from kgroup import render
 from kgroup.render import offsets
+from kgroup.render.cell import Column
 from kgroup.render.form import FORMS, page_text
 from kgroup.render.group_page import watch_page  # shows the same as description_page
+from kgroup.render.record import RECORD_COLUMNS
 from tests.examples import examples, some_of
-from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, public_names, try_sheet
+from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, public_names, sheet_of, try_sheet
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
 SEEDS = range(examples(2, 24))
@@ -59,17 +61,22 @@ def test_every_page_with_any_field_blank_and_any_other_common(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "function",
-    [offsets.stored_sheet, offsets.plan_sheet, offsets.difference_sheet, offsets.removal_sheet],
+    "columns",
+    [
+        offsets.STORED_COLUMNS,
+        offsets.PLAN_COLUMNS,
+        offsets.DIFFERENCE_COLUMNS,
+        offsets.REMOVAL_COLUMNS,
+    ],
     ids=name_of,
 )
-def test_sheets_of_offsets_with_any_fields_blank(function: Callable[..., Any]) -> None:
-    hints = fields_of(SHEETS[function])
+def test_sheets_of_offsets_with_any_fields_blank(columns: tuple[Column, ...]) -> None:
+    hints = fields_of(SHEETS[columns])
     blanks = [name for name, hint in hints.items() if None in blank_values(name, hint)]
     counts = {0, 1, 2, 3, len(blanks) - 1, len(blanks)}  # all would be thousands
     subsets = [subset for count in sorted(counts) for subset in combinations(blanks, count)]
     for subset in some_of(subsets, 8):
-        try_sheet(function, Random(f"{name_of(function)} {subset}"), subset)
+        try_sheet(columns, Random(f"{name_of(columns)} {subset}"), subset)
 
 
 def test_the_page_of_the_output_names_every_form() -> None:
@@ -80,6 +87,7 @@ def test_the_page_of_the_output_names_every_form() -> None:
 
 def test_every_sheet_and_page_is_tried() -> None:
     written: set[str] = set()
+    columns: set[tuple[Column, ...]] = set()
     for package in walk_packages(render.__path__, "kgroup.render."):
         module = import_module(package.name)
         if package.name.removeprefix("kgroup.render.") not in ELSEWHERE:
@@ -87,5 +95,15 @@ def test_every_sheet_and_page_is_tried() -> None:
                 name for name in public_names(module) if name.endswith(("_sheet", "_text", "_page"))
             ]
             written.update(name_of(getattr(module, name)) for name in names)
+            columns.update(
+                getattr(module, name) for name in public_names(module) if name.endswith("_COLUMNS")
+            )
     written.remove("record.record_text")
-    assert written == {*map(name_of, SHEETS), *map(name_of, PAGES)}
+    columns.remove(RECORD_COLUMNS)
+    sheets = {table for table in SHEETS if not isinstance(table, tuple)}
+    assert written == {*map(name_of, sheets), *map(name_of, PAGES)}
+    draw = Random(0)
+    assert columns <= {
+        sheet_of(table, RandomReport(draw).rows(kind, count=1)).columns
+        for table, kind in SHEETS.items()
+    }

@@ -305,4 +305,4 @@ def command(
     else:
         sheet = render.moves_sheet
         page = partial(render.runs_page, grid_width=drawing_width() if grid else None)
-    return show(report, output, sheet, page, assign_object)
+    return show(report, output, page, sheet=sheet, row=assign_object)

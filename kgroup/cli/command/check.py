@@ -269,7 +269,7 @@ def command(
             raise
     report = audit.report
     if not nagios and not prometheus:
-        return show(report, output, render.finding_sheet, render.findings_page)
+        return show(report, output, render.findings_page)
     status = int(report.exit_status)
     if nagios:
         status = _tell_plugin(render.nagios_lines(audit), render.nagios_status(audit))
@@ -316,11 +316,8 @@ def _past(
 def _list_rules(output: Output) -> ExitStatus:
     from kgroup.operation.check.rule import describe_rules
     from kgroup.operation.report import Report
-    from kgroup.render.check import rule_sheet
 
-    return show(
-        Report(tuple(describe_rules())), replace(output, command="check --rules"), rule_sheet
-    )
+    return show(Report(tuple(describe_rules())), replace(output, command="check --rules"))
 
 
 def _all_limits(

@@ -88,20 +88,18 @@ def _groups(
     group_ids: Sequence[str], source: Source, count: int | None, output: Output
 ) -> ExitStatus:
     from kgroup.operation.locate import locate
-    from kgroup.render.group import location_sheet
 
     source = source.that_has(group_ids)
     is_asked = _connection(source, count, "--offsets-partitions") or source.paths or source.snapshot
     with json_errors(output), source.open() if is_asked else nullcontext() as found:
         report = locate(group_ids, found, partition_count=count)
-    return show(report, output, location_sheet)
+    return show(report, output)
 
 
 def _transactions(
     transactional_ids: Sequence[str], source: Source, count: int | None, output: Output
 ) -> ExitStatus:
     from kgroup.operation.locate import locate_transactions
-    from kgroup.render.group import transaction_sheet
 
     if source.paths or source.snapshot is not None or source.zookeeper is not None:
         raise click.UsageError(
@@ -111,7 +109,7 @@ def _transactions(
     connection = _connection(source, count, "--transaction-partitions")
     with json_errors(output), connection.open() if connection else nullcontext() as cluster:
         report = locate_transactions(transactional_ids, cluster, partition_count=count)
-    return show(report, output, transaction_sheet)
+    return show(report, output)
 
 
 def _connection(source: Source, count: int | None, option: str) -> Connection | None:

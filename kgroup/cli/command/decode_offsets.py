@@ -615,9 +615,9 @@ def _show_rows(
 
 def _show_stats(decoding: Decoding, output: Output, progress: ProgressLine) -> None:
     from kgroup.operation.decode import count_records
-    from kgroup.render.record import stats_page, stats_sheet
+    from kgroup.render.record import stats_page
 
     report = count_records(decoding)
     progress.finish()
     warn_notes(decoding.log.notes)
-    show(report, output, stats_sheet, stats_page)
+    show(report, output, stats_page)

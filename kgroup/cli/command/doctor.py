@@ -33,9 +33,9 @@ def command(source: Source, output: Output) -> ExitStatus:
     does not answer. Nothing is changed.
     """
     from kgroup.operation.doctor import examine
-    from kgroup.render.doctor import diagnoses_page, diagnosis_sheet
+    from kgroup.render.doctor import diagnoses_page
     from kgroup.spark.session import java_trouble
 
     with json_errors(output), nullcontext() if source == Source() else source.open() as found:
         report = examine(found, java_trouble())
-    return show(report, output, diagnosis_sheet, diagnoses_page)
+    return show(report, output, diagnoses_page)

@@ -155,7 +155,7 @@ def build_command(
         ):
             report = build_from(Build(writer, run, progress.show_share))
         progress.finish()
-    return show(report, output, build_sheet)
+    return show(report, output, sheet=build_sheet)
 
 
 @command.command(
@@ -248,20 +248,15 @@ def show_command(
     if partitions and of_groups:
         raise click.UsageError("--partitions and --groups have different rows; choose one of them")
     from kgroup.history.query.inventory import groups_of, inventory_of
-    from kgroup.render.history import (
-        cluster_inventory_sheet,
-        group_inventory_sheet,
-        partition_inventory_sheet,
-    )
+    from kgroup.render.history import partition_inventory_sheet
 
     if of_groups:
         with json_errors(output), warehouse.open() as engine:
             found = groups_of(engine, warehouse.cluster)
-        return show(found, output, group_inventory_sheet)
+        return show(found, output)
     with json_errors(output), warehouse.open_both() as (opened, engine):
         report = inventory_of(opened, engine, warehouse.cluster)
-    sheet = partition_inventory_sheet if partitions else cluster_inventory_sheet
-    return show(report, output, sheet)
+    return show(report, output, sheet=partition_inventory_sheet if partitions else None)
 
 
 @command.command(
@@ -311,7 +306,6 @@ def owner_command(
     if since_ms > until_ms:
         raise click.UsageError("--between wants the earlier time first")
     from kgroup.history.query.owner import owners
-    from kgroup.render.history import owner_sheet
 
     with json_errors(output), warehouse.open() as engine:
         report = owners(
@@ -323,7 +317,7 @@ def owner_command(
             group_id=group_id,
             cluster=warehouse.cluster,
         )
-    return show(report, output, owner_sheet)
+    return show(report, output)
 
 
 @command.command(
@@ -348,7 +342,7 @@ def timeline_command(
     terminal a picture instead, unless columns are chosen.
     """
     from kgroup.history.query.owner import timeline
-    from kgroup.render.history import interval_sheet, picture_text
+    from kgroup.render.history import picture_text
 
     is_drawn = is_terminal() and output.form == "table"
     with json_errors(output), warehouse.open() as engine:
@@ -360,7 +354,7 @@ def timeline_command(
         columns = get_terminal_size().columns
         return picture_text(rows, columns, **span, last_ms=report.last_ms)
 
-    return show(report, output, interval_sheet, picture if is_drawn else None)
+    return show(report, output, picture if is_drawn else None)
 
 
 @command.command(
@@ -405,15 +399,15 @@ def commits_command(
     if pauses and jumps:
         raise click.UsageError("--pauses and --jumps have different columns; choose one of them")
     from kgroup.history.query.commit_summary import commit_summaries
-    from kgroup.render.history import commit_page, commit_sheet, jump_sheet, pause_sheet
+    from kgroup.render.history import commit_page, jump_sheet, pause_sheet
 
     with json_errors(output), warehouse.open() as engine:
         report = commit_summaries(
             engine, group_id, pause_ms=pause_ms, **span, topic=topic, cluster=warehouse.cluster
         )
-    sheet = pause_sheet if pauses else jump_sheet if jumps else commit_sheet
+    sheet = pause_sheet if pauses else jump_sheet if jumps else None
     page = None if pauses or jumps else commit_page
-    return show(report, output, sheet, page)
+    return show(report, output, page, sheet=sheet)
 
 
 @command.command(
@@ -445,7 +439,6 @@ def stale_command(
     group subscribes to are kept.
     """
     from kgroup.history.query.stale import stale_offsets
-    from kgroup.render.history import stale_sheet
 
     with json_errors(output), warehouse.open() as engine:
         report = stale_offsets(
@@ -456,7 +449,7 @@ def stale_command(
             at_ms=at_ms,
             cluster=warehouse.cluster,
         )
-    return show(report, output, stale_sheet)
+    return show(report, output)
 
 
 @command.command(
@@ -500,7 +493,6 @@ def lag_command(
         raise click.UsageError("--at is one time; choose it, or --since and --until")
     from kgroup.history.query.lag import lags
     from kgroup.history.sql.question import ends_of
-    from kgroup.render.history import lag_sheet
     from kgroup.source.snapshot.file import read_snapshot
 
     with json_errors(output):
@@ -515,7 +507,7 @@ def lag_command(
                 given=ends,
                 cluster=warehouse.cluster,
             )
-    return show(report, output, lag_sheet)
+    return show(report, output)
 
 
 @command.command(
@@ -543,12 +535,12 @@ def rebalances_command(
     A table for each group shows what happened; --columns, csv and json have more.
     """
     from kgroup.history.rebalance.query import rebalances
-    from kgroup.render.history import rebalance_page, rebalance_sheet
+    from kgroup.render.history import rebalance_page
 
     with json_errors(output), warehouse.open() as engine:
         report = rebalances(engine, group_id, **span, cluster=warehouse.cluster)
     page = rebalance_page if report.data else None
-    return show(report, output, rebalance_sheet, page)
+    return show(report, output, page)
 
 
 def _parse_rate(text: str) -> tuple[int, int]:
@@ -592,13 +584,12 @@ def storms_command(
     joined, left or changed most often in it.
     """
     from kgroup.history.rebalance.query import find_storms
-    from kgroup.render.history import storm_sheet
 
     with json_errors(output), warehouse.open() as engine:
         report = find_storms(
             engine, group_id, count=rate[0], within_ms=rate[1], **span, cluster=warehouse.cluster
         )
-    return show(report, output, storm_sheet)
+    return show(report, output)
 
 
 @command.command(
@@ -702,4 +693,4 @@ def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitS
             raise click.UsageError(str(error)) from None
     # Show all columns of the query, even those without values.
     output = replace(output, columns=output.columns or tuple(answer.columns))
-    return show(answer, output, lambda rows: answer_sheet(answer))
+    return show(answer, output, sheet=lambda rows: answer_sheet(answer))

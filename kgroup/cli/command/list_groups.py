@@ -88,7 +88,6 @@ def command(
     A group is listed that passes every filter given.
     """
     from kgroup.operation.list_groups import list_groups
-    from kgroup.render.group import list_sheet
 
     if set(types) == {GroupType.ZOOKEEPER}:
         source = source.of_zookeeper
@@ -105,4 +104,4 @@ def command(
             or not MEMBER_COLUMNS.isdisjoint(output.columns),
             with_topics=tells_all or "topics" in output.columns,
         )
-    return show(report, output, list_sheet)
+    return show(report, output)

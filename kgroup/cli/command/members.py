@@ -83,7 +83,8 @@ def remove_command(
         raise click.UsageError("whom? Choose --member ID, --instance ID, or --all")
     from kgroup.operation.offsets.plan import Result
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
-    from kgroup.render.offsets import removal_sheet
+    from kgroup.render.offsets import REMOVAL_COLUMNS
+    from kgroup.render.sheet import Sheet
     from kgroup.source.base import GroupSource
 
     with json_errors(output), source.open() as found:
@@ -92,7 +93,7 @@ def remove_command(
         if execution.is_wanted and not is_empty:
             if not found.can(GroupSource.remove_members):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
-            sheet = removal_sheet(plan.data)
+            sheet = Sheet.of(REMOVAL_COLUMNS, plan.data)
             sheet.select(output.columns)  # report unknown columns before removing members
             count = len(plan.data)
             execution.ask(
@@ -106,8 +107,8 @@ def remove_command(
             with telling_of_interrupts(lambda: _INTERRUPTED):
                 report = carry_out_removal(found, plan, reason)
             with telling_results(report):
-                return show(report, output, removal_sheet)
-        status = show(plan, output, removal_sheet)
+                return show(report, output)
+        status = show(plan, output)
         if not is_empty:  # before the cluster is closed, which forgets its id
             warn(planned(found.store_name if found.can(GroupSource.remove_members) else None))
         return status

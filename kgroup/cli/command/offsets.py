@@ -85,11 +85,10 @@ def show_command(
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
-    from kgroup.render.offsets import stored_sheet
 
     with json_errors(output), store.open(tuple(groups)) as source:
         report = show_offsets(source, groups, regex)
-    return show(report, output, stored_sheet)
+    return show(report, output)
 
 
 @command.command(
@@ -277,7 +276,6 @@ def diff_command(
     check_two(first, second)
     check_new_name(second_id, groups, regex, "choose it with one --group")
     from kgroup.operation.offsets.diff import diff_offsets
-    from kgroup.render.offsets import difference_sheet
     from kgroup.source.base import GroupSource
 
     named = tuple(groups)
@@ -299,7 +297,7 @@ def diff_command(
             first_log=clusters[0] if times else None,
             second_log=clusters[-1] if times else None,
         )
-    return show(report, output, difference_sheet)
+    return show(report, output)
 
 
 @command.command(

@@ -177,7 +177,7 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
 
         report = joined(reports)
         if not diagram:
-            return show(report, output, render.steps_sheet, render.plans_page)
+            return show(report, output, render.plans_page, sheet=render.steps_sheet)
         return draw(report, (line for plan in report.data for line in render.diagram_text(plan)))
 
     return habit_options(_DIAGRAM_OPTION(output_options("plan.STEP_COLUMNS")(plan_groups)))
@@ -614,7 +614,7 @@ def advice_command(
         given = [text for name, text in given_options().items() if name not in _OWN]
         if groups or every or given:
             raise click.UsageError("--list names all targets; leave out groups and what is of them")
-        return show(every_target(), output, render.targets_sheet)
+        return show(every_target(), output)
     check_all(groups, None, every=every)
     text = meant(groups[0], command.commands) if groups else None
     if source == Source():
@@ -632,7 +632,7 @@ def advice_command(
     report = joined(reports)
     if text and any(_is_missing(error, groups[0]) for error in report.errors):
         raise click.UsageError(text)
-    return show(report, output, render.advice_sheet, render.advice_page)
+    return show(report, output, render.advice_page, sheet=render.advice_sheet)
 
 
 def _is_missing(problem: Problem, group_id: str) -> bool:

@@ -69,13 +69,12 @@ def apply_command(
     from kgroup.operation.plan.offset_copy import copy_of_step, plan_copy
     from kgroup.operation.plan.plan_file import read_plan_file
     from kgroup.operation.report import Report
-    from kgroup.render.offsets import plan_sheet
     from kgroup.source.base import GroupSource
 
     with json_errors(output):
         copy = copy_of_step(read_plan_file(path).data, step, groups)
         if copy.copy is None:
-            return show(Report((), (), copy.notes), output, plan_sheet)
+            return show(Report((), (), copy.notes), output)
         with open_copied(copy.copy, copy.group_ids, source, sql) as (origin, goal):
             notes = copy.notes
             # Commits of a read-only store may be outdated; members would start there.
@@ -140,7 +139,7 @@ def verify_command(
             stores = partial(open_copied, source=source, sql=sql)
             report = look(opened, file, step, groups, stores, wait)
     note_members(path, file, report)
-    return show(report, output, checks_sheet, checks_page)
+    return show(report, output, checks_page, sheet=checks_sheet)
 
 
 def look(

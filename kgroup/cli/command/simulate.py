@@ -113,8 +113,7 @@ def command(
     from kgroup.render import simulation as render
 
     if lists:
-        sheet, listed = render.scenario_sheet, render.scenarios_page
-        return show(shipped_scenarios(), output, sheet, listed)
+        return show(shipped_scenarios(), output, render.scenarios_page)
     with json_errors(output):
         read = _scenario(scenario, group, source, crash, stop)
         found = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
@@ -123,7 +122,7 @@ def command(
         return draw(report, render.grid_text(report.data[0], drawing_width()))
     if diagram:
         return draw(report, render.diagram_text(report.data[0]))
-    return show(report, output, render.events_sheet, render.simulations_page)
+    return show(report, output, render.simulations_page, sheet=render.events_sheet)
 
 
 def _check(

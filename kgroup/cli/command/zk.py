@@ -43,11 +43,10 @@ def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitSt
     expires. Without a group, all groups.
     """
     from kgroup.operation.zookeeper.nodes import list_consumers
-    from kgroup.render.zookeeper import consumer_sheet
 
     with json_errors(output), source.open() as found:
         report = list_consumers(found, groups)
-    return show(report, output, consumer_sheet)
+    return show(report, output)
 
 
 @command.command(
@@ -68,11 +67,10 @@ def owners_command(groups: Sequence[str], source: Source, output: Output) -> Exi
     something is wrong with the owners tells 'kgroup check'. Without a group, all groups.
     """
     from kgroup.operation.zookeeper.nodes import list_owners
-    from kgroup.render.zookeeper import owner_sheet
 
     with json_errors(output), source.open() as found:
         report = list_owners(found, groups)
-    return show(report, output, owner_sheet)
+    return show(report, output)
 
 
 @command.command(
@@ -100,11 +98,10 @@ def tree_command(path: str, depth: int | None, source: Source, output: Output) -
     the exit status is 4. A snapshot has the nodes of its groups and of the cluster only.
     """
     from kgroup.operation.zookeeper.nodes import list_nodes
-    from kgroup.render.zookeeper import node_sheet
 
     with json_errors(output), source.open() as found:
         report = list_nodes(found, path, depth)
-    return show(report, output, node_sheet)
+    return show(report, output)
 
 
 _VERSIONS = ("0.8.0", "0.8.1.1", "0.8.2.2")
@@ -157,10 +154,9 @@ def fetchers_command(
     options.
     """
     from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
-    from kgroup.render.zookeeper import fetch_sheet
 
     with json_errors(output), source.open() as found:
         report = list_fetches(
             found, group, count=count, reset=OffsetReset(reset), kafka_version=kafka_version
         )
-    return show(report, output, fetch_sheet)
+    return show(report, output)

@@ -178,8 +178,10 @@ def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Out
                 raise click.UsageError(
                     f"{option} is for tables, csv and tsv; {form} has no columns"
                 )
-    _, _, command = click.get_current_context().command_path.partition(" ")
-    return Output(form, columns or (), not no_headers, command)
+    ctx = click.get_current_context()
+    _, _, command = ctx.command_path.partition(" ")
+    option = next(param for param in ctx.command.params if isinstance(param, ColumnsOption))
+    return Output(form, columns or (), not no_headers, command, option.declared_by(ctx))
 
 
 class ColumnsOption(BlockOption):
@@ -210,6 +212,11 @@ class ColumnsOption(BlockOption):
             **more,
         )
 
+    def declared_by(self, ctx: click.Context) -> str | None:
+        """Return the name of the columns for the given options; None: those of the answer."""
+        options = (words for words in self.declared if words and _is_given(words, ctx))
+        return self.declared.get(next(options, ""))
+
     def _chosen(self, ctx: click.Context, param: click.Parameter, text: str | None) -> Any:
         if text != "help" or ctx.resilient_parsing:
             return parsed(_parse_columns)(ctx, param, text)
@@ -225,12 +232,11 @@ class ColumnsOption(BlockOption):
         """Suggest columns of the selected rows, except those already typed."""
         if not self.declared:
             return []
-        chosen = (words for words in self.declared if words and _stands(words, ctx))
-        columns = columns_named(self.declared[next(chosen, "")])
+        columns = columns_named(self.declared_by(ctx) or "")
         return suggest_parts({column.name: column.description for column in columns}, incomplete)
 
 
-def _stands(words: str, ctx: click.Context) -> bool:
+def _is_given(words: str, ctx: click.Context) -> bool:
     """Return whether an option is given, with the value if the words contain one."""
     option, _, value = words.partition(" ")
     name = next(param.name or "" for param in ctx.command.params if option in param.opts)

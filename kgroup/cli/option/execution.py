@@ -81,7 +81,8 @@ class Execution:
             KgroupError: the user did not confirm; nothing was changed.
         """
         from kgroup.operation.offsets.plan import Result, carry_out, with_requests
-        from kgroup.render.offsets import counted, plan_page, plan_sheet, skip_warning
+        from kgroup.render.offsets import PLAN_COLUMNS, counted, plan_page, skip_warning
+        from kgroup.render.sheet import choose
         from kgroup.source.base import GroupSource
 
         plan = with_requests(plan, store)
@@ -96,7 +97,7 @@ class Execution:
             raise UsageError(
                 f"--execute changes offsets of a cluster, ZooKeeper or a SQL table; {_READ_ONLY}"
             )
-        plan_sheet(()).select(output.columns)  # report unknown columns before changes
+        choose(PLAN_COLUMNS, output.columns)  # report unknown columns before changes
         warn_notes(plan.notes)  # such as: the file is from another cluster
         skipped = None if self._allows_skip else skip_warning(plan.rows)
         if skipped is not None and not self._asks:
@@ -236,9 +237,9 @@ def planned(store: StoreName | None) -> str:
 
 def _show(report: Report[PlannedOffset], output: Output) -> ExitStatus:
     """Show a plan or its results, with totals; return the exit status."""
-    from kgroup.render.offsets import plan_page, plan_sheet, plan_totals
+    from kgroup.render.offsets import plan_page, plan_totals
 
-    status = show(report, output, plan_sheet, plan_page)
+    status = show(report, output, plan_page)
     if report.data:
         warn(f"note: {plan_totals(report.data)}")
     return status

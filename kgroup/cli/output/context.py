@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
@@ -42,12 +43,15 @@ class Output:
         columns: selected column names, in order; empty: the default columns of the format.
         headers: whether tables, csv and tsv have a header row.
         command: name of the command in the JSON document.
+        declared: columns of the rows to write, by their name in `kgroup.render`; None: those of the
+            answer.
     """
 
     form: str
     columns: tuple[str, ...]
     headers: bool
     command: str
+    declared: str | None = None
 
     def check_drawing(self, option: str) -> None:
         """Check that an option that requests a drawing is not combined with a format."""
@@ -55,10 +59,10 @@ class Output:
             raise click.UsageError(f"{option} is a drawing; leave it out, or -o and --columns")
 
 
-def columns_named(name: str) -> Sequence[Column]:
+def columns_named(name: str) -> tuple[Column, ...]:
     """Import columns by their name in `kgroup.render`: ``group.LIST_COLUMNS``."""
     module, _, attribute = name.partition(".")
-    columns: Sequence[Column] = getattr(import_module(f"kgroup.render.{module}"), attribute)
+    columns: tuple[Column, ...] = getattr(import_module(f"kgroup.render.{module}"), attribute)
     return columns
 
 
@@ -229,8 +233,9 @@ def json_errors(output: Output) -> Iterator[None]:
 def show(
     report: Report[Any],
     output: Output,
-    sheet: Callable[[tuple[Any, ...]], Sheet],
     page: Page | None = None,
+    *,
+    sheet: Callable[[tuple[Any, ...]], Sheet] | None = None,
     row: Callable[[Any], object] | None = None,
 ) -> ExitStatus:
     """Write a report in the selected format.
@@ -238,8 +243,9 @@ def show(
     Args:
         report: rows, errors and notes.
         output: format, columns and headers.
-        sheet: returns rows and columns for the report's data.
         page: renders tables instead of the sheet, if no columns are selected.
+        sheet: returns rows and columns for the report's data; None: a row of the declared columns
+            for each item.
         row: returns the JSON object of a row, if it is not the row itself.
 
     Returns:
@@ -260,13 +266,21 @@ def show(
         if page is not None and output.form not in SEPARATED and not output.columns:
             parts = page(report.data)
         else:
-            chosen = sheet(report.data).select(output.columns)
+            table = (sheet or _declared_sheet(output))(report.data)
+            chosen = table.select(output.columns)
             is_short = output.form == "table" and not output.columns
             parts = [chosen.without_blank() if is_short else chosen]
         write(page_text(parts, output.form, headers=output.headers, terminal=is_terminal()))
     flush()
     warn_report(report)
     return report.exit_status
+
+
+def _declared_sheet(output: Output) -> Callable[[tuple[Any, ...]], Sheet]:
+    from kgroup.render.sheet import Sheet
+
+    assert output.declared is not None
+    return partial(Sheet.of, columns_named(output.declared))
 
 
 def draw(report: Report[Any], blocks: Iterable[str]) -> ExitStatus:

@@ -62,7 +62,7 @@ def show_groups(
     page = partial(description_page, sections=sections or SECTIONS, now_ms=now_ms)
     sheets: dict[str, Callable[..., Any]]
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
-    return show(report, output, sheets[_one(sections)], page, description_object)
+    return show(report, output, page, sheet=sheets[_one(sections)], row=description_object)
 
 
 def _one(sections: Sequence[str]) -> str:

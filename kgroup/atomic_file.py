@@ -167,33 +167,33 @@ def check_output(path: Path, kind: FileKind | None, *, force: bool) -> os.stat_r
         UsageError: the path is not a regular file, or it is an input.
         InputError: another program wrote the file, or no file of that name can exist.
     """
-    found = _status(path)
-    if found is None:
+    status = _status(path)
+    if status is None:
         return None
-    if not S_ISREG(found.st_mode):  # os.replace would replace a device by a file
+    if not S_ISREG(status.st_mode):  # os.replace would replace a device by a file
         raise UsageError(
             f"{path}: expected a file, or the name of a new one; found a folder, a device or a pipe"
         )
     if kind is None:
-        return found
-    if _is_file(found, 0) or any(_is_file(found, each) for each in INPUTS):
+        return status
+    if _is_file(status, 0) or any(_is_file(status, input_file) for input_file in INPUTS):
         raise UsageError(f"{path}: this command reads that file; name another one to be written")
     with suppress(OSError):  # an unreadable file counts as not written by kgroup
         if kind.is_kind_of(path):
-            return found
+            return status
     for folder in INPUTS:
-        if _holds(folder, found):
+        if _holds(folder, status):
             raise UsageError(
                 f"{path}: the file lies in {folder}, which this command reads; name another one "
                 "to be written"
             )
-    if found.st_size and not force:
+    if status.st_size and not force:
         raise InputError(
             f"{path}: expected no file, or {kind.words} that kgroup wrote; found another file. "
             "Name another one, or replace it by --force",
             path=str(path),
         )
-    return found
+    return status
 
 
 def _is_file(file: os.stat_result, path: Path | int) -> bool:

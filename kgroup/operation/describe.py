@@ -312,7 +312,7 @@ def describe(
     committed: bool = False,
     log_budget: int = DEFAULT_LOG_BUDGET,
     times: GroupSource | None = None,
-    meant: dict[str, str] | None = None,
+    suggestions: dict[str, str] | None = None,
 ) -> Report[GroupDescription]:
     """Describe the groups with these ids, those whose whole id matches, or all groups.
 
@@ -324,7 +324,7 @@ def describe(
             level read_committed do.
         log_budget: see `Question`.
         times: source of record timestamps; None to skip time lags.
-        meant: see `select_groups`.
+        suggestions: see `select_groups`.
 
     Returns:
         Groups sorted by id. Named groups that do not exist, and a pattern that matches no group,
@@ -335,7 +335,7 @@ def describe(
         BrokerError: no broker answers.
     """
     question = Question(regex=regex, log_budget=log_budget)
-    reading, missing = select_groups(source, group_ids, question, meant=meant)
+    reading, missing = select_groups(source, group_ids, question, suggestions=suggestions)
     committing = with_kafka_commits(source, reading.image.groups.values())
     chosen = committing.groups
     forgotten = _forgotten(source, chosen)

@@ -105,7 +105,7 @@ def build_command() -> str | None:
     used = _IN_USE.get()
     if used.warehouse or used.is_live or "--snapshot" in used.source:
         return None
-    source = ["--from" if each == "--log-dir" else each for each in used.source] or used.words
+    source = ["--from" if option == "--log-dir" else option for option in used.source] or used.words
     options = (*(source or ("-b", UNKNOWN_ADDRESS)), "--to", _WAREHOUSE)
     return kgroup_command("history build", (), options)
 

@@ -18,7 +18,7 @@ def select_groups(
     group_ids: Collection[str],
     question: Question,
     absence: str = "The group does not exist",
-    meant: dict[str, str] | None = None,
+    suggestions: dict[str, str] | None = None,
 ) -> tuple[Reading, tuple[Problem, ...]]:
     """Read the groups with these ids, those that match the question's regex, or all groups.
 
@@ -27,8 +27,8 @@ def select_groups(
         group_ids: group ids.
         question: what to read.
         absence: message about a missing group, without the end of the sentence.
-        meant: ends of these sentences by group id, updated by each call. While the same groups are
-            missing, the next call does not list all groups again to find similar names.
+        suggestions: ends of these sentences by group id, updated by each call. While the same
+            groups are missing, the next call does not list all groups again to find similar names.
 
     Returns:
         The reading without problems of other groups; and problems: each named group that does not
@@ -53,17 +53,22 @@ def select_groups(
         for group_id in dict.fromkeys(group_ids)
         if group_id not in groups and group_id not in unanswered
     ]
-    ends = {} if meant is None else meant
+    ends = {} if suggestions is None else suggestions
     if is_known:
-        there = () if ends.keys() >= set(absent) else _ids(source)
-        asked = {each: ends.get(each) or near_names(each, there) or "." for each in absent}
+        known_ids = () if ends.keys() >= set(absent) else _ids(source)
+        asked = {
+            group_id: ends.get(group_id) or near_names(group_id, known_ids) or "."
+            for group_id in absent
+        }
         ends.clear()
         ends.update(asked)
     missing = tuple(
         Problem(
-            ProblemKind.NOT_FOUND, f"{absence}{ends[each]}" if is_known else _UNKNOWN, group_id=each
+            ProblemKind.NOT_FOUND,
+            f"{absence}{ends[group_id]}" if is_known else _UNKNOWN,
+            group_id=group_id,
         )
-        for each in absent
+        for group_id in absent
     )
     if regex is not None and not groups and not unanswered:
         missing += (Problem(ProblemKind.NOT_FOUND, f"No group matches {regex.pattern!r}."),)

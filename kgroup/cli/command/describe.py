@@ -112,7 +112,7 @@ def command(
             committed=isolation == "read-committed",
             log_budget=log_budget,
             times=found if time_lag else None,
-            meant={},
+            suggestions={},
         )
         if watch_s is not None:
             from kgroup.cli.output.described import is_screen, show_rounds

@@ -38,14 +38,14 @@ def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) 
     if ctx.params.get("kind") == "transaction":
         return []
     if any("--warehouse" in param.opts and param.required for param in ctx.command.params):
-        found = _within(_patience_s(), lambda: _groups_of_warehouse(ctx))
+        group_ids = _within(_patience_s(), lambda: _groups_of_warehouse(ctx))
     else:
-        found = _asked(ctx, _group_ids)
+        group_ids = _asked(ctx, _group_ids)
     given = set(ctx.params.get(param.name or "") or ())
     is_argument = isinstance(param, click.Argument)
     return [
         CompletionItem(group_id)
-        for group_id in found
+        for group_id in group_ids
         if group_id.startswith(incomplete) and group_id.isprintable() and group_id not in given
         if group_id and not (is_argument and group_id.startswith("-"))
     ]

@@ -151,8 +151,8 @@ class _Reader:
     ) -> pa.Table:
         """Return the rows of a table; call once for each partition. By default with all columns."""
         names = columns or TABLES[table].schema.names
-        found = [self._of(file, names, partition) for file in files if file.table == table]
-        return pa.concat_tables([TABLES[table].schema.empty_table().select(names), *found])
+        tables = [self._of(file, names, partition) for file in files if file.table == table]
+        return pa.concat_tables([TABLES[table].schema.empty_table().select(names), *tables])
 
     def _of(self, file: WrittenFile, names: Sequence[str], partition: int) -> pa.Table:
         if file.path not in self._kept:
@@ -183,18 +183,18 @@ def derive_assignments(
     for result in run(run_derivation, tasks):
         results.setdefault(result.cluster, []).append(result)
     for change in changes:
-        found = results.get(change.cluster, [])
+        intervals = results.get(change.cluster, [])
         with FactWriter(writer.root, change.cluster, writer.build + 1) as facts:
             old = _without(
                 writer.root,
                 change.files.values(),
-                {number for result in found for number in result.changed},
+                {number for result in intervals for number in result.changed},
                 anew[change.cluster],
                 facts,
             )
-            written = [file for result in found for file in result.files]
+            written = [file for result in intervals for file in result.files]
             change.replace_files(old, [*facts.finish(), *written])
-        for result in found:
+        for result in intervals:
             for number, members in result.members.items():
                 path = _write_members(writer, members)
                 change.partitions[number] = replace(change.partition(number), members=path)
@@ -325,11 +325,11 @@ def _unnamed_partitions(
 ) -> set[int]:
     """Return the partitions with assignments that have one of these topic ids and no topic name."""
     columns = ("offsets_partition", "topic", "topic_id")
-    found: set[int] = set()
+    matching: set[int] = set()
     ids = pa.array(names, pa.string())
     for file in files:
-        if file.table == "assignments" and not found.issuperset(file.offsets):
+        if file.table == "assignments" and not matching.issuperset(file.offsets):
             rows = read_rows(warehouse, file, columns)
             is_one = pc.and_(pc.is_null(rows["topic"]), pc.is_in(rows["topic_id"], ids))
-            found.update(pc.unique(rows["offsets_partition"].filter(is_one)).to_pylist())
-    return found
+            matching.update(pc.unique(rows["offsets_partition"].filter(is_one)).to_pylist())
+    return matching

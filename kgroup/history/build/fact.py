@@ -143,11 +143,11 @@ def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
     is_tombstone = (kinds <= _EPOCH) & has_group & ~has_text & ~_valid(batch["value_version"])
     is_commit = (kinds == _COMMIT) & has_group & _valid(batch["committed_offset"])
     is_other = ~(is_tombstone | is_commit)
-    found: list[tuple[str, pa.Table]] = []
+    tables: list[tuple[str, pa.Table]] = []
     if is_commit.any():
-        found.append(("offset_commits", _where(_columns(rows, _COMMIT_COLUMNS), is_commit)))
+        tables.append(("offset_commits", _where(_columns(rows, _COMMIT_COLUMNS), is_commit)))
     if is_tombstone.any():
-        found.append(("tombstones", _tombstones(_where(rows, is_tombstone))))
+        tables.append(("tombstones", _tombstones(_where(rows, is_tombstone))))
     for kind, schema, tables_of in _READERS:
         mask = is_other & has_text & (kinds == kind) & (has_group | (kind == _MARKER))
         if mask.any():
@@ -155,14 +155,14 @@ def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
             values = _read(some["value_json"], schema)
             is_read = _valid(values) | (kind == _MARKER)
             if is_read.any():
-                found += tables_of(_where(some, is_read), _where(values, is_read)).items()
+                tables += tables_of(_where(some, is_read), _where(values, is_read)).items()
                 is_other[np.flatnonzero(mask)[is_read]] = False
     if is_other.any():
         names = {**_GROUP, "type": "type", "key_json": "key_json", "value_json": "value_json"}
         others = _columns(rows, {**names, **_PRODUCER})
-        found.append(("other_records", _where(others, is_other)))
+        tables.append(("other_records", _where(others, is_other)))
     facts: dict[str, pa.Table] = {}
-    for name, table in found:
+    for name, table in tables:
         table = table.select(TABLES[name].schema.names)
         if name in facts:  # members of classic groups, and of the others
             table = pa.concat_tables([facts[name], table]).sort_by("log_offset")
@@ -259,20 +259,22 @@ def _epochs(rows: pa.Table, values: pa.Array) -> dict[str, pa.Table]:
     is_member = np.array([name.endswith("MemberMetadata") for name in types.to_pylist()], bool)
     if is_member.any():
         members = epochs.select([*_GROUP.values(), "group_type", "member_id"])
-        told = _where(values, is_member)
+        member_values = _where(values, is_member)
         facts["members"] = _with(
             _where(members, is_member),
-            generation_id=pa.nulls(len(told), pa.int32()),
-            instance_id=pc.struct_field(told, "instanceId"),
-            client_id=pc.struct_field(told, "clientId"),
-            client_host=pc.struct_field(told, "clientHost"),
-            rack_id=pc.struct_field(told, "rackId"),
-            session_timeout_ms=pc.struct_field(told, ["classicMemberMetadata", "sessionTimeoutMs"]),
-            rebalance_timeout_ms=_unless(pc.struct_field(told, "rebalanceTimeoutMs"), -1),
-            subscribed_topics=pc.struct_field(told, "subscribedTopicNames"),
-            subscribed_regex=pc.struct_field(told, "subscribedTopicRegex"),
-            server_assignor=pc.struct_field(told, "serverAssignor"),
-            assignment=pa.nulls(len(told), ASSIGNED),
+            generation_id=pa.nulls(len(member_values), pa.int32()),
+            instance_id=pc.struct_field(member_values, "instanceId"),
+            client_id=pc.struct_field(member_values, "clientId"),
+            client_host=pc.struct_field(member_values, "clientHost"),
+            rack_id=pc.struct_field(member_values, "rackId"),
+            session_timeout_ms=pc.struct_field(
+                member_values, ["classicMemberMetadata", "sessionTimeoutMs"]
+            ),
+            rebalance_timeout_ms=_unless(pc.struct_field(member_values, "rebalanceTimeoutMs"), -1),
+            subscribed_topics=pc.struct_field(member_values, "subscribedTopicNames"),
+            subscribed_regex=pc.struct_field(member_values, "subscribedTopicRegex"),
+            server_assignor=pc.struct_field(member_values, "serverAssignor"),
+            assignment=pa.nulls(len(member_values), ASSIGNED),
         )
     return facts
 
@@ -298,8 +300,8 @@ _READERS = (
 def _kinds(types: pa.DictionaryArray) -> NDArray[np.int8]:
     by_code = [_KINDS.get(name, _OTHER) for name in types.dictionary.to_pylist()]
     kinds = np.array(by_code, np.int8)
-    found: NDArray[np.int8] = kinds[types.indices.to_numpy(zero_copy_only=False)]
-    return found
+    code_numbers: NDArray[np.int8] = kinds[types.indices.to_numpy(zero_copy_only=False)]
+    return code_numbers
 
 
 def _read(texts: pa.Array, schema: pa.Schema) -> pa.Array:
@@ -328,10 +330,10 @@ def _tasks(values: pa.Array, ending: str) -> pa.Array:
     """Return the tasks of all roles as `ASSIGNED`, from the fields whose names end in `ending`."""
     given = [pc.struct_field(values, f"{role}Tasks{ending}") for role in _ROLES]
     owned = [
-        _owned(each, {"subtopology": "subtopologyId"}, {"role": role})
-        for role, each in zip(_ROLES, map(pc.list_flatten, given), strict=True)
+        _owned(items, {"subtopology": "subtopologyId"}, {"role": role})
+        for role, items in zip(_ROLES, map(pc.list_flatten, given), strict=True)
     ]
-    owners = pa.concat_arrays([pc.list_parent_indices(each) for each in given])
+    owners = pa.concat_arrays([pc.list_parent_indices(lists) for lists in given])
     order = np.argsort(owners.to_numpy(), kind="stable")
     lengths = np.bincount(owners.to_numpy(), minlength=len(values)).astype(np.int32)
     in_order = pa.concat_arrays(owned).take(pa.array(order))
@@ -339,13 +341,13 @@ def _tasks(values: pa.Array, ending: str) -> pa.Array:
 
 
 def _owned(
-    each: pa.Array, names: Mapping[str, str], constant: Mapping[str, str] | None = None
+    items: pa.Array, names: Mapping[str, str], constant: Mapping[str, str] | None = None
 ) -> pa.Array:
     constant = constant or {}
     fields = [
-        pc.struct_field(each, names.get(field.name, field.name))
+        pc.struct_field(items, names.get(field.name, field.name))
         if field.name in names or field.name == "partitions"
-        else _constant(constant.get(field.name), len(each))
+        else _constant(constant.get(field.name), len(items))
         for field in ASSIGNED.value_type
     ]
     return pa.StructArray.from_arrays(fields, fields=list(ASSIGNED.value_type))

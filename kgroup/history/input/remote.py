@@ -90,7 +90,7 @@ class RemoteFiles:
 
     def name(self, path: Path) -> str:
         """Return the name of a file or folder for messages."""
-        own, path_text = (str(each).lstrip("/") for each in (self.path, path))
+        own, path_text = (str(address).lstrip("/") for address in (self.path, path))
         root = self.shown.removesuffix(own)
         return (self.uri.partition("://")[0] + "://" if root == self.shown else root) + path_text
 
@@ -142,10 +142,10 @@ class RemoteFiles:
         except OSError:
             return {}
         with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
-            found = pool.map(lambda file: self.read_pairs(file, ":"), files.values())
+            contents = pool.map(lambda file: self.read_pairs(file, ":"), files.values())
             return {
                 pairs["topic_id"]: topic
-                for topic, pairs in zip(files, found, strict=True)
+                for topic, pairs in zip(files, contents, strict=True)
                 if "topic_id" in pairs
             }
 
@@ -197,9 +197,14 @@ class RemoteFiles:
         if self._files.type_name == "gcs":
             # pyarrow lists no GCS folder without an object of its own (apache/arrow#35993)
             below = self._children(folder, recursive=True)
-            paths = {Path(each.path).parent for each in below if each.type == FileType.File}
+            paths = {Path(entry.path).parent for entry in below if entry.type == FileType.File}
             return sorted(
-                {path for each in paths for path in (each, *each.parents) if path.parent == folder}
+                {
+                    path
+                    for child in paths
+                    for path in (child, *child.parents)
+                    if path.parent == folder
+                }
             )
         return [Path(c.path) for c in self._children(folder) if c.type == FileType.Directory]
 

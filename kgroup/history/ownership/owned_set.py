@@ -142,24 +142,24 @@ def numbers(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
     if encoded.num_chunks == 0:
         return [np.empty(0, dtype=np.int64) for _ in columns], pa.array([], pa.string())
     encoded = encoded.unify_dictionaries()
-    found = np.concatenate(
+    all_indices = np.concatenate(
         [pc.fill_null(chunk.indices, -1).to_numpy().astype(np.int64) for chunk in encoded.chunks]
     )
     ends = np.cumsum([len(column) for column in columns])
-    return np.split(found, ends[:-1]), encoded.chunk(0).dictionary
+    return np.split(all_indices, ends[:-1]), encoded.chunk(0).dictionary
 
 
 def dense(first: Ints, *more: Ints) -> Ints:
     """Return consecutive numbers from 0 for combinations of numbers (-1 and above)."""
     combined = _dense(first)
-    for each in more:
-        if len(each) and (each != each[0]).any():
-            combined = _dense((combined << _PARTITION_BITS) + each)
+    for codes in more:
+        if len(codes) and (codes != codes[0]).any():
+            combined = _dense((combined << _PARTITION_BITS) + codes)
     return combined
 
 
-def _dense(found: Ints) -> Ints:
-    codes: Ints = pa.array(found).dictionary_encode().indices.to_numpy().astype(np.int64)
+def _dense(numbers: Ints) -> Ints:
+    codes: Ints = pa.array(numbers).dictionary_encode().indices.to_numpy().astype(np.int64)
     return codes
 
 
@@ -170,21 +170,23 @@ def one_of_each(codes: Ints) -> Ints:
     return index
 
 
-def indices(found: Ints) -> pa.Array:
+def indices(numbers: Ints) -> pa.Array:
     """Return indices for `take`; null for -1."""
-    return pa.array(np.maximum(found, 0), mask=found < 0)
+    return pa.array(np.maximum(numbers, 0), mask=numbers < 0)
 
 
-def coded(found: Ints, texts: pa.Array) -> pa.DictionaryArray:
+def coded(numbers: Ints, texts: pa.Array) -> pa.DictionaryArray:
     """Return the texts at indices, dictionary-encoded; null for -1."""
-    each = texts.dictionary_encode()  # texts may be null or repeated
-    return pa.DictionaryArray.from_arrays(each.indices.take(indices(found)), each.dictionary)
+    encoded = texts.dictionary_encode()  # texts may be null or repeated
+    return pa.DictionaryArray.from_arrays(
+        encoded.indices.take(indices(numbers)), encoded.dictionary
+    )
 
 
 def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
     """Return a column without nulls as bools."""
-    found: Flags = column.cast(pa.uint8()).to_numpy().astype(bool)
-    return found
+    values: Flags = column.cast(pa.uint8()).to_numpy().astype(bool)
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +211,14 @@ class Kinds:
 
     def has_id(self, owned: Ints) -> Flags:
         """Return whether each owned item has a topic id."""
-        found: Flags = flags(pc.is_valid(self.texts["topic_id"]))[owned >> _PARTITION_BITS]
-        return found
+        has_id: Flags = flags(pc.is_valid(self.texts["topic_id"]))[owned >> _PARTITION_BITS]
+        return has_id
 
     def columns(self, owned: Ints) -> dict[str, pa.Array]:
         """Return the texts of owned items, dictionary-encoded, and their partitions."""
         kinds = owned >> _PARTITION_BITS
-        found = {name: coded(kinds, texts) for name, texts in self.texts.items()}
-        return {**found, "partition": pa.array((owned & _PARTITION_MASK).astype(np.int32))}
+        columns = {name: coded(kinds, texts) for name, texts in self.texts.items()}
+        return {**columns, "partition": pa.array((owned & _PARTITION_MASK).astype(np.int32))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +301,7 @@ def owned_sets(
     topic_ids[1] = np.where(by_name & (topics[1] >= 0), -1, topic_ids[1])
     # An id is more specific than a name, which may be reused.
     topics[:] = [np.where(at >= 0, -1, topic) for topic, at in zip(topics, topic_ids, strict=True)]
-    combined = {name: np.concatenate(found) for name, (found, _) in coded.items()}
+    combined = {name: np.concatenate(codes) for name, (codes, _) in coded.items()}
     kind = dense(*combined.values())
     kinds = _kinds(kind, combined, {name: texts for name, (_, texts) in coded.items()}, topic_names)
     kind, single_kind = np.split(kind, [len(structs)])
@@ -307,8 +309,8 @@ def owned_sets(
     partitions = pc.struct_field(structs, "partitions")
     owner = np.concatenate(
         [
-            sets[pc.list_parent_indices(each).to_numpy()]
-            for each, (_, sets) in zip(lists, listed, strict=True)
+            sets[pc.list_parent_indices(array).to_numpy()]
+            for array, (_, sets) in zip(lists, listed, strict=True)
         ]
     )
     order = np.argsort(owner, kind="stable")
@@ -331,8 +333,8 @@ def _same_lists(lists: pa.ListArray) -> Ints:
     as_bytes = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(lists), [None, pa.py_buffer(starts), pa.py_buffer(values)]
     )
-    found: Ints = as_bytes.dictionary_encode().indices.to_numpy().astype(np.int64)
-    return found
+    codes: Ints = as_bytes.dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
 
 
 def _kinds(
@@ -344,8 +346,8 @@ def _kinds(
     """Return the meaning of each number."""
     index = one_of_each(kind)
     columns = {}
-    for name, found in combined.items():
-        columns[name] = texts[name].take(indices(found[index]))
+    for name, codes in combined.items():
+        columns[name] = texts[name].take(indices(codes[index]))
     rows = list(zip(*(columns[name].to_pylist() for name in _FIELDS), strict=True))
     named = [
         (topic or topic_names.get(topic_id), topic_id, *task) for topic, topic_id, *task in rows

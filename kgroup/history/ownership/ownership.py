@@ -123,7 +123,7 @@ class OwnershipEvents:
         """Number groups and members; a group and an id together identify a member."""
         tables = (self.held, self._known, self._classic, self._described, self._current, self._gone)
         groups, self.group_ids = numbers(
-            *(each["group_id"] for each in (*tables, self._generations, self._epochs))
+            *(table["group_id"] for table in (*tables, self._generations, self._epochs))
         )
         ids, self.member_ids = numbers(*(table["member_id"] for table in tables))
         group, name = np.concatenate(groups[: len(ids)]), np.concatenate(ids)
@@ -146,7 +146,7 @@ class OwnershipEvents:
     def _order_records(self) -> None:
         """Rank the records: values of classic groups, values of other groups, tombstones."""
         records = (self._generations, self._epochs, self._gone)
-        gone = [_TOMBSTONES[each] for each in self._gone["type"].to_pylist()]
+        gone = [_TOMBSTONES[record_type] for record_type in self._gone["type"].to_pylist()]
         gone_kind, gone_what = np.array(gone, dtype=np.int64).reshape(-1, 2).T
         values = len(self._generations) + len(self._epochs)
         kind = [np.full(len(self._generations), CLASSIC), _kinds(self._epochs["group_type"])]
@@ -154,8 +154,8 @@ class OwnershipEvents:
         times = [chunk for record in records for chunk in record["time_ms"].chunks]
         order = np.argsort(offsets, kind="stable")
 
-        def ranked(found: Ints) -> Ints:
-            return np.concatenate([[-1], found[order]])
+        def ranked(codes: Ints) -> Ints:
+            return np.concatenate([[-1], codes[order]])
 
         self._offset = ranked(offsets)
         self._time = pa.chunked_array(times, pa.int64()).take(indices(np.append(-1, order)))
@@ -239,7 +239,7 @@ class OwnershipEvents:
     def descriptions(self) -> pa.Table:
         """Group type and client of the known and described members."""
         columns = ["group_type", *CLIENT]
-        return pa.concat_tables([each.select(columns) for each in (self._known, self._described)])
+        return pa.concat_tables([table.select(columns) for table in (self._known, self._described)])
 
     def presence(self, member: Ints, rank: Ints) -> tuple[Flags, Flags]:
         """Return whether each is a member at a rank, and whether it is known what it owns."""
@@ -268,7 +268,7 @@ class OwnershipEvents:
         row = self.description(member, rank)
         row = np.where(row < 0, -1, len(self._classic) + row)
         clients = pa.concat_tables(
-            [each.select(CLIENT) for each in (self._classic, self.descriptions)]
+            [table.select(CLIENT) for table in (self._classic, self.descriptions)]
         )
         told_by = np.where(is_classic, statement, row)
         time_ms, log_offset = self.records(rank)
@@ -287,8 +287,8 @@ class OwnershipEvents:
 
 def _ints(column: pa.ChunkedArray) -> Ints:
     """Return a column without nulls as int64."""
-    found: Ints = column.to_numpy().astype(np.int64)
-    return found
+    numbers: Ints = column.to_numpy().astype(np.int64)
+    return numbers
 
 
 def _kinds(column: pa.ChunkedArray) -> Ints:
@@ -385,11 +385,11 @@ def derive(
         tables,
         topic_names,
     )
-    found = _intervals(events)
-    rows = _rows(events, found, offsets_partition)
+    intervals = _intervals(events)
+    rows = _rows(events, intervals, offsets_partition)
     is_open = pc.is_null(rows["to_log_offset"])
     opened = rows.filter(is_open).cast(_SCHEMA)
-    members = [before.members.filter(pc.invert(is_member_touched)), _members(events, found)]
+    members = [before.members.filter(pc.invert(is_member_touched)), _members(events, intervals)]
     return Derived(
         rows.filter(pc.invert(is_open)),
         OwnershipState(
@@ -438,18 +438,18 @@ def _intervals(events: OwnershipEvents) -> _Intervals:
         events.held_kind,
         np.arange(len(events.held)),
     )
-    found = _Intervals(*map(np.concatenate, zip(held, _stated(events), strict=True)))
-    order = np.lexsort((found.begin, found.owned, found.member))
-    found = found.take(order, order)
+    intervals = _Intervals(*map(np.concatenate, zip(held, _stated(events), strict=True)))
+    order = np.lexsort((intervals.begin, intervals.owned, intervals.member))
+    intervals = intervals.take(order, order)
     goes_on = (
-        (found.member[1:] == found.member[:-1])
-        & (found.owned[1:] == found.owned[:-1])
-        & (found.kind[1:] == found.kind[:-1])
-        & (found.begin[1:] <= found.end[:-1])
+        (intervals.member[1:] == intervals.member[:-1])
+        & (intervals.owned[1:] == intervals.owned[:-1])
+        & (intervals.kind[1:] == intervals.kind[:-1])
+        & (intervals.begin[1:] <= intervals.end[:-1])
     )
-    found = _converted(events, found.take(*_runs(goes_on, len(order))))
-    order = np.argsort(np.minimum(found.source, len(events.held)), kind="stable")
-    return found.take(order, order)
+    intervals = _converted(events, intervals.take(*_runs(goes_on, len(order))))
+    order = np.argsort(np.minimum(intervals.source, len(events.held)), kind="stable")
+    return intervals.take(order, order)
 
 
 def _stated(events: OwnershipEvents) -> _Intervals:
@@ -466,36 +466,36 @@ def _stated(events: OwnershipEvents) -> _Intervals:
     return _Intervals(member[first], owned, at[first], end[last], kind[first], source)
 
 
-def _converted(events: OwnershipEvents, found: _Intervals) -> _Intervals:
+def _converted(events: OwnershipEvents, intervals: _Intervals) -> _Intervals:
     """Merge what a member owns before and after a conversion of its group."""
-    if not len(found.kind) or (found.kind == found.kind[0]).all():
-        return found
-    named = events.sets.kinds.by_name(found.owned)
-    order = np.lexsort((found.begin, named, found.member))
-    found, named = found.take(order, order), named[order]
+    if not len(intervals.kind) or (intervals.kind == intervals.kind[0]).all():
+        return intervals
+    named = events.sets.kinds.by_name(intervals.owned)
+    order = np.lexsort((intervals.begin, named, intervals.member))
+    intervals, named = intervals.take(order, order), named[order]
     goes_on = (
-        (found.member[1:] == found.member[:-1])
+        (intervals.member[1:] == intervals.member[:-1])
         & (named[1:] == named[:-1])
-        & (found.kind[1:] != found.kind[:-1])
-        & (found.begin[1:] >= found.end[:-1])
-        & events.order.same_time(found.end[:-1], found.begin[1:])
+        & (intervals.kind[1:] != intervals.kind[:-1])
+        & (intervals.begin[1:] >= intervals.end[:-1])
+        & events.order.same_time(intervals.end[:-1], intervals.begin[1:])
     )
     first, last = _runs(goes_on, len(order))
     # A consumer group has the topic's id, a classic group does not.
-    index = np.where(events.sets.kinds.has_id(found.owned), np.arange(len(order)), len(order))
+    index = np.where(events.sets.kinds.has_id(intervals.owned), np.arange(len(order)), len(order))
     with_id = np.minimum.reduceat(index, first) if len(first) else first
-    owned = found.owned[np.where(with_id < len(order), with_id, first)]
-    return found.take(first, last)._replace(owned=owned)
+    owned = intervals.owned[np.where(with_id < len(order), with_id, first)]
+    return intervals.take(first, last)._replace(owned=owned)
 
 
-def _rows(events: OwnershipEvents, found: _Intervals, offsets_partition: int) -> pa.Table:
+def _rows(events: OwnershipEvents, intervals: _Intervals, offsets_partition: int) -> pa.Table:
     """Return rows of `assignments`; intervals that were open before must come first.
 
     Texts are dictionary-encoded.
     """
-    count = int((found.source < len(events.held)).sum())
-    columns = events.sets.kinds.columns(found.owned)
-    held = events.held.take(pa.array(found.source[:count])).select(_BEGUN.names)
+    count = int((intervals.source < len(events.held)).sum())
+    columns = events.sets.kinds.columns(intervals.owned)
+    held = events.held.take(pa.array(intervals.source[:count])).select(_BEGUN.names)
     for name in ("topic", "topic_id"):
         known = columns[name][:count].cast(pa.string())
         held = held.set_column(
@@ -503,21 +503,27 @@ def _rows(events: OwnershipEvents, found: _Intervals, offsets_partition: int) ->
         )
     new = {
         **{name: column[count:] for name, column in columns.items()},
-        **events.columns(found.source[count:] - len(events.held)),
-        "offsets_partition": np.full(len(found.source) - count, offsets_partition),
+        **events.columns(intervals.source[count:] - len(events.held)),
+        "offsets_partition": np.full(len(intervals.source) - count, offsets_partition),
     }
     begun = pa.concat_tables([held.cast(_BEGUN), pa.table(new, schema=_BEGUN)])
-    to_ms, to_log_offset = events.records(np.where(found.end < events.order.end, found.end, -1))
-    ended = {"to_ms": to_ms, "to_log_offset": to_log_offset, "ended_by": _ended_by(events, found)}
+    to_ms, to_log_offset = events.records(
+        np.where(intervals.end < events.order.end, intervals.end, -1)
+    )
+    ended = {
+        "to_ms": to_ms,
+        "to_log_offset": to_log_offset,
+        "ended_by": _ended_by(events, intervals),
+    }
     columns = {**{name: begun[name] for name in _BEGUN.names}, **ended}
     return pa.table(columns, schema=_CODED)
 
 
-def _ended_by(events: OwnershipEvents, found: _Intervals) -> pa.Array:
+def _ended_by(events: OwnershipEvents, intervals: _Intervals) -> pa.Array:
     """Return how each interval ended; null if it has not, or if unknown."""
-    order, member, group = events.order, found.member, events.group[found.member]
-    is_open = found.end == order.end
-    end = np.where(is_open, 0, found.end)
+    order, member, group = events.order, intervals.member, events.group[intervals.member]
+    is_open = intervals.end == order.end
+    end = np.where(is_open, 0, intervals.end)
     until = order.write_end(end)
     is_deleted = (order.what[end] == GROUP_GONE) & ~order.has_value(group, end, until)
     is_there, is_known = events.presence(member, until)
@@ -526,7 +532,7 @@ def _ended_by(events: OwnershipEvents, found: _Intervals) -> pa.Array:
         (is_open, None),
         (is_deleted, "deleted"),
         (~is_there, "gone"),
-        (_moved(events, found, has_lost, end, until), "moved"),
+        (_moved(events, intervals, has_lost, end, until), "moved"),
         (~is_known, None),
         (np.ones_like(is_open), "released"),
     ]
@@ -536,10 +542,10 @@ def _ended_by(events: OwnershipEvents, found: _Intervals) -> pa.Array:
 
 
 def _moved(
-    events: OwnershipEvents, found: _Intervals, has_lost: Flags, end: Ints, until: Ints
+    events: OwnershipEvents, intervals: _Intervals, has_lost: Flags, end: Ints, until: Ints
 ) -> Flags:
     """Return whether another member got what was lost, from the end of each until `until`."""
-    order, group = events.order, events.group[found.member]
+    order, group = events.order, events.group[intervals.member]
     has_moved = np.zeros_like(has_lost)
     if not has_lost.any():
         return has_moved
@@ -547,27 +553,27 @@ def _moved(
     of_group[group[has_lost]] = True
     near = np.flatnonzero(of_group[group])
     lost = has_lost[near]
-    begin, end, until = found.begin[near], end[near][lost], until[near][lost]
-    owned = dense(group[near], events.sets.kinds.by_name(found.owned[near]))
+    begin, end, until = intervals.begin[near], end[near][lost], until[near][lost]
+    owned = dense(group[near], events.sets.kinds.by_name(intervals.owned[near]))
     taken, by_itself = (
         between(
-            np.sort(order.key(each, begin)),
-            order.key(each[lost], end),
-            order.key(each[lost], until),
+            np.sort(order.key(codes, begin)),
+            order.key(codes[lost], end),
+            order.key(codes[lost], until),
         )
-        for each in (owned, dense(owned, found.member[near]))
+        for codes in (owned, dense(owned, intervals.member[near]))
     )
     has_moved[near[lost]] = taken > by_itself
     return has_moved
 
 
-def _members(events: OwnershipEvents, found: _Intervals) -> pa.Table:
+def _members(events: OwnershipEvents, intervals: _Intervals) -> pa.Table:
     """Return the members of groups that are not classic, as of the last record."""
     every = np.arange(len(events.group))
     row = events.description(every, np.full(len(every), events.order.end - 1))
     kind = np.full(len(every), CLASSIC)
-    is_open = found.end == events.order.end
-    kind[found.member[is_open]] = found.kind[is_open]
+    is_open = intervals.end == events.order.end
+    kind[intervals.member[is_open]] = intervals.kind[is_open]
     kinds = pa.array(GROUP_TYPES).take(indices(np.where(kind == CLASSIC, -1, kind)))
     described = events.descriptions.take(indices(row))
     members = pa.table(

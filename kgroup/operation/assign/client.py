@@ -33,8 +33,8 @@ def software(text: str) -> Software:
     name = _OTHER_NAMES.get(asked.lower(), asked.lower())
     library = CLIENTS.get(name)
     if library is None:
-        meant = near_names(name, (*CLIENTS, *_OTHER_NAMES))
-        raise ValueError(f"one of {', '.join(CLIENTS)}, found {asked!r}{meant}")
+        suggestion = near_names(name, (*CLIENTS, *_OTHER_NAMES))
+        raise ValueError(f"one of {', '.join(CLIENTS)}, found {asked!r}{suggestion}")
     if not at:
         return Software(name, library.versions[0])
     try:
@@ -92,7 +92,7 @@ def ruled_out(strategy: str | None, goes_on: bool) -> frozenset[str]:
         strategy: the group's strategy.
         goes_on: whether the subscription has data after the user data.
     """
-    found = set(always_told(strategy))
+    libraries = set(always_told(strategy))
     for name, library in CLIENTS.items():
         written = {
             library.as_sent([MemberSpec("", ())], strategy, version)[0].goes_on
@@ -100,8 +100,8 @@ def ruled_out(strategy: str | None, goes_on: bool) -> frozenset[str]:
             if strategy is not None and strategy in known
         }
         if written and goes_on not in written:
-            found.add(name)
-    return frozenset(found)
+            libraries.add(name)
+    return frozenset(libraries)
 
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
@@ -239,7 +239,7 @@ def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
     Of members with the same topics only the first one is used, and at most `_LEADERS` in total.
     """
     if spec.protocol == "classic" and spec.leader is None:
-        who = {each.topics: each.member_id for each in reversed(spec.members_as_sent)}
+        who = {member.topics: member.member_id for member in reversed(spec.members_as_sent)}
         for leader_id in islice(who.values(), _LEADERS):
             yield replace(spec, client=spec.computed_as, leader_id=leader_id)
 

@@ -108,7 +108,7 @@ def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...
     """Return the JoinGroup response's order: new members last with seed 0, else anywhere."""
     if spec.protocol != "classic" or spec.computed_as.name == KAFKA_CLIENTS or not seed:
         return spec.member_order
-    order = [each.member_id for each in spec.members_as_sent if each.member_id not in ids]
+    order = [member.member_id for member in spec.members_as_sent if member.member_id not in ids]
     for name, made in ids.items():
         order.insert(Random(f"{seed} {name}").randint(0, len(order)), made)
     return tuple(order)
@@ -119,7 +119,7 @@ def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
     unknown = [replace(m, client=spec.client_of(m)) for m in spec.members if m.unknown_id]
     libraries = {m.client.name for m in unknown if m.client is not None and not m.client_id}
     usual = {library: _usual_client_ids(spec, library) for library in libraries}
-    return {each.member_id: _random_id(each, spec, usual, seed) for each in unknown}
+    return {member.member_id: _random_id(member, spec, usual, seed) for member in unknown}
 
 
 def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
@@ -128,7 +128,7 @@ def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
         return ()
     for members in (spec.members, spec.departed):
         alike = (member for member in members if spec.client_of(member).name == library)
-        times = Counter(each.client_id for each in alike if each.client_id)
+        times = Counter(member.client_id for member in alike if member.client_id)
         if times:
             most = max(times.values())
             return [client_id for client_id, number in times.items() if number == most]
@@ -259,8 +259,8 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
     for other in others:
         always &= set(other.moves) if other is not None else set()
         for member, partitions in plan.assignment.items():
-            there = other.assignment if other is not None else None
-            if there is None or set(there[member]) != set(partitions):
+            other_assignment = other.assignment if other is not None else None
+            if other_assignment is None or set(other_assignment[member]) != set(partitions):
                 unsure.add(member)
     warnings = list(plan.warnings)
     counts = (
@@ -416,7 +416,7 @@ def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
     ]
     for member in islice(late, TRIES):
         members = tuple(
-            member if each.member_id == member.member_id else each for each in joined.members
+            member if other.member_id == member.member_id else other for other in joined.members
         )
         yield _settle(replace(joined, members=members))[0]
 
@@ -484,7 +484,7 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
     called = Counter(member.client_id for member in spec.members)
     runs: list[Run] = []
     for member in _dynamic(spec):
-        member = next(each for each in spec.members if each.member_id == member.member_id)
+        member = next(current for current in spec.members if current.member_id == member.member_id)
         for change, what in ((leaves, "leaves"), (comes_back, "comes back")):
             spec = change(spec, member)
             if not spec.members:  # the only member has left
@@ -493,7 +493,7 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
             whose = member.member_id if called[member.client_id] > 1 else name
             run, spec = _settle(spec, seed=seed)
             run = replace(run, what=f"{name} {what}", what_of_whom=f"{whose} {what}")
-            is_unknown = is_unknown or any(each.unknown_id for each in spec.members)
+            is_unknown = is_unknown or any(member.unknown_id for member in spec.members)
             if is_unknown and not is_small:
                 run = _with_plans(run, unmarked(run.plans, _MANY_RESTARTS))
             runs.append(run)
@@ -607,8 +607,8 @@ def _assign(read: Report[GroupSpec], request: AssignRequest) -> Report[Run | Bou
     has_failed = any(row.error is not None for row in rows)
     later = None if request.client is None else later_note(request.client)
     of_changes = (note for spec in read.data for note in notes(spec, request.changes))
-    told = tuple(dict.fromkeys((*filter(None, (later,)), *read.notes, *of_changes)))
-    return Report(rows, read.errors, told, ExitStatus.PARTLY if has_failed else None)
+    all_notes = tuple(dict.fromkeys((*filter(None, (later,)), *read.notes, *of_changes)))
+    return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)
 
 
 _RUNS: Mapping[Mode, Callable[[GroupSpec], Sequence[Run] | Sequence[Bounce]]] = {

@@ -111,7 +111,7 @@ def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
 def group_spec(
     source: GroupSource,
     reading: Reading,
-    found: Group,
+    group: Group,
     *,
     strategy: str | None = None,
     kafka_version: str | None = None,
@@ -123,9 +123,9 @@ def group_spec(
 
     `advice` has the options to mention in messages, if the command is not `kgroup assign`.
     """
-    group_id = found.group_id
+    group_id = group.group_id
     notes = list(reading.notes)
-    group = before_rebalance(found, notes)
+    group = before_rebalance(group, notes)
     protocol = protocol_of(group)
     if not group.members:
         raise UnfitError(
@@ -361,7 +361,10 @@ def _member(
         instance_id=member.instance_id,
         client_id=member.client_id,
         rack=member.rack_id or rack_in_user_data(group.assignor, subscription.user_data),
-        owned=tuple((each.topic or each.topic_id or "", each.partition) for each in owned or ()),
+        owned=tuple(
+            (partition.topic or partition.topic_id or "", partition.partition)
+            for partition in owned or ()
+        ),
         generation=group.generation_id,
         client=_newest(member.client_library),
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
@@ -373,8 +376,8 @@ def _member(
 
 def _newest(library: str | None) -> Software | None:
     """Return the newest version of an implemented library, as members do not send their version."""
-    found = CLIENTS.get(library or "")
-    return None if found is None else Software(found.name, found.versions[0])
+    client = CLIENTS.get(library or "")
+    return None if client is None else Software(client.name, client.versions[0])
 
 
 def _topics(
@@ -403,12 +406,12 @@ def _topics(
     }
     topics: dict[str, TopicMetadata] = {}
     ids: dict[str, bytes] = {}
-    for name, found in view.topics.items():
-        if found.topic_id:
-            ids[name] = urlsafe_b64decode(found.topic_id + "==")
-        if found.partitions:
-            every = [found.partitions[number] for number in sorted(found.partitions)]
-            listed = tuple(found.partitions)
+    for name, topic_view in view.topics.items():
+        if topic_view.topic_id:
+            ids[name] = urlsafe_b64decode(topic_view.topic_id + "==")
+        if topic_view.partitions:
+            every = [topic_view.partitions[number] for number in sorted(topic_view.partitions)]
+            listed = tuple(topic_view.partitions)
             in_order = tuple(range(len(every)))
             topics[name] = TopicMetadata(len(every), listed=None if listed == in_order else listed)
             if any(racks.values()):

@@ -77,8 +77,8 @@ def _failure_in_1_1(raw: bytes) -> str | None:
         if count < 0:
             raise _UnreadableError(f"{title} {count} cannot be negative")
         if count > len(raw) - at:
-            found = f"only {len(raw) - at} bytes available"
-            raise _UnreadableError(f"Error reading {what} {count}, {found}")
+            rest = f"only {len(raw) - at} bytes available"
+            raise _UnreadableError(f"Error reading {what} {count}, {rest}")
         return count
 
     def field(name: str, read: Callable[[], None]) -> None:
@@ -162,8 +162,8 @@ def read_specs(
             (), (Problem(ProblemKind.BAD_SPEC, "Expected JSON, found nothing.", path=path),)
         )
     if (values := text.count(b",")) > _MOST_VALUES:
-        told = f"Expected at most {_MOST_VALUES:,} values in a file, found {values:,}: split it."
-        return Report((), (Problem(ProblemKind.BAD_SPEC, told, path=path),))
+        reason = f"Expected at most {_MOST_VALUES:,} values in a file, found {values:,}: split it."
+        return Report((), (Problem(ProblemKind.BAD_SPEC, reason, path=path),))
     specs: list[GroupSpec] = []
     problems = ProblemLog()
     notes: dict[str, None] = {}
@@ -233,7 +233,7 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
     elif protocol == "classic" and fields.get("kafka_version") is None:
         clients = _clients(fields.get("members"))
         client = None if clients else client
-    named = tuple(MemberSpec("", (), client=each) for each in clients)
+    named = tuple(MemberSpec("", (), client=client) for client in clients)
     asked_strategy = fields.get("strategy")
     text = asked_strategy if isinstance(asked_strategy, str) else ""
     imitated = GroupSpec(text, named, {}, protocol, client).computed_as
@@ -342,7 +342,7 @@ def _topic(value: object, path: str) -> TopicMetadata:
 
 def _listed(value: object, path: str, count: int) -> tuple[int, ...]:
     listed = _list(value, path)
-    numbers = tuple(_number(each, f"{path}[{at}]", _INT32) for at, each in enumerate(listed))
+    numbers = tuple(_number(item, f"{path}[{at}]", _INT32) for at, item in enumerate(listed))
     if sorted(numbers) != list(range(count)):
         raise SpecError(f"{path}: expected each of {count} partitions once, found {_shown(value)}")
     return numbers
@@ -390,17 +390,17 @@ def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
             raise SpecError(f"{where}.{topic}: {path}.topics does not name this topic")
     owned: list[TopicPartition] = []
     threads: dict[TopicPartition, int] = {}
-    for at, each in enumerate(_optional(fields, "owned", path, _list) or ()):
+    for at, item in enumerate(_optional(fields, "owned", path, _list) or ()):
         own = f"{path}.owned[{at}]"
-        if not isinstance(each, list) or len(each) not in (2, 3):
+        if not isinstance(item, list) or len(item) not in (2, 3):
             raise SpecError(
                 f"{own}: expected [topic, partition] or [topic, partition, thread], "
-                f"found {_shown(each)}"
+                f"found {_shown(item)}"
             )
-        partition = _text(each[0], f"{own}[0]"), _number(each[1], f"{own}[1]", range(1 << 31))
+        partition = _text(item[0], f"{own}[0]"), _number(item[1], f"{own}[1]", range(1 << 31))
         owned.append(partition)
-        if len(each) == 3:
-            threads[partition] = _number(each[2], f"{own}[2]", range(_MOST_STREAMS))
+        if len(item) == 3:
+            threads[partition] = _number(item[2], f"{own}[2]", range(_MOST_STREAMS))
     return MemberSpec(
         member_id=_text(fields.get("member_id"), f"{path}.member_id"),
         topics=topics,
@@ -475,12 +475,12 @@ def _having(protocol: str, strategy: object) -> str:
     """Return the end of a sentence: which client libraries have a strategy."""
     if protocol != "classic":
         return ""
-    found = [
+    similar = [
         name
         for name, library in CLIENTS.items()
         if strategy in strategies(protocol, Software(name, library.versions[0]))
     ]
-    return f"; it is one of client: {' or '.join(found)}" if found else ""
+    return f"; it is one of client: {' or '.join(similar)}" if similar else ""
 
 
 def _object(value: object, path: str, names: Sequence[str] | None = None) -> Mapping[str, Any]:

@@ -226,9 +226,9 @@ def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
 
 def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
     """Change the subscription of a member."""
-    found = _find(spec, name)
+    changed_member = _find(spec, name)
     members = (
-        replace(member, topics=tuple(dict.fromkeys(topics))) if member is found else member
+        replace(member, topics=tuple(dict.fromkeys(topics))) if member is changed_member else member
         for member in spec.members
     )
     return replace(spec, members=tuple(members))
@@ -267,7 +267,7 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
 
 def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
     """Remove a member; if it is the leader, the next leader is unknown."""
-    members = tuple(each for each in spec.members if each.member_id != member.member_id)
+    members = tuple(other for other in spec.members if other.member_id != member.member_id)
     leader_id = None if spec.leader_id == member.member_id else spec.leader_id
     departed = (*spec.departed, member)
     return replace(spec, members=members, departed=departed, leader_id=leader_id)
@@ -323,8 +323,8 @@ def _new_ids(members: Iterable[MemberSpec]) -> Iterator[str]:
 
 
 def _has_no_topic(spec: GroupSpec, topic: str) -> str:
-    there = first_names(sorted(spec.topics)) or "none"
-    return f"{_called(spec)} has no topic {topic}; it has: {there}"
+    topics = first_names(sorted(spec.topics)) or "none"
+    return f"{_called(spec)} has no topic {topic}; it has: {topics}"
 
 
 def _called(spec: GroupSpec) -> str:

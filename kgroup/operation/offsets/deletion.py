@@ -78,8 +78,10 @@ def plan_deletion(
     }
     groups: dict[str, Group] = {}  # includes groups without commits
     if store.can(GroupSource.read):
-        found = store.read(chosen, Question(offsets=False, log_budget=0)).image.groups
-        groups = {group_id: group for group_id, group in found.items() if group_id not in unknown}
+        image_groups = store.read(chosen, Question(offsets=False, log_budget=0)).image.groups
+        groups = {
+            group_id: group for group_id, group in image_groups.items() if group_id not in unknown
+        }
     shared = tuple(
         Problem(ProblemKind.UNSUPPORTED, _SHARED, group_id=group_id)
         for group_id, group in groups.items()
@@ -109,13 +111,13 @@ def _of_groups(
     groups: Mapping[str, Group],
     refusals: tuple[Problem, ...],
 ) -> OffsetPlan:
-    there = {*targets, *groups}
+    group_ids = {*targets, *groups}
     active = why_active(group for group in groups.values() if group.type is not GroupType.SHARE)
     refused = {problem.group_id for problem in (*active, *refusals)}
     missing = (
         problem
         for problem in reading.problems
-        if problem.group_id not in there or problem.kind is ProblemKind.NOT_AUTHORIZED
+        if problem.group_id not in group_ids or problem.kind is ProblemKind.NOT_AUTHORIZED
     )
     plan = make_plan(
         reading.offsets, targets, problems=(*active, *refusals, *missing), notes=reading.notes
@@ -124,15 +126,15 @@ def _of_groups(
         structs.replace(row, result=Result.REFUSED) if row.group_id in refused else row
         for row in plan.rows
     )
-    changes = {name: each for name, each in plan.changes.items() if name not in refused}
+    changes = {name: of_group for name, of_group in plan.changes.items() if name not in refused}
     bare = (
         PlannedOffset.of_group(name, Result.REFUSED if name in refused else Result.PLANNED)
-        for name in there - targets.keys()
+        for name in group_ids - targets.keys()
     )
     rows = sorted(
         (*planned, *bare), key=lambda row: row.group_id
     )  # stable: keeps the order in a group
-    deleted = tuple(sorted(there - refused))
+    deleted = tuple(sorted(group_ids - refused))
     return replace(plan, rows=tuple(rows), changes=changes, deleted=deleted)
 
 
@@ -141,7 +143,7 @@ def _unsaved(reading: OffsetReading) -> Iterator[Problem]:
     denied = [problem for problem in reading.problems if problem.kind is ProblemKind.NOT_AUTHORIZED]
     certain = {problem.group_id for problem in denied if problem.topic is not None}
     hidden = {problem.group_id for problem in denied} | reading.doubtful
-    for group_id in sorted(each for each in hidden if each is not None):
+    for group_id in sorted(group for group in hidden if group is not None):
         has = "has" if group_id in certain else "may have"
         yield Problem(ProblemKind.NOT_AUTHORIZED, _HIDDEN.format(has), group_id=group_id)
 

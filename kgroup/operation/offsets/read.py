@@ -56,13 +56,13 @@ def read_stored(
         BrokerError: no broker answers.
     """
     if not store.can(GroupSource.read_offsets):
-        found, missing = select_groups(store, group_ids, Question(regex=regex, log_budget=0))
-        groups = found.image.groups.values()
+        selected, missing = select_groups(store, group_ids, Question(regex=regex, log_budget=0))
+        groups = selected.image.groups.values()
         return _with_note(
             OffsetReading(
                 {group.group_id: group.offsets for group in groups if group.offsets},
-                (*missing, *found.problems),
-                found.notes,
+                (*missing, *selected.problems),
+                selected.notes,
                 empty_commits={
                     group.group_id: group.empty_commits for group in groups if group.empty_commits
                 },
@@ -113,9 +113,9 @@ def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:
     others = (ProblemKind.NOT_FOUND, ProblemKind.NOT_AUTHORIZED)
     failed = {problem.group_id for problem in reading.problems if problem.kind not in others}
     return frozenset(
-        each
-        for each in group_ids
-        if each in failed or (None in failed and each not in reading.offsets)
+        group_id
+        for group_id in group_ids
+        if group_id in failed or (None in failed and group_id not in reading.offsets)
     )
 
 

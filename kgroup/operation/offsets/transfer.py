@@ -74,10 +74,10 @@ def plan_transfer(
         BrokerError: no broker answers.
     """
     reading = read_stored(origin, group_ids, regex)
-    found = reading.offsets or reading.absent or reading.problems
+    has_content = reading.offsets or reading.absent or reading.problems
     nothing = (
         ()
-        if found
+        if has_content
         else (Problem(ProblemKind.NOT_FOUND, "There are no committed offsets to take."),)
     )
     # Drop fields that the store cannot keep; otherwise they would always differ.
@@ -94,8 +94,8 @@ def plan_transfer(
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(group_id if new_id is None else new_id, {})
         of_group.update({at: OffsetTarget(None) for at in ats if is_chosen(at, topics)})
-    there = _there(store, targets)
-    for group_id in unread(there, targets):
+    current = _there(store, targets)
+    for group_id in unread(current, targets):
         del targets[group_id]
     every = {at for of_group in targets.values() for at in of_group}
     logs = cluster.log_ranges(every) if cluster is not None and every else LogReading({})
@@ -108,19 +108,19 @@ def plan_transfer(
                 {at: _fitted(target, logs.ranges.get(at), fit) for at, target in of_group.items()}
             )
     return make_plan(
-        there.offsets,
+        current.offsets,
         targets,
         logs=logs.ranges,
         problems=(
-            *active_groups(store, [each for each, of_group in targets.items() if of_group]),
+            *active_groups(store, [group_id for group_id, of_group in targets.items() if of_group]),
             *reading.problems,
             *nothing,
             *not_committed(targets, topics, group_ids, reading.problems),
-            *there.problems,
+            *current.problems,
             *logs.problems,
             *problems,
         ),
-        notes=(*reading.notes, *there.notes, *_other_store(reading.saved_from, store)),
+        notes=(*reading.notes, *current.notes, *_other_store(reading.saved_from, store)),
     )
 
 
@@ -171,20 +171,24 @@ def _fit_by_time(
     if cluster is None or not cluster.can(GroupSource.offsets_at):
         raise UsageError("--by-time asks for the times of records: the goal needs a live cluster")
     wanted = {
-        (*at, each.offset.committed_offset)
+        (*at, target.offset.committed_offset)
         for of_group in targets.values()
-        for at, each in of_group.items()
-        if each.offset is not None
+        for at, target in of_group.items()
+        if target.offset is not None
     }
     source = origin.log_ranges({(topic, partition) for topic, partition, _ in wanted})
     problems += source.problems
     times, refusals = _times(origin, wanted, source.ranges, problems)
     ranges: dict[tuple[At, int], LogRange] = {}
     for time_ms in sorted(set(times.values())):
-        ats = {(topic, number) for (topic, number, _), each in times.items() if each == time_ms}
+        ats = {
+            (topic, number)
+            for (topic, number, _), commit_ms in times.items()
+            if commit_ms == time_ms
+        }
         reading = cluster.offsets_at(ats, time_ms)
         problems += reading.problems
-        ranges.update(((at, time_ms), each) for at, each in reading.ranges.items())
+        ranges.update(((at, time_ms), log_range) for at, log_range in reading.ranges.items())
     for of_group in targets.values():
         for at, target in of_group.items():
             if target.offset is None or (log := logs.get(at, LogRange())).mark in GONE:
@@ -233,12 +237,12 @@ def _times(
             asked[topic, partition, offset] = [(topic, partition, first)]
         else:
             last = range(max(log.start, log.end - _LOOK_BACK), log.end)
-            asked[topic, partition, offset] = [(topic, partition, each) for each in last]
-    reading = source.next_records({each for every in asked.values() for each in every})
+            asked[topic, partition, offset] = [(topic, partition, earlier) for earlier in last]
+    reading = source.next_records({position for every in asked.values() for position in every})
     problems += reading.problems
     times = {}
     for position, every in asked.items():
-        records = [reading.records[each] for each in every if each in reading.records]
+        records = [reading.records[earlier] for earlier in every if earlier in reading.records]
         known = [
             record
             for record in records

@@ -83,7 +83,7 @@ def plan_assignors(
     source: GroupSource,
     group_ids: Collection[str],
     strategy: str,
-    told: _Lists,
+    settings: _Lists,
     habits: ProgramBehavior,
     library: str | None = None,
 ) -> Report[Plan]:
@@ -94,34 +94,34 @@ def plan_assignors(
     Raises:
         NotFoundError: a setting is for a member that no group has.
     """
-    groups: dict[str, list[str]] = {text: [] for text in told if text}
-    there: dict[str, None] = {}
+    groups: dict[str, list[str]] = {text: [] for text in settings if text}
+    known_names: dict[str, None] = {}
 
     def make(running: RunningGroup) -> Plan:
-        there.update(dict.fromkeys(running.names))
-        own = {text: names for text, names in told.items() if not text or running.has(text)}
+        known_names.update(dict.fromkeys(running.names))
+        own = {text: names for text, names in settings.items() if not text or running.has(text)}
         for text in own.keys() & groups.keys():
             groups[text].append(running.group.group_id)
         return plan_assignor(running, strategy, own, habits, library)
 
     report = plan_each(source, group_ids, make, habits, expected=_ASSIGNING)
-    unused = [text for text, found in groups.items() if not found]
+    unused = [text for text, called in groups.items() if not called]
     if unused and report.data:
         raise NotFoundError(
             f"--settings: expected members of {first_names([*dict.fromkeys(group_ids)])}, found "
-            f"none that is called {first_names([repr(each) for each in unused])}"
-            f"{near_names(unused[0], there)}"
+            f"none that is called {first_names([repr(text) for text in unused])}"
+            f"{near_names(unused[0], known_names)}"
         )
     if len(group_ids) == 1:
         return report
-    notes = (f"--settings of {text} is of {first_names(found)}" for text, found in groups.items())
+    notes = (f"--settings of {text} is of {first_names(called)}" for text, called in groups.items())
     return replace(report, notes=(*report.notes, *notes))
 
 
 def plan_assignor(
     running: RunningGroup,
     strategy: str,
-    told: _Lists,
+    settings: _Lists,
     habits: ProgramBehavior,
     library: str | None = None,
 ) -> Plan:
@@ -130,7 +130,7 @@ def plan_assignor(
     Args:
         running: the group.
         strategy: new strategy.
-        told: strategies that members support, as given by the user; "" stands for all other
+        settings: strategies that members support, as given by the user; "" stands for all other
             members. Members without an entry support only the group's strategy.
         habits: behavior of the group's applications.
         library: client library of all members, "java" or "librdkafka"; None to identify it from the
@@ -152,13 +152,15 @@ def plan_assignor(
     library = library or running.library
     assert running.scenario.start is not None
     now = running.scenario.start.protocol
-    told = _by_name(running, told)
-    lists = {name: told.get(name, (now,)) for name in running.by_name}
+    settings = _by_name(running, settings)
+    lists = {name: settings.get(name, (now,)) for name in running.by_name}
     preconditions = [running.rests, _common(running, now, lists)]
     is_mixed = COOPERATIVE_STICKY in (strategy, now) and strategy != now
     is_connect = bool(running.connectors)
     stops = is_connect or (is_mixed and library == LIBRDKAFKA)
-    preconditions += settable(running.connectors) if is_connect else [_known(running, now, told)]
+    preconditions += (
+        settable(running.connectors) if is_connect else [_known(running, now, settings)]
+    )
     if is_mixed and not is_connect:
         preconditions.append(_mixed_lists(library, found))
     if strategy == COOPERATIVE_STICKY:
@@ -172,7 +174,7 @@ def plan_assignor(
     if plan.is_refuted:
         return plan.refused()
     if set(lists.values()) == {(strategy,)}:
-        return replace(plan, summary=_reached(running, strategy, told))
+        return replace(plan, summary=_reached(running, strategy, settings))
     change = _Change(running, scenario, strategy, habits, library)
     moves = [change.stopped(lists)] if stops else change.bounces(lists)
     steps, total = forecast(scenario, moves, habits)
@@ -187,9 +189,9 @@ def plan_assignor(
     )
 
 
-def _reached(running: RunningGroup, strategy: str, told: _Lists) -> str:
+def _reached(running: RunningGroup, strategy: str, settings: _Lists) -> str:
     """Return a summary that the strategy is in use; other listed ones need a restart."""
-    if told.keys() >= running.by_name.keys():
+    if settings.keys() >= running.by_name.keys():
         return f"Nothing is to be done: every member has {strategy} alone."
     return (
         f"Nothing is to be done if every member has {strategy} alone: the group uses it already. "
@@ -218,15 +220,15 @@ def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
     return plan.carried_out("The group is stopped, so that no restart is needed.", (step,))
 
 
-def _by_name(running: RunningGroup, told: _Lists) -> _Lists:
-    named = {running.named(text): each for text, each in told.items() if text}
-    others = dict.fromkeys(running.by_name, told[""]) if "" in told else {}
+def _by_name(running: RunningGroup, settings: _Lists) -> _Lists:
+    named = {running.named(text): names for text, names in settings.items() if text}
+    others = dict.fromkeys(running.by_name, settings[""]) if "" in settings else {}
     return {**others, **named}
 
 
 def _common(running: RunningGroup, now: str, lists: _Lists) -> Precondition:
     text = f"Every member supports {now}, which the group uses."
-    without = [name for name, each in lists.items() if now not in each]
+    without = [name for name, names in lists.items() if now not in names]
     if without:
         return Precondition(
             "common-strategy",
@@ -240,9 +242,9 @@ def _common(running: RunningGroup, now: str, lists: _Lists) -> Precondition:
     return Precondition("common-strategy", text, Verdict.VERIFIED, found)
 
 
-def _known(running: RunningGroup, now: str, told: _Lists) -> Precondition:
+def _known(running: RunningGroup, now: str, settings: _Lists) -> Precondition:
     text = "What else members support is known."
-    left = [name for name in running.by_name if name not in told]
+    left = [name for name in running.by_name if name not in settings]
     if not left:
         return Precondition("supported-strategies", text, Verdict.VERIFIED, "said with --settings")
     return Precondition(
@@ -318,7 +320,7 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
 def _of_librdkafka(strategy: str, lists: _Lists) -> Precondition:
     text = f"librdkafka has the strategies that members list: {', '.join(_OF_LIBRDKAFKA)}."
     listed = sorted({strategy, *(name for names in lists.values() for name in names)})
-    without = [each for each in listed if each not in _OF_LIBRDKAFKA]
+    without = [name for name in listed if name not in _OF_LIBRDKAFKA]
     if not without:
         found = ", ".join(listed)
         return Precondition("known-strategies", text, Verdict.VERIFIED, found)
@@ -358,9 +360,9 @@ class _Change:
     def bounces(self, lists: _Lists) -> list[PlayedStep]:
         """Restart members one by one; twice if some do not support the new strategy yet."""
         moves, strategy = [], self.strategy
-        if not all(strategy in each for each in lists.values()):
+        if not all(strategy in names for names in lists.values()):
             both = {
-                name: (strategy, *(each for each in names if each != strategy))
+                name: (strategy, *(name for name in names if name != strategy))
                 for name, names in lists.items()
             }
             title = f"Restart every member with {strategy} before what it supports now"
@@ -423,8 +425,8 @@ class _Change:
 def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: ProgramBehavior) -> NaiveWay:
     """Simulate a single rolling restart with the new strategy only."""
     plans = {name: _listing(scenario.members[name], (strategy,)) for name in lists}
-    _, found = forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)
-    return NaiveWay(f"One rolling restart, with {strategy} alone", found)
+    _, cost = forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)
+    return NaiveWay(f"One rolling restart, with {strategy} alone", cost)
 
 
 def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[SettingChange, ...]:

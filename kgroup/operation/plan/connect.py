@@ -22,8 +22,8 @@ _POLICY = "connector.client.config.override.policy"
 
 def sink_connectors(members: Iterable[Member]) -> tuple[str, ...]:
     """Return the connectors whose tasks are members, by the client ids that Connect assigns."""
-    told = (_CLIENT_ID.fullmatch(member.client_id or "") for member in members)
-    return tuple(sorted({match[1] for match in told if match}))
+    matches = (_CLIENT_ID.fullmatch(member.client_id or "") for member in members)
+    return tuple(sorted({match[1] for match in matches if match}))
 
 
 def settable(connectors: tuple[str, ...]) -> Iterable[Precondition]:

@@ -207,19 +207,19 @@ class ProtocolChange:
         if self.asked_for is not None:
             yield SettingChange(None, _REMOTE, None, self.asked_for)
         yield SettingChange(None, STRATEGY, None, None)
-        told = {self.running.by_name[name].session_timeout_ms for name in names}
-        was = told.pop() if len(told) == 1 else None
+        timeouts = {self.running.by_name[name].session_timeout_ms for name in names}
+        was = timeouts.pop() if len(timeouts) == 1 else None
         yield SettingChange(None, _SESSION, None if was is None else str(was), None)
         yield SettingChange(None, _HEARTBEAT, None, None)
 
     @property
     def _sessions(self) -> tuple[int, int] | None:
         """Session timeout of the members and of the broker, in milliseconds, if they differ."""
-        told = {member.session_timeout_ms for member in self.group.members}
+        timeouts = {member.session_timeout_ms for member in self.group.members}
         becomes = self.brokers.number(CONSUMER_SESSION)
-        if self.back or self.is_begun or len(told) != 1 or becomes is None:
+        if self.back or self.is_begun or len(timeouts) != 1 or becomes is None:
             return None
-        (was,) = told
+        (was,) = timeouts
         return None if was is None or was == becomes else (was, becomes)
 
     @property
@@ -312,7 +312,11 @@ def _support(change: ProtocolChange) -> Precondition:
         check = "Upgrade the brokers to Kafka 4.0 or later."
         return Precondition(code, text, Verdict.REFUTED, found, check)
     protocols = brokers.setting(PROTOCOLS)
-    served = None if protocols is None else [each.strip() for each in protocols.lower().split(",")]
+    served = (
+        None
+        if protocols is None
+        else [protocol.strip() for protocol in protocols.lower().split(",")]
+    )
     if served is not None and "consumer" not in served:
         found = f"{PROTOCOLS} is {protocols} on {brokers.name}"
         check = f"Add consumer to {PROTOCOLS} of every broker, and restart the brokers."
@@ -405,9 +409,9 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
     if known is None:
         text = f"The broker has the assignor {wanted}." if wanted else "The broker assigns."
         usual = strategies("consumer")
-        meant = "" if wanted is None or wanted in usual else near_names(wanted, usual)
+        suggestion = "" if wanted is None or wanted in usual else near_names(wanted, usual)
         why = change.brokers.why or f"{change.brokers.name} does not tell {ASSIGNORS}"
-        return Precondition(code, text, Verdict.UNKNOWN, f"{why}{meant}", check)
+        return Precondition(code, text, Verdict.UNKNOWN, f"{why}{suggestion}", check)
     found = f"{ASSIGNORS} is {', '.join(known)} on {change.brokers.name}"
     if wanted is None:
         text = f"The broker assigns, by {change.default}{_in_the_place_of(change)}."
@@ -416,7 +420,7 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
     text += "." if wanted == change.now else f"{_in_the_place_of(change)}."
     if wanted in known:
         return Precondition(code, text, Verdict.VERIFIED, found)
-    if any("." in each for each in known):
+    if any("." in name for name in known):
         found += "; what those classes call themselves nobody tells"
         return Precondition(code, text, Verdict.UNKNOWN, found, check)
     check = (
@@ -490,7 +494,7 @@ def _common_strategy(change: ProtocolChange) -> Precondition:
     code = "common-strategy"
     if not lists:
         return Precondition(code, text, Verdict.VERIFIED, "there are none yet")
-    without = [name for name, each in lists.items() if each and change.assignor not in each]
+    without = [name for name, names in lists.items() if names and change.assignor not in names]
     if without:
         found = "; ".join(f"{name}: {', '.join(lists[name] or ())}" for name in without)
         check = (
@@ -498,7 +502,7 @@ def _common_strategy(change: ProtocolChange) -> Precondition:
             "are answered INCONSISTENT_GROUP_PROTOCOL."
         )
         return Precondition(code, text, Verdict.REFUTED, found, check)
-    if unknown := [name for name, each in lists.items() if not each]:
+    if unknown := [name for name, names in lists.items() if not names]:
         found = f"a cluster does not tell it of {first_names(unknown)}"
         check = f"Look at {STRATEGY} of each."
         return Precondition(code, text, Verdict.UNKNOWN, found, check)
@@ -778,5 +782,5 @@ def _naive(change: ProtocolChange, habits: ProgramBehavior) -> NaiveWay:
     """Simulate a stop and start of the group."""
     plans = change.plans(tuple(change.running.by_name))
     move = stopped_group(NOT_PLANNED, change.running.scenario, plans, habits)
-    _, found = forecast(change.running.scenario, [move], habits)
-    return NaiveWay("The whole group is stopped and started", found)
+    _, cost = forecast(change.running.scenario, [move], habits)
+    return NaiveWay("The whole group is stopped and started", cost)

@@ -100,8 +100,8 @@ class Brokers:
 
     def numbers(self, name: str) -> Collection[int]:
         """Return the values of a numeric setting on all brokers where it is known."""
-        told = (_number(each.get(name)) for each in self.settings.values())
-        return [each for each in told if each is not None]
+        values = (_number(setting.get(name)) for setting in self.settings.values())
+        return [value for value in values if value is not None]
 
     @property
     def session_ms(self) -> int | None:
@@ -123,14 +123,14 @@ class Brokers:
         text = self.setting(ASSIGNORS)
         if text is None:
             return None
-        names = (each.strip() for each in text.split(","))
-        return tuple(_BY_CLASS.get(each, each) for each in names if each)
+        names = (part.strip() for part in text.split(","))
+        return tuple(_BY_CLASS.get(name, name) for name in names if name)
 
     @property
     def policy(self) -> MigrationPolicy | None:
         """`group.consumer.migration.policy`; None if unknown."""
         text = (self.setting(MIGRATION_POLICY) or "").lower()
-        return next((each for each in MigrationPolicy if each == text), None)
+        return next((policy for policy in MigrationPolicy if policy == text), None)
 
     def simulated(self, scenario: Scenario) -> Scenario:
         """Return the scenario with these brokers' settings; unknown settings are unchanged."""
@@ -144,7 +144,7 @@ class Brokers:
             self.number(CONSUMER_SESSION) or known.session_timeout_ms,
             self.number("group.consumer.heartbeat.interval.ms") or known.heartbeat_interval_ms,
             self.number("group.consumer.max.size") or known.max_size,
-            tuple(each for each in names if each in known.assignors) or known.assignors,
+            tuple(name for name in names if name in known.assignors) or known.assignors,
             known.assignment_interval_ms if interval_ms is None else interval_ms,
             known.regex_refresh_interval_ms,
             self.policy or known.migration_policy,

@@ -99,14 +99,14 @@ def preconditions(
 ) -> tuple[Precondition, ...]:
     """Return the preconditions to move a group's offsets to the table, or back to Kafka."""
     known = stores.stored if to_kafka else stores.committed
-    found = [
+    conditions = [
         running.rests,
         _usable(table, stores, to_kafka=to_kafka),
         _one_ahead(stores),
         _known(running, known, "the table" if to_kafka else "Kafka"),
     ]
     if not to_kafka or rolling:
-        found.append(
+        conditions.append(
             Precondition(
                 "one-transaction",
                 "The application stores results and offsets in one transaction of this database.",
@@ -116,8 +116,8 @@ def preconditions(
                 "between. docs/offsets.md shows it with kgroup's OffsetStore.",
             )
         )
-        found.append(_fenced(table))
-    return tuple(found)
+        conditions.append(_fenced(table))
+    return tuple(conditions)
 
 
 def _usable(table: OffsetTable, stores: Stores, *, to_kafka: bool) -> Precondition:
@@ -192,10 +192,10 @@ def reached(stores: Stores, *, to_kafka: bool) -> str | None:
     ahead = {at for at, count in stores.behind.items() if (count > 0 if to_kafka else count < 0)}
     if not ahead:
         return None
-    one, other = ("Kafka", "the table") if to_kafka else ("the table", "Kafka")
+    origin, other = ("Kafka", "the table") if to_kafka else ("the table", "Kafka")
     return (
-        f"Nothing is to be done: {one} is ahead of {other} in {_named(sorted(ahead))}, so members "
-        f"keep offsets there already. If it is left over, delete what {one} has first."
+        f"Nothing is to be done: {origin} is ahead of {other} in {_named(sorted(ahead))}, so "
+        f"members keep offsets there already. If it is left over, delete what {origin} has first."
     )
 
 
@@ -263,8 +263,8 @@ def plan_external_offsets(
     plan = plan_of(running.group, MigrationTarget.EXTERNAL_OFFSETS, copy.goal, conditions)
     if plan.is_refuted:
         return plan.refused()
-    if found := reached(stores, to_kafka=to_kafka):
-        return replace(plan, summary=found)
+    if summary := reached(stores, to_kafka=to_kafka):
+        return replace(plan, summary=summary)
     if running.is_stopped:
         copy = replace(copy, creates_table=not stores.is_there)
     way = _Way(running, _as_it_is(running, source, stores, to_kafka=to_kafka), copy, habits)
@@ -396,11 +396,11 @@ class _Way:
     def naive(self, goal: KeptIn) -> NaiveWay:
         """Simulate a single rolling restart without a copy."""
         move = rolling_restart(NOT_PLANNED, self.scenario, self._plans(goal), self.habits)
-        _, found = forecast(self.scenario, [move], self.habits)
+        _, cost = forecast(self.scenario, [move], self.habits)
         text = f"One rolling restart with the version that {_CALLED[goal]}, and no copy"
         if goal is KeptIn.KAFKA:
             text += ", where members do not commit to Kafka"
-        return NaiveWay(text, found)
+        return NaiveWay(text, cost)
 
     @property
     def _group_id(self) -> str:

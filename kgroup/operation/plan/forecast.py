@@ -103,8 +103,8 @@ def removing_restart(
     """Restart members as `rolling_restart` does, and remove each one while it is stopped."""
     move = rolling_restart(step, scenario, plans, habits)
     later_ms = min(BEGIN_MS, habits.restart_ms // 2)
-    removals = [Step(each.at_ms + later_ms, Action.REMOVE, each.member) for each in move.steps]
-    steps = sorted((*move.steps, *removals), key=lambda each: each.at_ms)
+    removals = [Step(step.at_ms + later_ms, Action.REMOVE, step.member) for step in move.steps]
+    steps = sorted((*move.steps, *removals), key=lambda step: step.at_ms)
     return replace(move, steps=tuple(steps))
 
 
@@ -210,11 +210,11 @@ def forecast(
         *(_played(scenario, moves, replace(habits, seed=habits.seed + n)) for n in range(courses)),
         strict=True,
     )
-    found = tuple(
+    measured = tuple(
         replace(step, forecast=_most_read_again([other.forecast for other in others]))
         for step, *others in zip(steps[0], *steps, strict=True)
     )
-    return found, _most_read_again(totals)
+    return measured, _most_read_again(totals)
 
 
 def _most_read_again(courses: Sequence[Forecast]) -> Forecast:
@@ -315,8 +315,8 @@ def _measured(
         - sum(getattr(partition, name) for partition in before.partitions)
         for name in ("read_again", "skipped")
     )
-    found = costs(played, begin_ms, end_ms, count, again, skipped)
-    return replace(found, is_at_rest=after.is_at_rest)
+    cost = costs(played, begin_ms, end_ms, count, again, skipped)
+    return replace(cost, is_at_rest=after.is_at_rest)
 
 
 def costs(
@@ -355,25 +355,25 @@ def _generations(played: Simulation, first: int) -> int:
     """
     count, last, was_empty = 0, first, False
     for event in played.events:
-        if (found := event.generation_id) is None:
+        if (generation := event.generation_id) is None:
             continue
-        is_new = found < last or (was_empty and event.state not in _WITHOUT_GENERATION)
-        count += found - last if found > last else min(found, is_new)
-        last, was_empty = found, event.state is GroupState.EMPTY
+        is_new = generation < last or (was_empty and event.state not in _WITHOUT_GENERATION)
+        count += generation - last if generation > last else min(generation, is_new)
+        last, was_empty = generation, event.state is GroupState.EMPTY
     return count
 
 
 def _intervals(played: Simulation) -> Mapping[TopicPartition, list[tuple[int, int, str]]]:
     """Return the begin, end and owner of each ownership by partition, sorted by begin."""
-    found: dict[TopicPartition, list[tuple[int, int, str]]] = defaultdict(list)
+    owners: dict[TopicPartition, list[tuple[int, int, str]]] = defaultdict(list)
     for ownership in played.ownerships:
         end_ms = played.end_ms if ownership.end_ms is None else ownership.end_ms
-        found[ownership.topic, ownership.partition].append(
+        owners[ownership.topic, ownership.partition].append(
             (ownership.begin_ms, end_ms, ownership.owner)
         )
-    for intervals in found.values():
+    for intervals in owners.values():
         intervals.sort()
-    return found
+    return owners
 
 
 def _moves(played: Simulation) -> Iterator[int]:

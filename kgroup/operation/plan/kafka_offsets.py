@@ -224,10 +224,10 @@ def _naive(scenario: Scenario, habits: ProgramBehavior) -> NaiveWay:
     """
     plans = _plans(scenario, is_dual=False)
     move = rolling_restart(NOT_PLANNED, scenario, plans, habits)
-    _, found = forecast(scenario, [move], habits)
+    _, cost = forecast(scenario, [move], habits)
     resets = {plan.config.reset for plan in scenario.connectors.values()}
     return NaiveWay(
         f"One rolling restart with {STORAGE}=kafka and {DUAL}=false "
         f"(auto.offset.reset {' or '.join(sorted(resets))})",
-        found,
+        cost,
     )

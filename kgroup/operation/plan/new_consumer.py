@@ -111,7 +111,7 @@ def replaced(
     new = _started(scenario, begins, _JOINED_MS, habits, is_copied=True)
     whole = _together(old, new, start_ms)
     of_old, of_new = _counted(old), _counted(new)
-    of_both = (sum(each) for each in zip(of_old, of_new, strict=True))
+    of_both = (sum(counts) for counts in zip(of_old, of_new, strict=True))
     return Replacement(
         costs(whole, _BEGIN_MS, start_ms, *of_old),
         costs(whole, start_ms, whole.end_ms, *of_new),
@@ -164,8 +164,8 @@ def _stopped(
         name: replace(plan, processing_ms=habits.poll_ms)
         for name, plan in scenario.connectors.items()
     }
-    there = replace(scenario, connectors=connectors, steps=steps, duration_ms=end_ms)
-    return play(there, habits.seed)
+    simulated = replace(scenario, connectors=connectors, steps=steps, duration_ms=end_ms)
+    return play(simulated, habits.seed)
 
 
 def _started(
@@ -177,10 +177,10 @@ def _started(
     is_copied: bool,
 ) -> Simulation:
     """Simulate new consumers of an empty group."""
-    there = scenario.start
-    assert there is not None
+    start = scenario.start
+    assert start is not None
     strategy = next(iter(begins.values()))[1].config.strategies[0] if begins else ""
-    offsets = there.offsets if is_copied else {}
+    offsets = start.offsets if is_copied else {}
     return play(
         replace(
             scenario,
@@ -191,7 +191,7 @@ def _started(
             },
             steps=tuple(Step(at_ms, Action.START, name) for name, (at_ms, _) in begins.items()),
             duration_ms=end_ms,
-            start=InitialGroup(0, strategy, "", {}, offsets, there.ends),
+            start=InitialGroup(0, strategy, "", {}, offsets, start.ends),
         ),
         habits.seed,
     )
@@ -232,9 +232,9 @@ def _together(old: Simulation, new: Simulation, later_ms: int) -> Simulation:
     )
 
 
-def _later(found: _Span, later_ms: int) -> _Span:
-    end_ms = None if found.end_ms is None else found.end_ms + later_ms
-    return replace(found, begin_ms=found.begin_ms + later_ms, end_ms=end_ms)
+def _later(span: _Span, later_ms: int) -> _Span:
+    end_ms = None if span.end_ms is None else span.end_ms + later_ms
+    return replace(span, begin_ms=span.begin_ms + later_ms, end_ms=end_ms)
 
 
 def _both_ms(old: Sequence[Ownership], new: Sequence[Ownership], end_ms: int) -> int:
@@ -336,17 +336,17 @@ def _read_before(old: OldGroup) -> int:
     return sum(
         max(0, offset.committed_offset - start)
         for offset in old.group.offsets
-        if (found := old.ranges.get((offset.topic, offset.partition))) is not None
-        if (start := found.start) is not None
+        if (log_range := old.ranges.get((offset.topic, offset.partition))) is not None
+        if (start := log_range.start) is not None
     )
 
 
 def _lag(old: OldGroup) -> int:
     """Return the number of records that the group has not read, as far as known."""
     return sum(
-        found.waiting(offset.committed_offset) or 0
+        log_range.waiting(offset.committed_offset) or 0
         for offset in old.group.offsets
-        if (found := old.ranges.get((offset.topic, offset.partition))) is not None
+        if (log_range := old.ranges.get((offset.topic, offset.partition))) is not None
     )
 
 
@@ -532,28 +532,28 @@ def _programs(old: OldGroup, members: _Members) -> list[str]:
             "A consumer with N streams becomes N consumers, each with a thread of its own: "
             "KafkaConsumer is not for several threads."
         ]
-    found: dict[str, list[str]] = {}
+    by_topics: dict[str, list[str]] = {}
     start = running.scenario.start
     assert start is not None
     for name, plan in running.scenario.connectors.items():
         text = _program(plan.config.registration, members[name])
-        found.setdefault(text, []).append(start.members[name].member_id)
-    return [f"{first_names(names)}: {text}" for text, names in found.items()]
+        by_topics.setdefault(text, []).append(start.members[name].member_id)
+    return [f"{first_names(names)}: {text}" for text, names in by_topics.items()]
 
 
 def _program(registration: Registration, plans: Mapping[str, MemberPlan]) -> str:
     count = len(plans)
-    each = "each with a thread of its own, " if count > 1 else ""
-    many = f"{count} consumers, {each}" if count != 1 else "one consumer, "
+    own_thread = "each with a thread of its own, " if count > 1 else ""
+    many = f"{count} consumers, {own_thread}" if count != 1 else "one consumer, "
     text = ", ".join(f"{name}:{streams}" for name, streams in registration.subscription.items())
     if registration.is_static:
         named = [", ".join(plan.config.topics) for plan in plans.values()]
-        told = (
+        calls = (
             f"subscribe({named[0]})"
             if len(set(named)) == 1
-            else "; ".join(f"subscribe({each})" for each in named)
+            else "; ".join(f"subscribe({topics})" for topics in named)
         )
-        return f"createMessageStreams({text}) becomes {many}{told}."
+        return f"createMessageStreams({text}) becomes {many}{calls}."
     ((text, streams),) = registration.subscription.items()
     regex = filter_regex(text)
     is_white = registration.pattern is SubscriptionPattern.WHITE_LIST

@@ -105,7 +105,7 @@ def plan_copy(
         else row
         for row in plan.rows
     )
-    changes = {name: each for name, each in plan.changes.items() if name not in names}
+    changes = {name: of_group for name, of_group in plan.changes.items() if name not in names}
     new = tuple(problem for problem in active if (problem.kind, problem.group_id) not in known)
     return replace(plan, rows=rows, changes=changes, problems=(*new, *plan.problems))
 
@@ -139,11 +139,11 @@ def compare_copied(
     new_id = group_id if copy.new_id is None else copy.new_id
     first, second = read_stored(origin, [group_id]), read_stored(goal, [new_id])
     wanted = _by_partition(first.offsets.get(group_id, ()))
-    there = _by_partition(second.offsets.get(new_id, ()))
+    existing = _by_partition(second.offsets.get(new_id, ()))
     return Copied(
         len(wanted),
-        tuple(at for at in wanted if at not in there),
-        tuple(at for at, offset in wanted.items() if there.get(at, offset) != offset),
+        tuple(at for at in wanted if at not in existing),
+        tuple(at for at, offset in wanted.items() if existing.get(at, offset) != offset),
         tuple(
             problem
             for problem in (*first.problems, *second.problems)

@@ -65,9 +65,9 @@ def note_in_plan_file(path: Path, file: PlanFile, note: Callable[[Plan], Plan]) 
         if noted == now.data:
             return
         document = msgspec.json.decode(text)
-        for found, plan in zip(document["data"], noted, strict=True):
-            for step, each in zip(found["steps"], plan.steps, strict=True):
-                step |= {name: msgspec.to_builtins(getattr(each, name)) for name in _NOTED}
+        for plan_object, plan in zip(document["data"], noted, strict=True):
+            for step, noted_step in zip(plan_object["steps"], plan.steps, strict=True):
+                step |= {name: msgspec.to_builtins(getattr(noted_step, name)) for name in _NOTED}
         with output_file(path, None) as output:
             output.write(msgspec.json.encode(document) + b"\n")
 

@@ -79,11 +79,11 @@ class RunningGroup:
     @property
     def library(self) -> str | None:
         """Client library of all members, as plans name it; None if not certain."""
-        told = {
+        libraries = {
             (member.client_library, member.client_library_certainty)
             for member in self.group.members
         }
-        names = [name for name in _LIBRARIES if told == {(name, Certainty.CERTAIN)}]
+        names = [name for name in _LIBRARIES if libraries == {(name, Certainty.CERTAIN)}]
         return _LIBRARIES[names[0]] if names else None
 
     @property
@@ -110,11 +110,11 @@ class RunningGroup:
     @property
     def names(self) -> Sequence[str]:
         """All names, instance ids, client ids and member ids; see `named`."""
-        told = [
+        identities = [
             (name, member.instance_id, member.client_id, member.member_id)
             for name, member in self.by_name.items()
         ]
-        return [text for texts in told for text in texts if text]
+        return [text for texts in identities for text in texts if text]
 
     def has(self, text: str) -> bool:
         """Return whether a member has this name or id; see `named`."""
@@ -133,10 +133,10 @@ class RunningGroup:
         Raises:
             NotFoundError: no member, or several members, have it.
         """
-        found = self._called(text)
-        if len(found) == 1:
-            return found[0]
-        what = f"{len(found)} that are called {text!r}" if found else repr(text)
+        names = self._called(text)
+        if len(names) == 1:
+            return names[0]
+        what = f"{len(names)} that are called {text!r}" if names else repr(text)
         raise NotFoundError(
             f"{named_group(self.group.group_id)}: expected one member "
             f"({first_names(list(self.by_name))}), found {what}",
@@ -214,14 +214,14 @@ def read_running(
     return RunningGroup(group, scenario, report.errors, (*report.notes, *late), assumed, brokers)
 
 
-def _is_stopped(found: Group) -> bool:
+def _is_stopped(group: Group) -> bool:
     """Return whether a group without members is a group of consumers.
 
     Raises:
         InputError: the group is of another kind.
     """
-    protocol_of(found)
-    return found.state is GroupState.EMPTY and not found.members
+    protocol_of(group)
+    return group.state is GroupState.EMPTY and not group.members
 
 
 def _restarts(scenario: Scenario, habits: ProgramBehavior) -> str:
@@ -285,10 +285,10 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
         problems += report.errors
         for note in report.notes:
             notes.setdefault(note, []).append(group_id)
-    is_sound = all(each.is_sound for each in plans)
+    is_sound = all(plan.is_sound for plan in plans)
     verdict = ExitStatus.PROBLEM if all_planned and not is_sound else None
-    told = (
+    all_notes = (
         note if len(groups) == len(names) else f"{first_names(groups)}: {note}"
         for note, groups in notes.items()
     )
-    return Report(tuple(plans), tuple(problems), tuple(told), verdict)
+    return Report(tuple(plans), tuple(problems), tuple(all_notes), verdict)

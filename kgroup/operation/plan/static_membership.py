@@ -82,31 +82,35 @@ def proposed(
     if template is not None:
         _check(template)
         return _made(members, template), f"--instance-id {template}"
-    for each in _TEMPLATES:
-        found = _made(members, each)
-        if len(set(found.values())) == len(found):
+    for candidate in _TEMPLATES:
+        ids = _made(members, candidate)
+        if len(set(ids.values())) == len(ids):
             break
-    return found, _WHY[each]
+    return ids, _WHY[candidate]
 
 
 def why_unfit(ids: Mapping[str, str]) -> str | None:
     """Return why some ids are invalid or not unique; None if all are valid (`Topic.validate`)."""
     named: dict[str, list[str]] = {}
-    for name, each in ids.items():
-        named.setdefault(each, []).append(name)
-    for each, names in named.items():
+    for name, instance_id in ids.items():
+        named.setdefault(instance_id, []).append(name)
+    for instance_id, names in named.items():
         if len(names) > 1:
-            return f"{each!r} would be the id of {', '.join(names)}"
-        if not 0 < len(each) <= _LONGEST or each in (".", "..") or _ILLEGAL.search(each):
+            return f"{instance_id!r} would be the id of {', '.join(names)}"
+        if (
+            not 0 < len(instance_id) <= _LONGEST
+            or instance_id in (".", "..")
+            or _ILLEGAL.search(instance_id)
+        ):
             return (
-                f"{each!r} of {names[0]} is none: expected 1 to {_LONGEST} letters, digits, "
+                f"{instance_id!r} of {names[0]} is none: expected 1 to {_LONGEST} letters, digits, "
                 "'.', '_' or '-'"
             )
     return None
 
 
 def _check(template: str) -> None:
-    expected = f"expected a text with {', '.join(f'{{{each}}}' for each in FIELDS)} in it"
+    expected = f"expected a text with {', '.join(f'{{{field}}}' for field in FIELDS)} in it"
     try:
         parts = list(Formatter().parse(template))
     except ValueError as error:
@@ -179,10 +183,12 @@ def broker_version(members: Mapping[str, Member], brokers: Brokers) -> Precondit
         "Look at the brokers' version, and at inter.broker.protocol.version where they are older "
         "than 4.0."
     )
-    told = {broker: each.get(INTER_BROKER_VERSION) for broker, each in brokers.settings.items()}
+    versions = {
+        broker: settings.get(INTER_BROKER_VERSION) for broker, settings in brokers.settings.items()
+    }
     old = {
         broker: version
-        for broker, version in told.items()
+        for broker, version in versions.items()
         if version is not None and _version(version) < _STATIC_SINCE
     }
     if old:
@@ -190,8 +196,8 @@ def broker_version(members: Mapping[str, Member], brokers: Brokers) -> Precondit
         found = f"inter.broker.protocol.version {version} of broker {broker}"
         return Precondition("broker-version", text, Verdict.REFUTED, found, check)
     # Brokers without this setting have version 4.0 or later.
-    if told and brokers.why is None:
-        found = ", ".join(sorted({each or "4.0 or later" for each in told.values()}))
+    if versions and brokers.why is None:
+        found = ", ".join(sorted({version or "4.0 or later" for version in versions.values()}))
         return Precondition("broker-version", text, Verdict.VERIFIED, found)
     return Precondition("broker-version", text, Verdict.UNKNOWN, brokers.why, check)
 
@@ -370,7 +376,7 @@ def plan_static_membership(
     before = _with_session(running.scenario, told_ms)
     after = _with_session(running.scenario, brokers_ms)
     plans = {
-        name: _static(each, ids[name], sessions.get(name)) for name, each in after.members.items()
+        name: _static(plan, ids[name], sessions.get(name)) for name, plan in after.members.items()
     }
     moves = [
         rolling_restart(step, after, {name: plans[name] for name in step.restarted}, habits),
@@ -412,7 +418,10 @@ def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> P
         0,
         "Restart every member without an instance id, and remove what it was",
         tuple(static),
-        tuple(SettingChange(name, INSTANCE_ID, each, None) for name, each in static.items()),
+        tuple(
+            SettingChange(name, INSTANCE_ID, instance_id, None)
+            for name, instance_id in static.items()
+        ),
         (
             "Stop a member in order. It does not leave the group: what it owned is read by nobody.",
             "Then remove it, by its own command below and by no other, so that other members take "
@@ -421,7 +430,7 @@ def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> P
             "back as it was.",
             f"Start it without {INSTANCE_ID}. {how_to_restart(habits, len(static))}",
         ),
-        tuple(_remove(running.group, each) for each in static.values()),
+        tuple(_remove(running.group, instance_id) for instance_id in static.values()),
         (
             f"{kgroup_on(running.group, 'describe')} shows no instance ids, and each member once.",
             "From now on every restart is two rebalances, and a session may be shorter again.",

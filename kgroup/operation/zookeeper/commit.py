@@ -50,32 +50,32 @@ def larger(
     zookeeper: Mapping[At, int], kafka: Mapping[At, int]
 ) -> dict[At, tuple[int, CommitStore]]:
     """Return the committed offset of each partition, the larger of two, and the store it is in."""
-    found = {at: (offset, CommitStore.ZOOKEEPER) for at, offset in zookeeper.items()}
+    larger = {at: (offset, CommitStore.ZOOKEEPER) for at, offset in zookeeper.items()}
     for at, offset in kafka.items():
-        there = zookeeper.get(at)
-        if there is None or offset > there:
-            found[at] = offset, CommitStore.KAFKA
-        elif offset == there:
-            found[at] = offset, CommitStore.BOTH
-    return found
+        stored = zookeeper.get(at)
+        if stored is None or offset > stored:
+            larger[at] = offset, CommitStore.KAFKA
+        elif offset == stored:
+            larger[at] = offset, CommitStore.BOTH
+    return larger
 
 
 def with_kafka_commits(source: GroupSource, groups: Iterable[Group]) -> CommittedGroups:
     """Add the commits to Kafka of groups of ZooKeeper consumers; other groups are unchanged."""
     groups = tuple(groups)
-    of_zookeeper = [each for each in groups if each.type is GroupType.ZOOKEEPER]
-    told = kafka_offsets(source, [each.group_id for each in of_zookeeper])
+    of_zookeeper = [group for group in groups if group.type is GroupType.ZOOKEEPER]
+    in_kafka_offsets = kafka_offsets(source, [group.group_id for group in of_zookeeper])
     kafka: dict[str, dict[tuple[str, int], int]] = {}
-    for (group_id, topic, partition), offset in (told.offsets or {}).items():
+    for (group_id, topic, partition), offset in (in_kafka_offsets.offsets or {}).items():
         kafka.setdefault(group_id, {})[topic, partition] = offset
     joined, stores = [], {}
-    notes = list(_notes_on_silence(of_zookeeper) if told.offsets is None else ())
+    notes = list(_notes_on_silence(of_zookeeper) if in_kafka_offsets.offsets is None else ())
     for group in groups:
         if group.type is not GroupType.ZOOKEEPER:
             joined.append(group)
             continue
-        known = {(each.topic, each.partition): each for each in group.offsets}
-        in_zookeeper = {at: each.committed_offset for at, each in known.items()}
+        known = {(offset.topic, offset.partition): offset for offset in group.offsets}
+        in_zookeeper = {at: commit.committed_offset for at, commit in known.items()}
         in_kafka = kafka.get(group.group_id, {})
         commits = larger(in_zookeeper, in_kafka)
         stores.update({(group.group_id, *at): store for at, (_, store) in commits.items()})
@@ -85,7 +85,7 @@ def with_kafka_commits(source: GroupSource, groups: Iterable[Group]) -> Committe
             for at, (offset, store) in sorted(commits.items())
         )
         joined.append(replace(group, offsets=offsets))
-    return CommittedGroups(tuple(joined), stores, told.problems, tuple(notes))
+    return CommittedGroups(tuple(joined), stores, in_kafka_offsets.problems, tuple(notes))
 
 
 def differing_note(

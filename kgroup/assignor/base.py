@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kgroup.assignor.java.java_hash import hash_order, utf16
+from kgroup.model.cluster import TopicPartition
 
 _T = TypeVar("_T")
 
-TopicPartition = tuple[str, int]
 Assignment = dict[str, list[TopicPartition]]
 """Partitions by member id, in the order in which the assignor returns them."""
 

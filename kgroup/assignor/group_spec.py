@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgroup.assignor.base import TopicMetadata, TopicPartition
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.client.franz_go import FRANZ_GO
 from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.client.kafka_go import KAFKA_GO
@@ -16,6 +16,7 @@ from kgroup.assignor.client.sarama import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.member_spec import NEWEST, OF_ZOOKEEPER, MemberSpec, Software
 from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.cluster import TopicPartition
 
 CLIENTS: Mapping[str, ClientLibrary] = {
     library.name: library

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kgroup.assignor.base import TopicPartition
+from kgroup.model.cluster import TopicPartition
 
 NEWEST = "4.3.1"
 """Version of Kafka's own assignors that is used by default."""

@@ -13,7 +13,6 @@ from kgroup.assignor.base import (
     Assignment,
     Subscriber,
     TopicMetadata,
-    TopicPartition,
     by_member_info,
     consumers_by_topic,
     in_hash_order,
@@ -22,6 +21,7 @@ from kgroup.assignor.base import (
     with_metadata,
 )
 from kgroup.assignor.java.java_hash import hash_order, utf16
+from kgroup.model.cluster import TopicPartition
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:

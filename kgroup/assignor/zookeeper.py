@@ -14,9 +14,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 
-from kgroup.assignor.base import AssignorError, TopicMetadata, TopicPartition, java_order
+from kgroup.assignor.base import AssignorError, TopicMetadata, java_order
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import string_hash
 
 ThreadId = tuple[str, int]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from kgroup.model.group import Broker
+
+TopicPartition: TypeAlias = tuple[str, int]
+"""Name of a topic, and number of a partition; kafka-python's `TopicPartition` is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kgroup.model.client_library import Recognition, readable, recognize
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import (
     AssignedPartition,
     Group,
@@ -151,7 +152,7 @@ class GroupLog:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.offsets: dict[tuple[str, int], CommittedOffset] = {}
+        self.offsets: dict[TopicPartition, CommittedOffset] = {}
         self.changed_ms = 0
         self.become(None)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgroup.described_enum import DescribedEnum
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem
 
 Position = tuple[str, int, int]
@@ -118,5 +119,5 @@ class LogRange:
 class LogReading:
     """What a source said about partitions, by topic and number: those that it knows."""
 
-    ranges: Mapping[tuple[str, int], LogRange]
+    ranges: Mapping[TopicPartition, LogRange]
     problems: tuple[Problem, ...] = ()

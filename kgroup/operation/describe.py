@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, NextReading, OffsetMark, Position
 from kgroup.model.offset import CommitStore, CommittedOffset, ShareOffset
@@ -287,8 +288,7 @@ def _timed_row(row: Row, reading: NextReading, now_ms: int) -> Row:
 
 _ASSIGNED = (GroupState.STABLE, GroupState.RECONCILING)
 """Group states in which a partition without an owner is not, or not yet, assigned."""
-_At = tuple[str, int]
-_Ranges = Mapping[_At, LogRange]
+_Ranges = Mapping[TopicPartition, LogRange]
 _Stores = Mapping[tuple[str, str, int], CommitStore]
 _UNKNOWN = LogRange()
 
@@ -363,7 +363,9 @@ def describe(
     return report if times is None else with_time_lags(report, times, committed=committed)
 
 
-def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Iterable[_At]]:
+def _forgotten(
+    source: GroupSource, groups: Iterable[Group]
+) -> Mapping[str, Iterable[TopicPartition]]:
     """Return partitions of subscribed topics with neither owner nor commit, by group id."""
     if not source.can(GroupSource.view):
         return {}
@@ -388,7 +390,7 @@ def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Ite
 
 
 def _describe(
-    group: Group, ranges: _Ranges, forgotten: Iterable[_At], stores: _Stores
+    group: Group, ranges: _Ranges, forgotten: Iterable[TopicPartition], stores: _Stores
 ) -> GroupDescription:
     nobodys = (_offset(at, None, _UNKNOWN, _NOBODY, None, OffsetMark.NO_OWNER) for at in forgotten)
     offsets = tuple(sorted((*_offsets(group, ranges, stores), *nobodys), key=_order))
@@ -418,7 +420,7 @@ def _offsets(group: Group, ranges: _Ranges, stores: _Stores) -> Iterator[OffsetD
     by_name = {(owned.topic, owned.partition): owned for owned in owners}
     orphan_mark = OffsetMark.NO_OWNER if _tells_owners(group) else None
     task_owners = _task_owners(group)
-    commits: dict[_At, CommittedOffset | None] = dict.fromkeys(group.empty_commits)
+    commits: dict[TopicPartition, CommittedOffset | None] = dict.fromkeys(group.empty_commits)
     commits.update(((offset.topic, offset.partition), offset) for offset in group.offsets)
     for at, offset in commits.items():
         owned = by_name.pop(at, None)

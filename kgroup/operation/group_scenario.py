@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assignor_of
 from kgroup.errors import NotFoundError, UnfitError, named_group, shown_id
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import AssignedPartition, Group, GroupType, Member, MemberState
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern

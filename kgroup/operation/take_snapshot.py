@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from kgroup import __version__
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import ClusterView
+from kgroup.model.cluster import ClusterView, TopicPartition
 from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.log_range import LogRange
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
@@ -113,12 +113,12 @@ def take_snapshot(
 
 
 def _ranges_of(
-    source: GroupSource, partitions: Collection[tuple[str, int]]
+    source: GroupSource, partitions: Collection[TopicPartition]
 ) -> tuple[tuple[SnapshotRange, ...], tuple[Problem, ...]]:
     """Return log start, log end and last stable offsets of partitions."""
     problems: list[Problem] = []
 
-    def ranges(*, committed: bool) -> Mapping[tuple[str, int], LogRange]:
+    def ranges(*, committed: bool) -> Mapping[TopicPartition, LogRange]:
         reading = _attempt(
             lambda: source.log_ranges(partitions, committed=committed),
             "the ends of partitions",
@@ -189,7 +189,7 @@ def _topics(view: ClusterView) -> tuple[SnapshotTopic, ...]:
 
 
 def _log_ranges(
-    ends: Mapping[tuple[str, int], LogRange], stable_ends: Mapping[tuple[str, int], LogRange]
+    ends: Mapping[TopicPartition, LogRange], stable_ends: Mapping[TopicPartition, LogRange]
 ) -> tuple[SnapshotRange, ...]:
     rows = []
     for at in sorted(ends.keys() | stable_ends.keys()):

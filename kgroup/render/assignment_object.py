@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.zookeeper import thread_name
+from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.dry_run import Bounce, Run
 from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Balance, MemberOutcome, Move
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner

@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import rfc3339
 from kgroup.model.problem import Problem
 
@@ -182,7 +183,7 @@ def age(ms: int) -> str:
     return f"{seconds // 60} min {seconds % 60} s"
 
 
-def ranges(partitions: Iterable[tuple[str, int]]) -> str:
+def ranges(partitions: Iterable[TopicPartition]) -> str:
     """Write an assignment, with neighbours as ranges: ``orders 0-3,7; payments 1``.
 
     Args:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import uuid_text
@@ -32,7 +33,6 @@ from kgroup.simulation.message import (
     LeaveAnswer,
     OffsetCommit,
     SyncAnswer,
-    TopicPartition,
 )
 from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from kgroup.simulation.subscription import decode_assignment

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
-
-TopicPartition: TypeAlias = tuple[str, int]
 
 NO_GENERATION = -1
 """Generation of a client that is not in a group."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kgroup.assignor.java.java_hash import utf16
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock
@@ -23,7 +24,6 @@ from kgroup.simulation.message import (
     OffsetDelete,
     OffsetDeleteAnswer,
     OffsetFetch,
-    TopicPartition,
 )
 from kgroup.simulation.rules import RETENTION_WHEN_EMPTY, BrokerSettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.clock import Clock
-from kgroup.simulation.message import TopicPartition
 
 
 class PartitionLogs:

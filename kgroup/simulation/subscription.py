@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kgroup.assignor.base import AssignorError, Subscriber, TopicPartition
+from kgroup.assignor.base import AssignorError, Subscriber
 from kgroup.assignor.client.java import as_sent, as_sent_1_1
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.record import consumer_protocol
 from kgroup.simulation.message import NO_GENERATION, JoinedMember
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.partition_logs import PartitionLogs
 
 

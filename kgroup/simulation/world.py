@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.simulation.clock import Clock
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.partition_logs import PartitionLogs
 from kgroup.simulation.timeline import Event, Timeline
 

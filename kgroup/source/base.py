@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kgroup.errors import UsageError
-from kgroup.model.cluster import ClusterView, Placement
+from kgroup.model.cluster import ClusterView, Placement, TopicPartition
 from kgroup.model.group import GroupState, GroupType, Image
 from kgroup.model.log_range import LogReading, NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
@@ -207,7 +207,7 @@ class GroupSource:
         raise self._unsupported("reading groups", "a cluster, its files, ZooKeeper or a snapshot")
 
     def log_ranges(
-        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> LogReading:
         """Return log start and end offsets of these partitions, where the source knows them.
 
@@ -256,7 +256,7 @@ class GroupSource:
         """
         raise self._unsupported("reading records", "a live cluster (--bootstrap-server)")
 
-    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
+    def offsets_at(self, partitions: Collection[TopicPartition], time_ms: int) -> LogReading:
         """Return ranges that start at the first record of a time or later, in epoch milliseconds.
 
         The start is None if there is no such record. Partitions whose log has no timestamps are
@@ -267,7 +267,7 @@ class GroupSource:
         """
         raise self._unsupported("offsets of a time", "a live cluster (--bootstrap-server)")
 
-    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
         """Return the size in bytes of these partitions on their leaders, where it is complete.
 
         A partition with segments in remote storage is left out.

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kgroup.errors import ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
 
-At = tuple[str, int]
-"""Topic and partition."""
 
-
-def place_of(offset: CommittedOffset | OffsetChange) -> At:
+def place_of(offset: CommittedOffset | OffsetChange) -> TopicPartition:
     """Return topic and partition of an offset or a change."""
     return offset.topic, offset.partition
 
 
 def remaining(
-    changes: Iterable[OffsetChange], now: Mapping[At, CommittedOffset]
+    changes: Iterable[OffsetChange], now: Mapping[TopicPartition, CommittedOffset]
 ) -> list[OffsetChange]:
     """Return the changes that were not made yet, not even by an attempt whose response was lost."""
     return [change for change in changes if not change.is_done(now.get(place_of(change)))]
 
 
-def conflict(changes: Iterable[OffsetChange], now: Mapping[At, CommittedOffset]) -> str | None:
+def conflict(
+    changes: Iterable[OffsetChange], now: Mapping[TopicPartition, CommittedOffset]
+) -> str | None:
     """Return how the committed offsets differ from those when the changes were planned."""
     texts = [change.conflict(now.get(place_of(change))) for change in changes]
     conflicts = [text for text in texts if text is not None]
@@ -51,7 +51,7 @@ def unwritten(
 
 
 def by_partition(
-    kind: ProblemKind, reason: str, group_id: str, partitions: Iterable[At]
+    kind: ProblemKind, reason: str, group_id: str, partitions: Iterable[TopicPartition]
 ) -> tuple[Problem, ...]:
     """Return the same problem for each partition."""
     return tuple(

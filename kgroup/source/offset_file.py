@@ -21,13 +21,13 @@ from typing import Any, BinaryIO
 import msgspec
 
 from kgroup.errors import InputError, NotFoundError, ProblemKind, UsageError
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offset import NO_OFFSET, CommittedOffset, StoredOffset, StoreName, split_commits
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import GroupSource, OffsetReading
 from kgroup.source.json_fault import json_fault
-from kgroup.source.offset_change import At
 
 LARGEST = 1 << 30
 """Maximum bytes of a file that is read line by line; seven million offsets take less."""
@@ -238,7 +238,7 @@ _Rows = Iterator[tuple[int, StoredOffset]]
 """Offsets, each with its number."""
 _Place = Callable[[int], str]
 """Returns the place of a number in the file."""
-_OfGroup = tuple[tuple[CommittedOffset, ...], tuple[At, ...]]
+_OfGroup = tuple[tuple[CommittedOffset, ...], tuple[TopicPartition, ...]]
 """Committed offsets, and partitions without a commit."""
 
 
@@ -246,7 +246,7 @@ def _by_group(rows: _Rows, place: _Place, is_wanted: Callable[[str], bool]) -> d
     """Return the offsets of some groups, sorted; a duplicate partition is an error."""
     names: dict[str, str] = {}
     groups: dict[str, tuple[list[CommittedOffset], array[int]]] = {}
-    absent: defaultdict[str, list[tuple[At, int]]] = defaultdict(list)
+    absent: defaultdict[str, list[tuple[TopicPartition, int]]] = defaultdict(list)
     count = 0
     for number, row in rows:
         if not is_wanted(row.group_id):
@@ -287,7 +287,7 @@ def _sorted(
     group_id: str,
     committed: list[CommittedOffset],
     numbers: Iterable[int],
-    absent: list[tuple[At, int]],
+    absent: list[tuple[TopicPartition, int]],
     place: _Place,
 ) -> _OfGroup:
     """Return the offsets of a group sorted by partition; a duplicate partition is an error."""

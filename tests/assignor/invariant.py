@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from kgroup.assignor.base import Assignment, AssignorError, TopicPartition
+from kgroup.assignor.base import Assignment, AssignorError
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads
+from kgroup.model.cluster import TopicPartition
 
 
 def broken(spec: GroupSpec, assignment: Assignment) -> list[str]:

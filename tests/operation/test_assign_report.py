@@ -8,8 +8,8 @@ from statistics import pstdev
 
 import pytest
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.group_spec import GroupSpec
+from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 from kgroup.operation.assign.spec import read_spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kgroup.assignor.base import TopicPartition
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import ClientState, ConsumerConfig, Joined
 from kgroup.simulation.client.membership import ClassicClient

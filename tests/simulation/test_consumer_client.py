@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import ConsumerConfig, Joined
 from kgroup.simulation.client.consumer_membership import ConsumerClient
@@ -20,7 +21,7 @@ from kgroup.simulation.consumer.message import (
     IdPartition,
 )
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
-from kgroup.simulation.message import CommitAnswer, OffsetCommit, TopicPartition
+from kgroup.simulation.message import CommitAnswer, OffsetCommit
 from tests.simulation.scripted_host import ScriptedHost
 
 ORDERS, PAYMENTS = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"

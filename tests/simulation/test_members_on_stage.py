@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from kgroup.simulation.message import TopicPartition
+from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import CoordinatorStage, play
 from kgroup.simulation.scenario.scenario import InitialGroup

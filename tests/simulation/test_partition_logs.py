@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.clock import Clock
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.partition_logs import PartitionLogs
 
 AT = ("orders", 0)

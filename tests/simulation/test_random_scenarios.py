@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.client.application import Consumer
 from kgroup.simulation.consumer.group import ConsumerGroup
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.scenario.play import CoordinatorStage
 from tests.simulation.random_scenario import random_scenario
 

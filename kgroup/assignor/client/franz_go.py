@@ -12,13 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 
-from kgroup.assignor.base import (
-    Assignment,
-    ClassicAssignor,
-    Subscriber,
-    TopicMetadata,
-    TopicPartition,
-)
+from kgroup.assignor.base import Assignment, ClassicAssignor, Subscriber, TopicMetadata
 from kgroup.assignor.client.franz_go_sticky import (
     COOPERATIVE,
     COOPERATIVE_1_14,
@@ -37,6 +31,7 @@ from kgroup.assignor.client.franz_go_sticky import (
 )
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.member_spec import MemberSpec, UserData
+from kgroup.model.cluster import TopicPartition
 
 _WITHOUT_RACKS = ("1.18.0", "1.14.0")
 _WITHOUT_GENERATION = ("1.14.0",)

@@ -24,14 +24,9 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 
-from kgroup.assignor.base import (
-    Assignment,
-    AssignorError,
-    Subscriber,
-    TopicMetadata,
-    TopicPartition,
-)
+from kgroup.assignor.base import Assignment, AssignorError, Subscriber, TopicMetadata
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
+from kgroup.model.cluster import TopicPartition
 
 
 def in_turn(members: Sequence[Subscriber]) -> list[Subscriber]:

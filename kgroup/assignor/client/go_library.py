@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
+from kgroup.assignor.base import Assignment, Subscriber
+from kgroup.model.cluster import TopicPartition
 
 
 def takers_by_topic(members: Sequence[Subscriber]) -> Mapping[str, Sequence[Subscriber]]:

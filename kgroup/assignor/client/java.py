@@ -13,13 +13,14 @@ from operator import itemgetter
 
 from kgroup.assignor import range as range_assignor
 from kgroup.assignor import round_robin
-from kgroup.assignor.base import Assignment, Subscriber, TopicMetadata, TopicPartition
+from kgroup.assignor.base import Assignment, Subscriber, TopicMetadata
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.java.java_hash import hash_order, utf16
 from kgroup.assignor.member_spec import NEWEST, MemberSpec, UserData
 from kgroup.assignor.sticky import sticky
 from kgroup.assignor.sticky.claim import or_no_generation
 from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.cluster import TopicPartition
 
 _OWNED_FROM = 1
 _GENERATION_FROM = 2

@@ -19,12 +19,12 @@ from kgroup.assignor.base import (
     ClassicAssignor,
     Subscriber,
     TopicMetadata,
-    TopicPartition,
 )
 from kgroup.assignor.client.kafka_python_sticky import StickyAssignor
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.member_spec import MemberSpec, UserData
 from kgroup.assignor.sticky.claim import or_no_generation
+from kgroup.model.cluster import TopicPartition
 
 Turn = Callable[[Sequence[Subscriber]], list[Subscriber]]
 """Orders members; some may be lost."""

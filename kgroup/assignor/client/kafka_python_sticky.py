@@ -17,14 +17,9 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import islice
 
-from kgroup.assignor.base import (
-    Assignment,
-    AssignorError,
-    Subscriber,
-    TopicMetadata,
-    TopicPartition,
-)
+from kgroup.assignor.base import Assignment, AssignorError, Subscriber, TopicMetadata
 from kgroup.assignor.sticky.claim import NO_GENERATION, Claim, or_no_generation
+from kgroup.model.cluster import TopicPartition
 
 _Choose = Callable[[Collection[TopicPartition]], TopicPartition]
 """Chooses one partition where the library takes an arbitrary one."""

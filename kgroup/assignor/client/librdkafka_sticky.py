@@ -19,16 +19,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.assignor.base import (
-    Assignment,
-    AssignorError,
-    Subscriber,
-    TopicMetadata,
-    TopicPartition,
-    uses_racks,
-)
+from kgroup.assignor.base import Assignment, AssignorError, Subscriber, TopicMetadata, uses_racks
 from kgroup.assignor.java.scala_hash import champ_order
 from kgroup.assignor.sticky.claim import or_no_generation
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import string_hash
 
 _MOST_TOPICS = 10_000

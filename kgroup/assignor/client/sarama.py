@@ -26,7 +26,6 @@ from kgroup.assignor.base import (
     ClassicAssignor,
     Subscriber,
     TopicMetadata,
-    TopicPartition,
 )
 from kgroup.assignor.client.go_library import (
     MapOrder,
@@ -37,6 +36,7 @@ from kgroup.assignor.client.go_library import (
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
+from kgroup.model.cluster import TopicPartition
 
 
 def partition_counts(

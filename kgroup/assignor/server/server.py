@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-from kgroup.assignor.base import Assignment, TopicPartition, static_first
+from kgroup.assignor.base import Assignment, static_first
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import (
     TABLE,
@@ -24,6 +24,7 @@ from kgroup.assignor.java.java_hash import (
     spread,
     uncrowded_size,
 )
+from kgroup.model.cluster import TopicPartition
 
 _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3

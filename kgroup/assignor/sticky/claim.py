@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.assignor.base import Subscriber, TopicMetadata, TopicPartition, uses_racks
+from kgroup.assignor.base import Subscriber, TopicMetadata, uses_racks
 from kgroup.assignor.java.java_hash import hash_order
+from kgroup.model.cluster import TopicPartition
 
 NO_GENERATION = -1
 

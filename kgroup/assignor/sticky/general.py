@@ -19,15 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from kgroup.assignor.base import (
-    Assignment,
-    AssignorError,
-    Subscriber,
-    TopicMetadata,
-    TopicPartition,
-)
+from kgroup.assignor.base import Assignment, AssignorError, Subscriber, TopicMetadata
 from kgroup.assignor.java.java_hash import JavaHashMap, topic_partition_hash, utf16
 from kgroup.assignor.sticky.claim import Claims, Racks
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import java_int, string_hash
 
 _NO_LIST = (

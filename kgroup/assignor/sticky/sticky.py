@@ -21,12 +21,12 @@ from kgroup.assignor.base import (
     AssignorError,
     Subscriber,
     TopicMetadata,
-    TopicPartition,
     in_hash_order,
     with_metadata,
 )
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.sticky.claim import Claim, Claims, Racks, or_no_generation
+from kgroup.model.cluster import TopicPartition
 
 
 def _assign_equally(

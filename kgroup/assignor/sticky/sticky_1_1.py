@@ -15,12 +15,12 @@ from kgroup.assignor.base import (
     AssignorError,
     Subscriber,
     TopicMetadata,
-    TopicPartition,
     in_hash_order,
     with_metadata,
 )
 from kgroup.assignor.java.java_hash import hash_order, map_order, topic_partition_hash
 from kgroup.assignor.sticky.general import Builder, LiteralBuilder
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import string_hash
 
 

@@ -21,8 +21,9 @@ from kgroup.history.sql.question import (
     recorded_time,
     rows_of,
 )
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import rfc3339
-from kgroup.operation.check.look import At, Evidence, finding_of, length
+from kgroup.operation.check.look import Evidence, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.describe import OffsetDescription
 from kgroup.operation.report import Report, first_names
@@ -211,7 +212,7 @@ class _Past:
                 for at, offset in behind.get(group_id, {}).items():
                     yield from self._stuck(group_id, offset, by_place.get(at, ()))
 
-    def _behind(self) -> Mapping[str, Mapping[At, OffsetDescription]]:
+    def _behind(self) -> Mapping[str, Mapping[TopicPartition, OffsetDescription]]:
         """Return the partitions with an owner and waiting records, of groups in the warehouse."""
         descriptions = {
             group_id: {
@@ -235,8 +236,8 @@ class _Past:
         (row,) = rows_of(self.engine, f"{sql}time_ms < ?", self._asked)
         return bool(row["ends"])
 
-    def _lags(self, group_id: str) -> Mapping[At, Sequence[Lag]]:
-        found: dict[At, list[Lag]] = {}
+    def _lags(self, group_id: str) -> Mapping[TopicPartition, Sequence[Lag]]:
+        found: dict[TopicPartition, list[Lag]] = {}
         for lag in lags(self.engine, group_id, **self._when).data:
             found.setdefault((lag.topic, lag.partition), []).append(lag)
         return found
@@ -337,7 +338,9 @@ def _jump(summary: CommitSummary) -> Iterator[Finding]:
     )
 
 
-def _pause(summary: CommitSummary, by_place: Mapping[At, Sequence[Lag]]) -> Iterator[Finding]:
+def _pause(
+    summary: CommitSummary, by_place: Mapping[TopicPartition, Sequence[Lag]]
+) -> Iterator[Finding]:
     """Yield a finding for the longest pause in which the log end was ahead of the commit."""
     waiting = []
     for pause in summary.pauses:

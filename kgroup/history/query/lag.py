@@ -19,13 +19,13 @@ from kgroup.history.sql.question import (
     rows_of,
     where,
 )
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange
 from kgroup.model.record import known
 from kgroup.operation.report import Report
 
 _BEFORE_ALL = -(1 << 62)
-_At = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:
 
 def _last(ends: Iterable[LogEnd]) -> list[LogEnd]:
     """Return the last log end of each partition."""
-    by_partition: dict[_At, LogEnd] = {}
+    by_partition: dict[TopicPartition, LogEnd] = {}
     for end in sorted(ends, key=lambda end: (end.time_ms, end.log_end_offset or 0)):
         if end.log_end_offset is not None:
             by_partition[end.topic, end.partition] = end
@@ -177,7 +177,7 @@ def _lag(cluster: str, group_id: str, end: LogEnd, commit: Row) -> Lag:
 
 def _counted(
     engine: Engine, cluster: str, group_id: str, topic: str | None, times: Sequence[int]
-) -> Mapping[int, Mapping[_At, Row]]:
+) -> Mapping[int, Mapping[TopicPartition, Row]]:
     """Return the effective commits of a group at each of these times, which must be sorted.
 
     The result is that of `PastGroups`, for all times at once: in each log the last commit or
@@ -185,9 +185,9 @@ def _counted(
     """
     entries = _last_entries(engine, cluster, group_id, topic, times) if times else ()
     by_time = {time_ms: [*rows] for time_ms, rows in groupby(entries, lambda row: row["until_ms"])}
-    logs: dict[int, dict[_At, Row]] = {}
+    logs: dict[int, dict[TopicPartition, Row]] = {}
     changed: dict[int, int] = {}
-    counted: dict[int, Mapping[_At, Row]] = {}
+    counted: dict[int, Mapping[TopicPartition, Row]] = {}
     for time_ms in times:
         for row in by_time.get(time_ms, ()):
             number, at = row["offsets_partition"], (row["topic"], row["partition"])

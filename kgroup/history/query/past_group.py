@@ -25,6 +25,7 @@ from kgroup.history.sql.question import (
     topic_names,
 )
 from kgroup.history.warehouse.table_file import by_partition
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.group import Group, Image
 from kgroup.model.instant import rfc3339
@@ -176,7 +177,7 @@ class PastGroups(GroupSource):
         return Reading(Image(groups=wanted, topic_names=names), tuple(problems))
 
     def log_ranges(
-        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> LogReading:
         """Return the last recorded log ends; see `GroupSource.log_ranges`.
 

@@ -16,6 +16,7 @@ from kgroup.history.rebalance.rebalance import (
     Participant,
     PartitionOrTask,
 )
+from kgroup.model.cluster import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Commits:
         return None if before is None or behind is None else max(0, behind - before)
 
     def between(
-        self, start: int, end: int, partitions: Collection[tuple[str, int]], *, others: bool = False
+        self, start: int, end: int, partitions: Collection[TopicPartition], *, others: bool = False
     ) -> CommitPace:
         """Return the last commit and the rate of commits between two records.
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 
-from kgroup.assignor.base import AssignorError, TopicPartition
+from kgroup.assignor.base import AssignorError
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import assign, is_determined
 from kgroup.errors import near_names
 from kgroup.model.client_library import KAFKA_CLIENTS, always_told
+from kgroup.model.cluster import TopicPartition
 from kgroup.operation.report import first_names
 
 _OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}

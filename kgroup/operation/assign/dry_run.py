@@ -21,13 +21,13 @@ from random import Random
 from string import ascii_lowercase
 from uuid import UUID
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
 from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.client import later_note, software
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Move, after, dry_run

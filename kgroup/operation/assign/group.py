@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kgroup.assignor.base import TopicMetadata, TopicPartition
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
 from kgroup.model.client_library import Certainty
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import parse_regex

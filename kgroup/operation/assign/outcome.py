@@ -10,13 +10,14 @@ from math import sqrt
 from operator import itemgetter
 from typing import NamedTuple
 
-from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
+from kgroup.assignor.base import Assignment, AssignorError, java_order
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names

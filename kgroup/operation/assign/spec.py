@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 
 import orjson
 
-from kgroup.assignor.base import TopicMetadata, TopicPartition
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software, UserData
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ProblemKind, UsageError
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.operation.assign.client import asked_software, later_note, software
 from kgroup.operation.report import Report

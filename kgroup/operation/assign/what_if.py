@@ -12,6 +12,7 @@ from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.errors import NotFoundError, UsageError, named_group
+from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
@@ -59,7 +60,7 @@ class Changes:
 
     drop_topics: Sequence[str] = ()
     add_topics: Sequence[tuple[str, int]] = ()
-    partitions: Sequence[tuple[str, int]] = ()
+    partitions: Sequence[TopicPartition] = ()
     remove: Sequence[str] = ()
     restart: Sequence[str] = ()
     add: Sequence[AddedMembers] = ()

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kgroup.assignor.base import AssignorError, TopicPartition, java_order
+from kgroup.assignor.base import AssignorError, java_order
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.errors import InputError, ProblemKind, named_group
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import AssignedPartition, Group, Member
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import SubscriptionPattern

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from shlex import join
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
-from kgroup.model.cluster import ClusterView
+from kgroup.model.cluster import ClusterView, TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
-from kgroup.operation.check.look import At, Evidence, GroupThresholds, Look, Thresholds, finding_of
+from kgroup.operation.check.look import Evidence, GroupThresholds, Look, Thresholds, finding_of
 from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
 from kgroup.operation.check.rule import Basis, Finding, NextCommand, Rule, Severity
 from kgroup.operation.check.zookeeper import check_zookeeper
@@ -385,7 +385,9 @@ def _times(description: GroupDescription) -> Iterator[int]:
     return (time for time in times if time is not None)
 
 
-def _stable_ends(source: GroupSource, groups: Iterable[GroupDescription]) -> dict[At, int]:
+def _stable_ends(
+    source: GroupSource, groups: Iterable[GroupDescription]
+) -> dict[TopicPartition, int]:
     """Return last stable offsets of partitions where they are before the log end offset."""
     if Capability.LAST_STABLE_OFFSETS not in source.capabilities:
         return {}

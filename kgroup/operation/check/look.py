@@ -9,14 +9,13 @@ from typing import Any
 import orjson
 
 from kgroup.errors import InputError, near_names
-from kgroup.model.cluster import ClusterView
+from kgroup.model.cluster import ClusterView, TopicPartition
 from kgroup.model.group import Group
 from kgroup.model.instant import duration_ms
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.describe import GroupDescription, OffsetDescription
 
-At = tuple[str, int]
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
 
@@ -90,7 +89,7 @@ class Look:
 
     time_ms: int
     groups: Mapping[str, GroupDescription]
-    stable_ends: Mapping[At, int] = field(default_factory=dict)
+    stable_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     is_clock: bool = True
     unread: frozenset[str] = frozenset()
 

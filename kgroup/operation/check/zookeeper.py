@@ -17,6 +17,7 @@ from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.errors import ProblemKind, UsageError, shown_id
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange
@@ -43,7 +44,6 @@ from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.source.base import GroupSource, Question
 
-_At = tuple[str, int]
 _STRATEGIES = strategies("zookeeper")
 _ALL = Question(log_budget=0)
 _NO_KAFKA = "this source does not tell what groups of ZooKeeper consumers have committed to Kafka"
@@ -127,7 +127,7 @@ class _Audit:
         }
         self._registered = {*self._consumers, *nodes.unreadable}
 
-    def findings(self, ranges: Mapping[_At, LogRange], now_ms: int) -> Iterator[Finding]:
+    def findings(self, ranges: Mapping[TopicPartition, LogRange], now_ms: int) -> Iterator[Finding]:
         """Yield all findings that do not need the commits to Kafka."""
         yield from self._unreadable()
         yield from self._without_session()
@@ -236,7 +236,7 @@ class _Audit:
             for member in self._group.members
             if member.subscription is not None and member.subscription.topics is not None
         }
-        is_told: set[_At] = set()
+        is_told: set[TopicPartition] = set()
         for owner in self._nodes.owners:
             if owner.broker is not None:
                 continue
@@ -263,7 +263,7 @@ class _Audit:
             yield from self._given_otherwise(by_place, is_told)
 
     def _given_otherwise(
-        self, owners: Mapping[_At, OwnerNode], is_told: Collection[_At]
+        self, owners: Mapping[TopicPartition, OwnerNode], is_told: Collection[TopicPartition]
     ) -> Iterator[Finding]:
         spec = GroupSpec(
             self._strategy or _STRATEGIES[0],
@@ -362,7 +362,7 @@ def _commits(group: GroupNodes) -> list[OffsetNode]:
     return [offset for offset in group.offsets if offset.is_commit]
 
 
-def _is_other(each: PartitionOwner, is_told: Collection[_At]) -> bool:
+def _is_other(each: PartitionOwner, is_told: Collection[TopicPartition]) -> bool:
     at = each.topic, each.partition
     return each.owner is not None and not each.is_as_given and at not in is_told
 

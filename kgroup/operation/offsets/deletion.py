@@ -8,6 +8,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from kgroup.errors import ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -25,7 +26,6 @@ from kgroup.operation.offsets.plan import (
 )
 from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading, Question
-from kgroup.source.offset_change import At
 
 _SHARED = (
     "It is a share group: how far it has come cannot be saved, nor written back; "
@@ -37,7 +37,7 @@ _HIDDEN = (
 )
 _SUBSCRIBED = "Members of the group subscribe to the topic: stop them, or let them drop it."
 
-Targets = Mapping[str, Mapping[At, OffsetTarget]]
+Targets = Mapping[str, Mapping[TopicPartition, OffsetTarget]]
 
 
 def plan_deletion(
@@ -148,7 +148,7 @@ def _unsaved(reading: OffsetReading) -> Iterator[Problem]:
         yield Problem(ProblemKind.NOT_AUTHORIZED, _HIDDEN.format(has), group_id=group_id)
 
 
-def _read(group: Group, ats: Iterable[At]) -> Iterator[Problem]:
+def _read(group: Group, ats: Iterable[TopicPartition]) -> Iterator[Problem]:
     """Yield the offsets that members protect from deletion: of subscribed topics, or all.
 
     Source: `Group.isSubscribedToTopic` and `validateOffsetDelete` of Kafka's group types.

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from kgroup.described_enum import DescribedEnum
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import GONE, LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_same
@@ -20,7 +21,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report, first_names
 from kgroup.source.base import GroupSource, Question
-from kgroup.source.offset_change import At, conflict, place_of
+from kgroup.source.offset_change import conflict, place_of
 from kgroup.value_class import value_class
 
 Topics = Mapping[str, Collection[int] | None]
@@ -28,7 +29,7 @@ Topics = Mapping[str, Collection[int] | None]
 EVERY: Topics = {}
 
 
-def is_chosen(at: At, topics: Topics) -> bool:
+def is_chosen(at: TopicPartition, topics: Topics) -> bool:
     """Return whether a partition is selected."""
     topic, partition = at
     numbers = topics.get(topic, ())
@@ -36,7 +37,7 @@ def is_chosen(at: At, topics: Topics) -> bool:
 
 
 def not_committed(
-    chosen: Mapping[str, Collection[At]],
+    chosen: Mapping[str, Collection[TopicPartition]],
     topics: Topics,
     group_ids: Collection[str],
     problems: Collection[Problem] = (),
@@ -206,11 +207,11 @@ class OffsetTarget(Struct, frozen=True, gc=False):
 
 def make_plan(
     committed: Mapping[str, Iterable[CommittedOffset]],
-    targets: Mapping[str, Mapping[At, OffsetTarget]],
+    targets: Mapping[str, Mapping[TopicPartition, OffsetTarget]],
     *,
-    logs: Mapping[At, LogRange] = {},
+    logs: Mapping[TopicPartition, LogRange] = {},
     times: Mapping[tuple[str, int, int], int | None] = {},
-    sizes: Mapping[At, int] = {},
+    sizes: Mapping[TopicPartition, int] = {},
     problems: Iterable[Problem] = (),
     notes: Iterable[str] = (),
 ) -> OffsetPlan:
@@ -286,7 +287,7 @@ def with_requests(plan: OffsetPlan, store: GroupSource) -> OffsetPlan:
     return replace(plan, notes=(*plan.notes, *notes))
 
 
-def gone(group_id: str, at: At, mark: OffsetMark) -> Problem:
+def gone(group_id: str, at: TopicPartition, mark: OffsetMark) -> Problem:
     """Return the problem that a partition does not exist, so that nothing can be committed."""
     topic, partition = at
     text = f"{topic}-{partition}: {mark.sentence}"
@@ -295,12 +296,12 @@ def gone(group_id: str, at: At, mark: OffsetMark) -> Problem:
 
 def _row(
     group_id: str,
-    at: At,
+    at: TopicPartition,
     before: CommittedOffset | None,
     target: OffsetTarget,
     log: LogRange,
     times: Mapping[tuple[str, int, int], int | None],
-    sizes: Mapping[At, int],
+    sizes: Mapping[TopicPartition, int],
     result: Result,
 ) -> PlannedOffset:
     now = None if before is None else before.committed_offset

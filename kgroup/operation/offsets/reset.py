@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from kgroup.described_enum import DescribedEnum
 from kgroup.errors import ProblemKind, UsageError, near_names, shown_id
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset
@@ -19,9 +20,8 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan, OffsetTarget, active_groups, gone, make_plan
 from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading
-from kgroup.source.offset_change import At
 
-_Offsets = Mapping[At, int]
+_Offsets = Mapping[TopicPartition, int]
 _MOST = (1 << 63) - 1
 
 
@@ -124,7 +124,7 @@ def plan_reset(
         group_id: {(offset.topic, offset.partition): offset.committed_offset for offset in offsets}
         for group_id, offsets in reading.offsets.items()
     }
-    targets: dict[str, dict[At, OffsetTarget]] = {}
+    targets: dict[str, dict[TopicPartition, OffsetTarget]] = {}
     for group_id, ats in chosen.items():
         others = to.of_group(group_id)
         for at in sorted(ats):
@@ -162,7 +162,7 @@ def _chosen(
     to: ResetTo,
     selection: PartitionSelection,
     problems: list[Problem],
-) -> dict[str, set[At]]:
+) -> dict[str, set[TopicPartition]]:
     """Return the selected partitions of each group; missing ones are problems."""
     every_id = dict.fromkeys((*group_ids, *reading.offsets))
     unknown = unread(reading, every_id)
@@ -174,7 +174,7 @@ def _chosen(
     topics = {group_id: _topics(ats, selection) for group_id, ats in committed.items()}
     named = {name for own in topics.values() for name in own or ()}
     counted = _partitions(cluster, named, committed, problems)
-    chosen: dict[str, set[At]] = {}
+    chosen: dict[str, set[TopicPartition]] = {}
     for group_id, own in committed.items():
         names = topics[group_id]
         if names is None:
@@ -195,8 +195,8 @@ def _chosen(
 
 
 def _missing(
-    committed: Mapping[str, Collection[At]],
-    chosen: Mapping[str, Collection[At]],
+    committed: Mapping[str, Collection[TopicPartition]],
+    chosen: Mapping[str, Collection[TopicPartition]],
     selection: PartitionSelection,
     problems: Collection[Problem],
     named: Collection[str],
@@ -228,7 +228,9 @@ def _missing(
     ]
 
 
-def _topics(committed: Collection[At], selection: PartitionSelection) -> frozenset[str] | None:
+def _topics(
+    committed: Collection[TopicPartition], selection: PartitionSelection
+) -> frozenset[str] | None:
     """Return the topics whose partitions are selected; None for all committed ones."""
     read = frozenset(topic for topic, _ in committed)
     names = frozenset(selection.topics)
@@ -239,7 +241,7 @@ def _topics(committed: Collection[At], selection: PartitionSelection) -> frozens
     return read
 
 
-def _meant(topic: str, committed: Mapping[str, Collection[At]]) -> str:
+def _meant(topic: str, committed: Mapping[str, Collection[TopicPartition]]) -> str:
     """Return the end of a sentence on a missing topic: similar names, or a full stop."""
     return near_names(topic, sorted({name for ats in committed.values() for name, _ in ats})) or "."
 
@@ -247,7 +249,7 @@ def _meant(topic: str, committed: Mapping[str, Collection[At]]) -> str:
 def _partitions(
     cluster: GroupSource | None,
     topics: Collection[str],
-    committed: Mapping[str, Collection[At]],
+    committed: Mapping[str, Collection[TopicPartition]],
     problems: list[Problem],
 ) -> Mapping[str, Collection[int]]:
     """Return the partitions of topics; missing topics are problems."""
@@ -269,8 +271,11 @@ def _partitions(
 
 
 def _starts_at(
-    cluster: GroupSource | None, ats: Collection[At], to: ResetTo, problems: list[Problem]
-) -> Mapping[At, LogRange]:
+    cluster: GroupSource | None,
+    ats: Collection[TopicPartition],
+    to: ResetTo,
+    problems: list[Problem],
+) -> Mapping[TopicPartition, LogRange]:
     """Return the offsets of the first records at or after the target time.
 
     Raises:
@@ -319,7 +324,7 @@ def _is_blind(cluster: GroupSource | None, log: LogRange, wanted: int) -> bool:
     return (cluster is not None and is_unknown) or (is_unknown and wanted > _MOST)
 
 
-def _clamped(at: At, wanted: int, log: LogRange) -> OffsetTarget:
+def _clamped(at: TopicPartition, wanted: int, log: LogRange) -> OffsetTarget:
     """Return the target with the nearest offset within the log."""
     mark, offset = None, wanted
     if log.end is not None and wanted > log.end:
@@ -330,7 +335,13 @@ def _clamped(at: At, wanted: int, log: LogRange) -> OffsetTarget:
 
 
 def _no_target(
-    group_id: str, at: At, to: ResetTo, log: LogRange, wanted: int | None, *, is_named: bool
+    group_id: str,
+    at: TopicPartition,
+    to: ResetTo,
+    log: LogRange,
+    wanted: int | None,
+    *,
+    is_named: bool,
 ) -> Problem:
     """Return the problem that a partition has no target offset."""
     topic, partition = at
@@ -356,8 +367,8 @@ def _no_target(
 def _times(
     cluster: GroupSource | None,
     committed: Mapping[str, _Offsets],
-    targets: Mapping[str, Mapping[At, OffsetTarget]],
-    logs: Mapping[At, LogRange],
+    targets: Mapping[str, Mapping[TopicPartition, OffsetTarget]],
+    logs: Mapping[TopicPartition, LogRange],
     problems: list[Problem],
 ) -> Mapping[Position, int | None]:
     """Return the times of the records at committed and target offsets.
@@ -381,7 +392,9 @@ def _times(
     return {position: record.timestamp_ms for position, record in reading.records.items()}
 
 
-def _sizes(cluster: GroupSource | None, ats: Collection[At]) -> Mapping[At, int]:
+def _sizes(
+    cluster: GroupSource | None, ats: Collection[TopicPartition]
+) -> Mapping[TopicPartition, int]:
     return {} if cluster is None else cluster.log_sizes(ats)
 
 

@@ -9,6 +9,7 @@ from enum import Enum
 from msgspec import structs
 
 from kgroup.errors import ProblemKind, UsageError
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset, StoreName
 from kgroup.model.pattern import Pattern
@@ -25,7 +26,6 @@ from kgroup.operation.offsets.plan import (
 )
 from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading
-from kgroup.source.offset_change import At
 
 
 class OutOfRange(Enum):
@@ -84,7 +84,7 @@ def plan_transfer(
     unkept: dict[str, None] = {} if leader_epochs else {"leader_epoch": None}
     unkept |= {} if store.keeps_metadata else {"metadata": None}
     unkept |= {} if store.keeps_leader_epochs else {"leader_epoch": None}
-    targets: dict[str, dict[At, OffsetTarget]] = {}
+    targets: dict[str, dict[TopicPartition, OffsetTarget]] = {}
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(group_id if new_id is None else new_id, {})
         for offset in offsets:
@@ -156,8 +156,8 @@ _LOOK_BACK = 4
 def _fit_by_time(
     origin: GroupSource,
     cluster: GroupSource | None,
-    targets: Mapping[str, dict[At, OffsetTarget]],
-    logs: Mapping[At, LogRange],
+    targets: Mapping[str, dict[TopicPartition, OffsetTarget]],
+    logs: Mapping[TopicPartition, LogRange],
     problems: list[Problem],
 ) -> None:
     """Replace offsets by those of the target's records with the same time as the next record.
@@ -179,7 +179,7 @@ def _fit_by_time(
     source = origin.log_ranges({(topic, partition) for topic, partition, _ in wanted})
     problems += source.problems
     times, refusals = _times(origin, wanted, source.ranges, problems)
-    ranges: dict[tuple[At, int], LogRange] = {}
+    ranges: dict[tuple[TopicPartition, int], LogRange] = {}
     for time_ms in sorted(set(times.values())):
         ats = {
             (topic, number)
@@ -219,7 +219,7 @@ def _fit_by_time(
 def _times(
     source: GroupSource,
     wanted: Collection[Position],
-    logs: Mapping[At, LogRange],
+    logs: Mapping[TopicPartition, LogRange],
     problems: list[Problem],
 ) -> tuple[dict[Position, int], dict[Position, str]]:
     """Return the time from which to resume for each position, or why it is unknown."""

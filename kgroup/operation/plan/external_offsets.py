@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kgroup.errors import InputError
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.operation.plan.connect import how_to_resume
 from kgroup.operation.plan.coordinator import address_of, kgroup_on
@@ -44,7 +45,6 @@ from kgroup.operation.plan.stop import how_to_stop, removal, seen_stopped
 from kgroup.operation.report import first_names
 from kgroup.simulation.scenario.scenario import KeptIn, MemberPlan, Scenario
 from kgroup.source.base import GroupSource, OffsetTable
-from kgroup.source.offset_change import At
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class Stores:
         fault: why the table cannot be used; None if it can.
     """
 
-    committed: Mapping[At, int]
-    stored: Mapping[At, int]
+    committed: Mapping[TopicPartition, int]
+    stored: Mapping[TopicPartition, int]
     is_there: bool
     fault: str | None
 
     @property
-    def behind(self) -> Mapping[At, int]:
+    def behind(self) -> Mapping[TopicPartition, int]:
         """Offset in Kafka minus offset in the table, for partitions that both have."""
         both = self.committed.keys() & self.stored.keys()
         return {at: self.committed[at] - self.stored[at] for at in sorted(both)}
@@ -152,7 +152,7 @@ def _one_ahead(stores: Stores) -> Precondition:
     )
 
 
-def _known(running: RunningGroup, known: Mapping[At, int], where: str) -> Precondition:
+def _known(running: RunningGroup, known: Mapping[TopicPartition, int], where: str) -> Precondition:
     code, text = "known-offsets", f"{where[0].upper()}{where[1:]} has an offset of each partition."
     assert running.scenario.start is not None
     owned = {at for member in running.scenario.start.members.values() for at in member.owned}
@@ -199,7 +199,7 @@ def reached(stores: Stores, *, to_kafka: bool) -> str | None:
     )
 
 
-def _named(partitions: Iterable[At]) -> str:
+def _named(partitions: Iterable[TopicPartition]) -> str:
     return first_names([f"{topic}-{partition}" for topic, partition in partitions])
 
 
@@ -307,7 +307,7 @@ def _as_it_is(
     return replace(scenario, members=plans)
 
 
-def _is_in(at: At, scenario: Scenario) -> bool:
+def _is_in(at: TopicPartition, scenario: Scenario) -> bool:
     return at[1] < scenario.topics.get(at[0], 0)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
-from kgroup.assignor.base import TopicPartition
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.operation.plan.plan import Expected, Forecast, PlanStep
 from kgroup.simulation.scenario.play import ScenarioPart, play_parts

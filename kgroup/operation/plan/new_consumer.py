@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TypeVar
 
-from kgroup.assignor.base import TopicPartition
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.errors import ProblemKind, UsageError, shown_id
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups
@@ -13,7 +14,6 @@ from kgroup.operation.offsets.read import read_stored
 from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlanStep, chosen_steps
 from kgroup.source.base import GroupSource
-from kgroup.source.offset_change import At
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class Copied:
     """
 
     partitions: int
-    missing: tuple[At, ...]
-    different: tuple[At, ...]
+    missing: tuple[TopicPartition, ...]
+    different: tuple[TopicPartition, ...]
     problems: tuple[Problem, ...]
 
 
@@ -152,5 +152,5 @@ def compare_copied(
     )
 
 
-def _by_partition(offsets: Iterable[CommittedOffset]) -> dict[At, int]:
+def _by_partition(offsets: Iterable[CommittedOffset]) -> dict[TopicPartition, int]:
     return {(offset.topic, offset.partition): offset.committed_offset for offset in offsets}

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.described_enum import DescribedEnum
 from kgroup.errors import ExitStatus, InputError, UsageError, shown_id
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.model.problem import Problem

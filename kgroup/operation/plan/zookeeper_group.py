@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupType, server_text
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore

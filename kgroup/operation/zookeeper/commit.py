@@ -19,7 +19,7 @@ from kgroup.model.offset import CommitStore, CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.source.base import GroupSource, KafkaOffsets
 
-At = TypeVar("At", bound=Hashable)
+PartitionKey = TypeVar("PartitionKey", bound=Hashable)
 
 _MOST_NAMES = 5
 
@@ -47,8 +47,8 @@ def kafka_offsets(source: GroupSource, group_ids: Collection[str]) -> KafkaOffse
 
 
 def larger(
-    zookeeper: Mapping[At, int], kafka: Mapping[At, int]
-) -> dict[At, tuple[int, CommitStore]]:
+    zookeeper: Mapping[PartitionKey, int], kafka: Mapping[PartitionKey, int]
+) -> dict[PartitionKey, tuple[int, CommitStore]]:
     """Return the committed offset of each partition, the larger of two, and the store it is in."""
     larger = {at: (offset, CommitStore.ZOOKEEPER) for at, offset in zookeeper.items()}
     for at, offset in kafka.items():
@@ -89,7 +89,7 @@ def with_kafka_commits(source: GroupSource, groups: Iterable[Group]) -> Committe
 
 
 def differing_note(
-    group_id: str, zookeeper: Mapping[At, int], kafka: Mapping[At, int]
+    group_id: str, zookeeper: Mapping[PartitionKey, int], kafka: Mapping[PartitionKey, int]
 ) -> tuple[str, ...]:
     """Return a note if commits in ZooKeeper and Kafka differ, saying which are shown."""
     count = sum(zookeeper.get(at, offset) != offset for at, offset in kafka.items())

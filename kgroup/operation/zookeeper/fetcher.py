@@ -21,6 +21,7 @@ from enum import StrEnum
 from kgroup.assignor.zookeeper import FETCHER_VERSIONS, fetcher_id
 from kgroup.described_enum import DescribedEnum
 from kgroup.errors import ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
@@ -167,7 +168,7 @@ def list_fetches(
 def fetches_of(
     view: ZookeeperView,
     group: GroupNodes,
-    ranges: Mapping[tuple[str, int], LogRange],
+    ranges: Mapping[TopicPartition, LogRange],
     kafka: Mapping[tuple[str, int], int] = _NOTHING,
     *,
     count: int,
@@ -248,7 +249,7 @@ def _thread_name(consumer_id: str, number: int, broker: Broker | None) -> str | 
     return None if broker is None else f"ConsumerFetcherThread-{consumer_id}-{number}-{broker.id}"
 
 
-def _leader(view: ZookeeperView, at: tuple[str, int]) -> tuple[FetchState, Broker | None]:
+def _leader(view: ZookeeperView, at: TopicPartition) -> tuple[FetchState, Broker | None]:
     state = view.partition_states.get(at)
     if state is None or state.leader is None:
         return FetchState.NO_LEADER, None

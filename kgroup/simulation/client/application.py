@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import (
     ELSEWHERE,
@@ -26,7 +27,7 @@ from kgroup.simulation.clock import Process
 from kgroup.simulation.cluster import SimulatedCluster
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
-from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch, TopicPartition
+from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch
 
 _CLOSE_MS = 30_000
 """Timeout of close(), in ms (`CloseOptions`)."""

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.member_spec import NEWEST as NEWEST_ASSIGNORS
 from kgroup.described_enum import DescribedEnum
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.pattern import parse_regex
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock, Timer

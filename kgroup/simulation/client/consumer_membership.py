@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeAlias
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.described_enum import DescribedEnum
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import (
     ELSEWHERE,

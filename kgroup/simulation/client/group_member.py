@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from kgroup.assignor.base import TopicPartition
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import ClientState, ConsumerConfig, Host
 from kgroup.simulation.clock import Timer

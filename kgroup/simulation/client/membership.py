@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata, TopicPartition
+from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of
 from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import message
 from kgroup.simulation.client.config import (

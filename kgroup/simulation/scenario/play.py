@@ -13,6 +13,7 @@ from random import Random
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kgroup.assignor.base import AssignorError
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.simulation.client.application import ApplicationSettings, Consumer
 from kgroup.simulation.client.config import Joined
@@ -24,7 +25,6 @@ from kgroup.simulation.message import (
     LeavingMember,
     OffsetCommit,
     OffsetFetch,
-    TopicPartition,
 )
 from kgroup.simulation.scenario.scenario import (
     Action,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kgroup.described_enum import DescribedEnum
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import MemberState
 from kgroup.simulation.client.config import ConsumerConfig
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 

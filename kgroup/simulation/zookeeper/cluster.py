@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.world import World
 from kgroup.simulation.zookeeper.config import read_registration
 from kgroup.simulation.zookeeper.server import Server, Session

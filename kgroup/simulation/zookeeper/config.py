@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.protocol.zookeeper.topic_filter import INTERNAL_TOPICS, parse_filter
-from kgroup.simulation.message import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

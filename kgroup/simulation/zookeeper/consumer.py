@@ -16,8 +16,8 @@ from kgroup.assignor.base import AssignorError, TopicMetadata
 from kgroup.assignor.strategy import assignor_of
 from kgroup.assignor.zookeeper import Consumers, ThreadAssignment
 from kgroup.described_enum import DescribedEnum
+from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.clock import Process
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import BROKERS, TOPICS, ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig, read_registration

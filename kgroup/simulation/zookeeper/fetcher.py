@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kgroup.assignor.zookeeper import fetcher_id
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Process, Timer
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig

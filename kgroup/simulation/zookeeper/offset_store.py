@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Process
-from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig

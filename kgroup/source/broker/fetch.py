@@ -17,12 +17,12 @@ from typing import Any
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.record import known
 from kgroup.protocol.batch.batch import LOG_OVERHEAD, Damage
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.leader import At
 
 _BY_TOPIC_NAME = 12
 _ISOLATION = 4
@@ -55,12 +55,12 @@ class Fetched:
 async def fetch(
     client: BrokerClient,
     leader: int,
-    offsets: Mapping[At, int],
+    offsets: Mapping[TopicPartition, int],
     size: int,
     *,
     wait_ms: int = 0,
     committed: bool = False,
-) -> dict[At, Fetched]:
+) -> dict[TopicPartition, Fetched]:
     """Fetch up to `size` bytes of each of a leader's partitions; with `committed`, read committed.
 
     From version 3 the first batch is complete even if it is larger. If there are no records, the

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.cluster import Topic
+from kgroup.model.cluster import Topic, TopicPartition
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
@@ -21,8 +21,6 @@ from kgroup.source.broker.connection import BROKEN
 from kgroup.source.broker.error_code import LEADER_MOVES, error_name
 
 T = TypeVar("T")
-At = tuple[str, int]
-"""Topic and partition."""
 
 _MARKS: Mapping[int, OffsetMark] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: OffsetMark.TOPIC_GONE,
@@ -42,9 +40,9 @@ class LeaderAnswers(Generic[T]):
         unanswered: error codes, or errors of the leader.
     """
 
-    found: Mapping[At, T]
-    marks: Mapping[At, OffsetMark]
-    unanswered: Mapping[At, BrokerError | int]
+    found: Mapping[TopicPartition, T]
+    marks: Mapping[TopicPartition, OffsetMark]
+    unanswered: Mapping[TopicPartition, BrokerError | int]
 
     def mark_problems(self, shut: str = OffsetMark.NOT_AUTHORIZED.sentence) -> Iterator[Problem]:
         """Yield one problem per partition without a leader, and per unauthorized topic.
@@ -80,8 +78,10 @@ class LeaderAnswers(Generic[T]):
 
 async def ask_leaders(
     client: BrokerClient,
-    partitions: Collection[At],
-    ask: Callable[[int, list[At]], Coroutine[Any, Any, Mapping[At, T | int]]],
+    partitions: Collection[TopicPartition],
+    ask: Callable[
+        [int, list[TopicPartition]], Coroutine[Any, Any, Mapping[TopicPartition, T | int]]
+    ],
     *,
     partitions_per_request: int,
 ) -> LeaderAnswers[T]:
@@ -93,14 +93,14 @@ async def ask_leaders(
     Raises:
         BrokerError: no broker answers.
     """
-    results: dict[At, T] = {}
-    marks: dict[At, OffsetMark] = {}
-    reasons: dict[At, BrokerError | int] = {}
+    results: dict[TopicPartition, T] = {}
+    marks: dict[TopicPartition, OffsetMark] = {}
+    reasons: dict[TopicPartition, BrokerError | int] = {}
     waiting = set(partitions)
     backoff = Backoff(client, in_step=True)
     topics = await client.topics({topic for topic, _ in waiting})
     while waiting:
-        by_leader: dict[int, list[At]] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
         for at in sorted(waiting):
             leader = _leader(topics, at)
             if isinstance(leader, OffsetMark):
@@ -139,7 +139,7 @@ async def ask_leaders(
     return LeaderAnswers(results, marks, unanswered)
 
 
-def _leader(topics: Mapping[str, Topic], at: At) -> int | OffsetMark:
+def _leader(topics: Mapping[str, Topic], at: TopicPartition) -> int | OffsetMark:
     topic = topics.get(at[0])
     if topic is None:
         return OffsetMark.TOPIC_GONE

@@ -24,6 +24,7 @@ from time import monotonic
 from typing import Any
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.log_range import LogRange
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
@@ -142,7 +143,7 @@ class LiveLog:
         ats = {(OFFSETS_TOPIC, number) for number in numbers}
         ranges = await ask_log_ranges(self.client, ats, committed=committed)
         errors = self._errors(ranges)
-        begins: Mapping[tuple[str, int], LogRange] = {}
+        begins: Mapping[TopicPartition, LogRange] = {}
         if start.time_ms is not None and start.time_ms >= 0:
             answers = await ask_offsets_at(self.client, ranges.found, start.time_ms)
             begins = answers.found

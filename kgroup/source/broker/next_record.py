@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.log_range import NextReading, NextRecord, Position
 from kgroup.model.problem import Problem
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
@@ -23,7 +24,7 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_control
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.fetch import fetch
-from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
+from kgroup.source.broker.leader import LeaderAnswers, ask_leaders
 
 PARTITIONS_PER_REQUEST = 500
 """Few enough that the first response has at most 10 MB."""
@@ -57,10 +58,10 @@ async def read_next_records(
     return NextReading(records, tuple(problems))
 
 
-def _layers(positions: Collection[Position]) -> list[dict[At, int]]:
+def _layers(positions: Collection[Position]) -> list[dict[TopicPartition, int]]:
     """Divide positions so that each part contains a partition once, as a request must."""
-    layers: list[dict[At, int]] = []
-    seen: Counter[At] = Counter()
+    layers: list[dict[TopicPartition, int]] = []
+    seen: Counter[TopicPartition] = Counter()
     for topic, partition, offset in sorted(set(positions)):
         at = (topic, partition)
         if seen[at] == len(layers):
@@ -71,9 +72,11 @@ def _layers(positions: Collection[Position]) -> list[dict[At, int]]:
 
 
 async def _read_layer(
-    client: BrokerClient, offsets: Mapping[At, int], committed: bool
+    client: BrokerClient, offsets: Mapping[TopicPartition, int], committed: bool
 ) -> LeaderAnswers[NextRecord]:
-    async def ask(leader: int, ats: list[At]) -> Mapping[At, NextRecord | int]:
+    async def ask(
+        leader: int, ats: list[TopicPartition]
+    ) -> Mapping[TopicPartition, NextRecord | int]:
         search = _Search(client, leader, {at: offsets[at] for at in ats}, committed)
         return await search.run()
 
@@ -84,15 +87,15 @@ class _Search:
     """Finds the next records of partitions that one broker leads."""
 
     def __init__(
-        self, client: BrokerClient, leader: int, offsets: dict[At, int], committed: bool
+        self, client: BrokerClient, leader: int, offsets: dict[TopicPartition, int], committed: bool
     ) -> None:
         self._client = client
         self._leader = leader
         self._offsets = offsets
         self._committed = committed
-        self._results: dict[At, NextRecord | int] = {}
+        self._results: dict[TopicPartition, NextRecord | int] = {}
 
-    async def run(self) -> Mapping[At, NextRecord | int]:
+    async def run(self) -> Mapping[TopicPartition, NextRecord | int]:
         waiting = list(self._offsets)
         for size in SIZES:
             while waiting:
@@ -111,7 +114,9 @@ class _Search:
                     self._results[at] = ErrorCode.CORRUPT_MESSAGE
         return self._results
 
-    async def _round(self, ats: list[At], size: int) -> tuple[list[At], list[At]]:
+    async def _round(
+        self, ats: list[TopicPartition], size: int
+    ) -> tuple[list[TopicPartition], list[TopicPartition]]:
         """Fetch once; return the partitions without a batch, and those without a record."""
         empty, further = [], []
         offsets = {at: self._offsets[at] for at in ats}

@@ -25,6 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
@@ -45,7 +46,7 @@ from kgroup.source.broker.group_change import (
     with_unknown_end,
 )
 from kgroup.source.broker.group_reader import GroupReader, OffsetFetcher
-from kgroup.source.offset_change import At, by_partition, conflict, place_of, remaining, unwritten
+from kgroup.source.offset_change import by_partition, conflict, place_of, remaining, unwritten
 
 PARTITIONS_PER_REQUEST = 5000
 RECORDS_PER_REQUEST = 900_000
@@ -97,7 +98,7 @@ def requests_of(
 
 async def commit_offsets(
     client: BrokerClient, node: int, group_id: str, offsets: Collection[CommittedOffset]
-) -> dict[At, int]:
+) -> dict[TopicPartition, int]:
     """Commit to a coordinator; return the error code of each partition, 0 on success.
 
     Leader epochs are sent from version 6 (Kafka 2.1). No retention time is requested, which
@@ -129,8 +130,8 @@ async def commit_offsets(
 
 
 async def delete_offsets(
-    client: BrokerClient, node: int, group_id: str, partitions: Collection[At]
-) -> dict[At, int]:
+    client: BrokerClient, node: int, group_id: str, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
     """Delete offsets (Kafka 2.4 and later); return the error code of each partition.
 
     Raises:
@@ -152,7 +153,7 @@ async def delete_offsets(
     return only_asked(_codes(answer), partitions, "OffsetDelete", node)
 
 
-def _codes(answer: Any) -> dict[At, int]:
+def _codes(answer: Any) -> dict[TopicPartition, int]:
     return {
         (topic.name, partition.partition_index): partition.error_code
         for topic in answer.topics
@@ -364,7 +365,7 @@ class _Writer:
             left_out = {(problem.topic, problem.partition) for problem in problems}
             commits = [commit for commit in commits if place_of(commit) not in left_out]
         deletions = [place_of(change) for change in changes if change.after is None]
-        done: set[At] = set()
+        done: set[TopicPartition] = set()
         self._was_sent.add(group_id)
 
         def rest(problem: Problem) -> Outcome:
@@ -426,7 +427,11 @@ def _unsendable(group_id: str, commits: Offsets) -> Iterator[Problem]:
 
 
 def _problems(
-    group_id: str, codes: Mapping[At, int], operation: str, problems: list[Problem], done: set[At]
+    group_id: str,
+    codes: Mapping[TopicPartition, int],
+    operation: str,
+    problems: list[Problem],
+    done: set[TopicPartition],
 ) -> int | None:
     """Evaluate a response; return the error code that concerns the whole group, None if none."""
     failed = {at: code for at, code in codes.items() if code}

@@ -23,7 +23,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from kgroup import __version__
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic, TopicPartition
 from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.log_range import LogReading, NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName, split_commits
@@ -163,20 +163,20 @@ class LiveCluster(GroupSource):
         return client.run(_Inquiry(client, question, self._memory).read, group_ids)
 
     def log_ranges(
-        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> LogReading:
         """Return log start and end offsets from the leaders; see `GroupSource.log_ranges`."""
         from kgroup.source.broker.topic_offset import read_log_ranges
 
         return self._ask(read_log_ranges, partitions, committed=committed)
 
-    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
+    def offsets_at(self, partitions: Collection[TopicPartition], time_ms: int) -> LogReading:
         """Return offsets of a time from the leaders; see `GroupSource.offsets_at`."""
         from kgroup.source.broker.topic_offset import read_offsets_at
 
         return self._ask(read_offsets_at, partitions, time_ms)
 
-    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
         """Return partition sizes from the leaders; see `GroupSource.log_sizes`."""
         from kgroup.source.broker.topic_offset import read_log_sizes
 

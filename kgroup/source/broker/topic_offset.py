@@ -10,11 +10,12 @@ from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
+from kgroup.source.broker.leader import LeaderAnswers, ask_leaders
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST, _EARLIEST_LOCAL = -1, -2, -4
@@ -25,7 +26,7 @@ _TELLS_UNREPLICATED = 5
 
 
 async def read_log_ranges(
-    client: BrokerClient, partitions: Collection[At], *, committed: bool
+    client: BrokerClient, partitions: Collection[TopicPartition], *, committed: bool
 ) -> LogReading:
     """Return the log ranges of partitions; see `GroupSource.log_ranges`.
 
@@ -44,7 +45,7 @@ async def read_log_ranges(
 
 
 async def ask_log_ranges(
-    client: BrokerClient, partitions: Collection[At], *, committed: bool
+    client: BrokerClient, partitions: Collection[TopicPartition], *, committed: bool
 ) -> LeaderAnswers[LogRange]:
     """Return the leaders' answers for the log ranges of partitions.
 
@@ -52,12 +53,12 @@ async def ask_log_ranges(
         BrokerError: no broker answers.
     """
 
-    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
+    async def ask(leader: int, ats: list[TopicPartition]) -> dict[TopicPartition, LogRange | int]:
         asked = [(_EARLIEST, False), (_LATEST, committed), *[(_LATEST, False)] * committed]
         starts, ends, *log_ends = await client.gather_all(
             _offsets(client, leader, ats, which, stable) for which, stable in asked
         )
-        offsets: dict[At, LogRange | int] = {}
+        offsets: dict[TopicPartition, LogRange | int] = {}
         for at in ats:
             log_end = log_ends[0][at] if log_ends else (0, None)
             code = starts[at][0] or ends[at][0] or log_end[0]
@@ -68,7 +69,7 @@ async def ask_log_ranges(
 
 
 async def ask_offsets_at(
-    client: BrokerClient, partitions: Collection[At], time_ms: int
+    client: BrokerClient, partitions: Collection[TopicPartition], time_ms: int
 ) -> LeaderAnswers[LogRange]:
     """Return, by partition, the range that starts at the first record of a time, 0 or later.
 
@@ -82,7 +83,7 @@ async def ask_offsets_at(
 
 
 async def read_offsets_at(
-    client: BrokerClient, partitions: Collection[At], time_ms: int
+    client: BrokerClient, partitions: Collection[TopicPartition], time_ms: int
 ) -> LogReading:
     """Return the offsets of the first records of a time; see `GroupSource.offsets_at`.
 
@@ -96,7 +97,10 @@ async def read_offsets_at(
 
 
 async def _ask_times(
-    client: BrokerClient, partitions: Collection[At], time_ms: int, untimed: LogRange | int
+    client: BrokerClient,
+    partitions: Collection[TopicPartition],
+    time_ms: int,
+    untimed: LogRange | int,
 ) -> LeaderAnswers[LogRange]:
     """Return the first records of a time; `untimed` is the result for logs without timestamps.
 
@@ -105,7 +109,7 @@ async def _ask_times(
     """
     time_ms = max(time_ms, 0)
 
-    async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
+    async def ask(leader: int, ats: list[TopicPartition]) -> dict[TopicPartition, LogRange | int]:
         if not await client.version(leader, ListOffsetsRequest):
             return dict.fromkeys(ats, untimed)
         offsets = await _offsets(client, leader, ats, time_ms, False)
@@ -121,7 +125,9 @@ async def _ask_times(
     return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
 
 
-async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Mapping[At, int]:
+async def read_log_sizes(
+    client: BrokerClient, partitions: Collection[TopicPartition]
+) -> Mapping[TopicPartition, int]:
     """Return the bytes of partitions on their leaders; see `GroupSource.log_sizes`.
 
     Partitions with segments in remote storage (KIP-405) are left out: brokers return only the bytes
@@ -132,7 +138,7 @@ async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Ma
     """
     from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 
-    async def ask(leader: int, ats: list[At]) -> dict[At, tuple[int] | int]:
+    async def ask(leader: int, ats: list[TopicPartition]) -> dict[TopicPartition, tuple[int] | int]:
         if await client.version(leader, DescribeLogDirsRequest) is None:
             return {}
         topic_of = DescribeLogDirsRequest.DescribableLogDirTopic
@@ -156,7 +162,9 @@ async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Ma
     return {at: size for at, (size,) in answers.found.items()}
 
 
-async def ask_unreplicated(client: BrokerClient, leader: int, ats: Collection[At]) -> dict[At, int]:
+async def ask_unreplicated(
+    client: BrokerClient, leader: int, ats: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
     """Return the partitions that a new leader does not know to be replicated, with error codes.
 
     Until it does, a coordinator on the broker answers without their last records. Brokers before
@@ -175,7 +183,9 @@ async def ask_unreplicated(client: BrokerClient, leader: int, ats: Collection[At
     return {at: code for at, (code, _) in ends.items() if code}
 
 
-async def _partly_remote(client: BrokerClient, leader: int, ats: list[At]) -> frozenset[At]:
+async def _partly_remote(
+    client: BrokerClient, leader: int, ats: list[TopicPartition]
+) -> frozenset[TopicPartition]:
     """Return the partitions whose log starts before the part on the leader's disks."""
     if (await client.version(leader, ListOffsetsRequest) or 0) < _TELLS_LOCAL:
         return frozenset()
@@ -186,8 +196,8 @@ async def _partly_remote(client: BrokerClient, leader: int, ats: list[At]) -> fr
 
 
 async def _offsets(
-    client: BrokerClient, leader: int, ats: Collection[At], which: int, committed: bool
-) -> dict[At, tuple[int, int | None]]:
+    client: BrokerClient, leader: int, ats: Collection[TopicPartition], which: int, committed: bool
+) -> dict[TopicPartition, tuple[int, int | None]]:
     """Return error code and offset by partition, from one leader; `which` is an end or a time."""
     version = await client.version(leader, ListOffsetsRequest)
     topic_of = ListOffsetsRequest.ListOffsetsTopic

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgroup.columnar.log_reader import FileLogs, LogReader
 from kgroup.columnar.segment_check import is_allocated_ahead
 from kgroup.errors import ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.log_range import LogRange, LogReading
@@ -190,14 +191,14 @@ class LogDir(GroupSource):
         return deltas
 
     def log_ranges(
-        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> LogReading:
         """Return the ranges of the partitions in these folders; see `GroupSource.log_ranges`.
 
         Of replicas in several folders, the range with the highest log end offset is returned. Open
         transactions are not considered.
         """
-        ranges: dict[tuple[str, int], LogRange] = {}
+        ranges: dict[TopicPartition, LogRange] = {}
         problems = ProblemLog()
         for directory in self._directories():
             starts = cache(partial(_log_starts, directory, problems))
@@ -330,7 +331,7 @@ def _log_starts(directory: Path, problems: ProblemLog) -> _Offsets | None:
 
 
 def _folder_range(
-    folder: Path, starts: Callable[[], _Offsets | None], at: tuple[str, int]
+    folder: Path, starts: Callable[[], _Offsets | None], at: TopicPartition
 ) -> LogRange | None:
     """Return the range of the log in a partition's folder; None if it has no segment.
 

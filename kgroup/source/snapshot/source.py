@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from kgroup.errors import InputError, ProblemKind
-from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic, TopicPartition
 from kgroup.model.group import Image
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
@@ -74,7 +74,7 @@ class SnapshotSource(GroupSource):
         )
 
     def log_ranges(
-        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> LogReading:
         """Return saved log ranges; see `GroupSource.log_ranges`."""
         wanted = frozenset(partitions)

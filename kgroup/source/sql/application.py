@@ -22,9 +22,10 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.errors import InputError, UsageError, named_group
+from kgroup.model.cluster import TopicPartition
 from kgroup.source.sql.address import parse_address
 from kgroup.source.sql.engine import open_engine, transaction
-from kgroup.source.sql.fencing import FencedError, Partition
+from kgroup.source.sql.fencing import FencedError
 from kgroup.source.sql.layout import KEY_ROLES, TableLayout, parse_table_name
 from kgroup.source.sql.table import check_table, read_facts, sql_table
 
@@ -112,8 +113,11 @@ class OffsetStore:
         return OffsetListener(self, consumer, group, pending, committed)
 
     def load(
-        self, group: str, partitions: Collection[Partition], connection: Connection | None = None
-    ) -> dict[Partition, int]:
+        self,
+        group: str,
+        partitions: Collection[TopicPartition],
+        connection: Connection | None = None,
+    ) -> dict[TopicPartition, int]:
         """Return the stored offsets by partition: the offset of the next record to process.
 
         Partitions without a stored offset are left out.
@@ -127,7 +131,7 @@ class OffsetStore:
             table.c.group_id, table.c.topic, table.c.partition, table.c.offset
         ).where(table.c.group_id == group, table.c.topic.in_(topics), table.c.offset.is_not(None))
 
-        def read(connection: Connection) -> dict[Partition, int]:
+        def read(connection: Connection) -> dict[TopicPartition, int]:
             return {
                 wanted[topic, partition]: int(offset)
                 for group_id, topic, partition, offset in connection.execute(statement)
@@ -139,7 +143,7 @@ class OffsetStore:
     def save(
         self,
         group: str,
-        offsets: Mapping[Partition, Any],
+        offsets: Mapping[TopicPartition, Any],
         connection: Connection | None = None,
         generation: int | None = None,
     ) -> None:
@@ -185,10 +189,10 @@ class OffsetStore:
     def claim(
         self,
         group: str,
-        partitions: Collection[Partition],
+        partitions: Collection[TopicPartition],
         generation: int,
         connection: Connection | None = None,
-    ) -> dict[Partition, int]:
+    ) -> dict[TopicPartition, int]:
         """Write the generation to the rows of newly assigned partitions, and return their offsets.
 
         From then on, no older generation can store offsets for them. For a table without the
@@ -199,7 +203,7 @@ class OffsetStore:
         """
         ordered = sorted((topic, partition) for topic, partition in partitions)
 
-        def take(connection: Connection) -> dict[Partition, int]:
+        def take(connection: Connection) -> dict[TopicPartition, int]:
             for key in ordered:
                 row = dict(zip(KEY_ROLES, (group, *key), strict=True)) | {"generation": generation}
                 if update_row(connection, self._table, row, generation):
@@ -267,7 +271,7 @@ class OffsetStore:
         with opened or self._engine.begin() as connection:
             yield connection
 
-    def _row(self, group: str, key: Partition, value: Any) -> dict[str, Any]:
+    def _row(self, group: str, key: TopicPartition, value: Any) -> dict[str, Any]:
         topic, partition = key
         row: dict[str, Any] = {"group_id": group, "topic": topic, "partition": partition}
         row["offset"] = getattr(value, "offset", value)
@@ -321,9 +325,9 @@ def guard_rows(
     connection: Connection,
     table: Table,
     group: str,
-    partitions: Sequence[Partition],
+    partitions: Sequence[TopicPartition],
     generation: int,
-) -> tuple[Partition, int | None] | None:
+) -> tuple[TopicPartition, int | None] | None:
     """Lock rows by writing their current values; return one that may not be stored, if any.
 
     This prevents a partial store when one row is fenced, even if the application then commits. A
@@ -349,7 +353,9 @@ def guard_rows(
     return None
 
 
-def holder_of(connection: Connection, table: Table, group: str, partition: Partition) -> int | None:
+def holder_of(
+    connection: Connection, table: Table, group: str, partition: TopicPartition
+) -> int | None:
     """Return the generation that has claimed a partition, and lock its row; None without a row.
 
     If the row was inserted just now, the lock keeps newer generations out until the next statement.
@@ -365,7 +371,7 @@ def holder_of(connection: Connection, table: Table, group: str, partition: Parti
 
 
 def fenced(
-    table: str, group: str, partition: Partition, generation: int, holder: int | None
+    table: str, group: str, partition: TopicPartition, generation: int, holder: int | None
 ) -> FencedError:
     """Return the error of a consumer that has lost a partition."""
     owner = "no row of it: claim it first" if holder is None else f"generation {holder}"

@@ -6,9 +6,6 @@ from typing import Any
 
 from kgroup.errors import KgroupError, ProblemKind, UsageError
 
-Partition = tuple[str, int]
-"""Topic and number; kafka-python's `TopicPartition` is one."""
-
 
 class FencedError(KgroupError):
     """A consumer that no longer owns a partition has tried to store its offset.

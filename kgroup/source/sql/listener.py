@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kafka import ConsumerRebalanceListener
 
 from kgroup.errors import named_group
-from kgroup.source.sql.fencing import FencedError, Partition, generation_of
+from kgroup.model.cluster import TopicPartition
+from kgroup.source.sql.fencing import FencedError, generation_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -21,13 +22,13 @@ class _Store(Protocol):
     def fences(self) -> bool: ...
 
     def claim(
-        self, group: str, partitions: Collection[Partition], generation: int
-    ) -> dict[Partition, int]: ...
+        self, group: str, partitions: Collection[TopicPartition], generation: int
+    ) -> dict[TopicPartition, int]: ...
 
     def save(
         self,
         group: str,
-        offsets: Mapping[Partition, Any],
+        offsets: Mapping[TopicPartition, Any],
         connection: Connection | None = None,
         generation: int | None = None,
     ) -> None: ...
@@ -53,7 +54,7 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._group = group
         self._pending = pending
         self._committed = committed
-        self._generations: dict[Partition, int] = {}
+        self._generations: dict[TopicPartition, int] = {}
 
     def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
         """Claim the partitions, and seek to the stored offset, or that of `committed` if higher.
@@ -75,8 +76,8 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._consumer.seek(partition, stored[tuple(partition)])
 
     def _save_later(
-        self, assigned: Collection[Any], stored: Mapping[Partition, int]
-    ) -> dict[Partition, int]:
+        self, assigned: Collection[Any], stored: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """Store committed offsets that are higher than the stored ones, and return them."""
         assert self._committed is not None
         view = self._committed(assigned).items()

@@ -26,6 +26,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kgroup.errors import BrokerError, InputError, ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem, ProblemLog
@@ -298,7 +299,7 @@ class Found:
         unusable: group, topic and partition of rows that are not valid offsets.
     """
 
-    offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = field(
+    offsets: dict[str, dict[TopicPartition, CommittedOffset]] = field(
         default_factory=lambda: defaultdict(dict)
     )
     claimed: set[tuple[str, str, int]] = field(default_factory=set)

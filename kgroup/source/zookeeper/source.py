@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.cluster import ClusterView, Placement
+from kgroup.model.cluster import ClusterView, Placement, TopicPartition
 from kgroup.model.group import Group, GroupType, Image, server_text
 from kgroup.model.log_range import GONE, LogReading, NextReading, OffsetMark, Position
 from kgroup.model.offset import OffsetChange, StoreName
@@ -124,7 +124,7 @@ class Zookeeper(GroupSource):
         return reading_of(self._nodes, group_ids, question)
 
     def log_ranges(
-        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> LogReading:
         """Return log start and end offsets from the brokers; see `GroupSource.log_ranges`."""
         if not partitions:
@@ -147,7 +147,7 @@ class Zookeeper(GroupSource):
         )
         return NextReading({}, problems) if reading is None else reading
 
-    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
+    def offsets_at(self, partitions: Collection[TopicPartition], time_ms: int) -> LogReading:
         """Return offsets of a time from the brokers; see `GroupSource.offsets_at`."""
         if not partitions:
             return LogReading({})
@@ -157,7 +157,7 @@ class Zookeeper(GroupSource):
         )
         return LogReading({}, problems) if reading is None else reading
 
-    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
         """Return partition sizes from the brokers; see `GroupSource.log_sizes`.
 
         It does not report that no broker answers; `log_ranges` does.

@@ -39,11 +39,12 @@ from typing import Any
 from kazoo.protocol.serialization import Create, Delete, GetACL, SetData, Transaction
 
 from kgroup.errors import BrokerError, InputError, ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, ZookeeperTree
 from kgroup.source.base import Question
-from kgroup.source.offset_change import At, conflict, place_of, remaining, unwritten
+from kgroup.source.offset_change import conflict, place_of, remaining, unwritten
 from kgroup.source.zookeeper.client import ServerError, ZookeeperClient
 from kgroup.source.zookeeper.nodes import is_name, read_subtree, read_tree
 from kgroup.source.zookeeper.view import reading_of
@@ -166,7 +167,7 @@ class _Writer:
         group_id: str,
         rest: Sequence[OffsetChange],
         tree: ZookeeperTree,
-        now: Mapping[At, CommittedOffset],
+        now: Mapping[TopicPartition, CommittedOffset],
         denied: Problem | None,
     ) -> tuple[ProblemKind, str] | None:
         """Return why a group cannot be changed; None if it can."""

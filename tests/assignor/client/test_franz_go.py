@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.base import Subscriber, TopicMetadata, TopicPartition
+from kgroup.assignor.base import Subscriber, TopicMetadata
 from kgroup.assignor.client.franz_go import FRANZ_GO
 from kgroup.assignor.client.franz_go_sticky import Balancer, StealGraph_1_18, Sticky
 from kgroup.assignor.member_spec import MemberSpec
+from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription

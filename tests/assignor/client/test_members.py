@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.group_spec import CLIENTS
 from kgroup.assignor.member_spec import MemberSpec
+from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from tests.assignor.client.members import TOPICS, recorded
 

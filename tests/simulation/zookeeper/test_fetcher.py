@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.assignor.zookeeper import fetcher_id
-from kgroup.simulation.message import TopicPartition
+from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.zookeeper.config import Registration
 from kgroup.simulation.zookeeper.thread import Wait
 from tests.simulation.zookeeper.world import World, orders

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from kgroup.simulation.message import TopicPartition
+from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.timeline import Event
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig

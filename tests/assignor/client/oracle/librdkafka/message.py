@@ -7,8 +7,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from kgroup.assignor.base import Subscriber, TopicPartition
+from kgroup.assignor.base import Subscriber
 from kgroup.assignor.group_spec import CLIENTS
+from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_subscription
 

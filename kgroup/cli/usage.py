@@ -10,7 +10,7 @@ from kgroup.errors import near_names
 
 _NAMED = ("--group", "--groups", "--group-id", "--consumer-group", "-g")
 """Options for group names in other tools; here, groups are arguments."""
-_HABITS = {
+_FAMILIAR_OPTIONS = {
     "--all-groups": "--all",
     "--broker": "--bootstrap-server",
     "--brokers": "--bootstrap-server",
@@ -55,7 +55,7 @@ def usage_message(error: click.UsageError) -> str:
 
 def _hint(option: str, ctx: click.Context) -> str | None:
     if option in ("--list", "--describe"):
-        return f"Did you mean {_HABITS[option]}?"
+        return f"Did you mean {_FAMILIAR_OPTIONS[option]}?"
     if ctx.parent is None:
         if near_names(option, [opt for own in ctx.command.params for opt in own.opts]):
             return None  # click suggests it
@@ -65,7 +65,7 @@ def _hint(option: str, ctx: click.Context) -> str | None:
     takes_ids = any(isinstance(parameters.get(name), click.Argument) for name in _ARGUMENTS)
     if option in _NAMED and takes_ids:
         return f"Groups are named without an option: {ctx.command_path} GROUP"
-    meant = _HABITS.get(option)
+    meant = _FAMILIAR_OPTIONS.get(option)
     if meant is not None and meant.split()[0] in known:
         return f"Did you mean {meant}?"
     if takes_ids and not option.startswith("--"):

@@ -120,7 +120,7 @@ _KAFKAJS = frozenset({"RoundRobinAssigner"})
 _RACK_AFFINITY = frozenset({"rack-affinity"})
 
 
-class _Habit(NamedTuple):
+class _Signature(NamedTuple):
     """How a library writes.
 
     Attributes:
@@ -142,7 +142,7 @@ class _Habit(NamedTuple):
     no_rack: str | None = None
 
 
-def _habit(
+def _signature(
     library: str,
     strategies: frozenset[str],
     versions: Iterable[int],
@@ -150,60 +150,60 @@ def _habit(
     in_order: bool = False,
     is_short: bool = False,
     no_rack: str | None = None,
-) -> _Habit:
+) -> _Signature:
     forms = frozenset(user_data)
-    return _Habit(library, strategies, frozenset(versions), forms, in_order, is_short, no_rack)
+    return _Signature(library, strategies, frozenset(versions), forms, in_order, is_short, no_rack)
 
 
 _SUBSCRIPTIONS = (
     # until 2.3
-    _habit(KAFKA_CLIENTS, _EAGER, [0], _EMPTY),
-    _habit(KAFKA_CLIENTS, _STICKY, [0], _EMPTY, _NO_MEMORY, _MEMORY, _DATED),
+    _signature(KAFKA_CLIENTS, _EAGER, [0], _EMPTY),
+    _signature(KAFKA_CLIENTS, _STICKY, [0], _EMPTY, _NO_MEMORY, _MEMORY, _DATED),
     # from 2.4; topics are sorted from 2.8.1 on
-    _habit(KAFKA_CLIENTS, _EAGER, [1], _NULL),
-    _habit(KAFKA_CLIENTS, _STICKY, [1], _NULL, _DATED),
-    _habit(KAFKA_CLIENTS, _COOPERATIVE, [1], _NULL, _GENERATION),
-    _habit(KAFKA_CLIENTS, _EAGER, [2, 3], _NULL, in_order=True),
-    _habit(KAFKA_CLIENTS, _STICKY, [2, 3], _NULL, _DATED, in_order=True),
-    _habit(KAFKA_CLIENTS, _COOPERATIVE, [2, 3], _GENERATION, in_order=True),
-    _habit(KAFKA_CLIENTS, _STREAM, [0, 1, 2, 3], *_ANY),
+    _signature(KAFKA_CLIENTS, _EAGER, [1], _NULL),
+    _signature(KAFKA_CLIENTS, _STICKY, [1], _NULL, _DATED),
+    _signature(KAFKA_CLIENTS, _COOPERATIVE, [1], _NULL, _GENERATION),
+    _signature(KAFKA_CLIENTS, _EAGER, [2, 3], _NULL, in_order=True),
+    _signature(KAFKA_CLIENTS, _STICKY, [2, 3], _NULL, _DATED, in_order=True),
+    _signature(KAFKA_CLIENTS, _COOPERATIVE, [2, 3], _GENERATION, in_order=True),
+    _signature(KAFKA_CLIENTS, _STREAM, [0, 1, 2, 3], *_ANY),
     # until 1.5, until 2.2, then
-    _habit(LIBRDKAFKA, _EAGER, [0], _EMPTY),
-    _habit(LIBRDKAFKA, _EAGER, [1, 3], _EMPTY, no_rack=""),
-    _habit(LIBRDKAFKA, _COOPERATIVE, [1, 3], _EMPTY, _DATED, no_rack=""),
+    _signature(LIBRDKAFKA, _EAGER, [0], _EMPTY),
+    _signature(LIBRDKAFKA, _EAGER, [1, 3], _EMPTY, no_rack=""),
+    _signature(LIBRDKAFKA, _COOPERATIVE, [1, 3], _EMPTY, _DATED, no_rack=""),
     # until 1.14, then
-    _habit(FRANZ_GO, _EAGER, [0], _NULL, in_order=True),
-    _habit(FRANZ_GO, _STICKY, [0], _NO_MEMORY, _DATED, in_order=True),
-    _habit(FRANZ_GO, _COOPERATIVE, [1], _NO_MEMORY, _DATED, in_order=True),
-    _habit(FRANZ_GO, _EAGER, [3], _NULL, in_order=True),
-    _habit(FRANZ_GO, _STICKY | _COOPERATIVE, [3], _NO_MEMORY, _DATED, in_order=True),
+    _signature(FRANZ_GO, _EAGER, [0], _NULL, in_order=True),
+    _signature(FRANZ_GO, _STICKY, [0], _NO_MEMORY, _DATED, in_order=True),
+    _signature(FRANZ_GO, _COOPERATIVE, [1], _NO_MEMORY, _DATED, in_order=True),
+    _signature(FRANZ_GO, _EAGER, [3], _NULL, in_order=True),
+    _signature(FRANZ_GO, _STICKY | _COOPERATIVE, [3], _NO_MEMORY, _DATED, in_order=True),
     # until 1.4x, then by the version of Kafka that the application names
-    _habit(SARAMA, _EAGER, [0, 1, 2], _NULL),
-    _habit(SARAMA, _STICKY, [0, 1, 2], _NULL, _DATED),
-    _habit(KAFKA_GO, _EAGER, [1], _NULL, is_short=True),
-    _habit(KAFKA_GO, _RACK_AFFINITY, [1], _NULL, _EMPTY, _OTHER, is_short=True),
-    _habit(KAFKA_PYTHON, _EAGER, [0], _EMPTY),
-    _habit(KAFKA_PYTHON, _STICKY, [0], _EMPTY, _DATED, _VERSIONED),
-    _habit(KAFKA_PYTHON, _COOPERATIVE, [1], _EMPTY, in_order=True),
+    _signature(SARAMA, _EAGER, [0, 1, 2], _NULL),
+    _signature(SARAMA, _STICKY, [0, 1, 2], _NULL, _DATED),
+    _signature(KAFKA_GO, _EAGER, [1], _NULL, is_short=True),
+    _signature(KAFKA_GO, _RACK_AFFINITY, [1], _NULL, _EMPTY, _OTHER, is_short=True),
+    _signature(KAFKA_PYTHON, _EAGER, [0], _EMPTY),
+    _signature(KAFKA_PYTHON, _STICKY, [0], _EMPTY, _DATED, _VERSIONED),
+    _signature(KAFKA_PYTHON, _COOPERATIVE, [1], _EMPTY, in_order=True),
     # 1, then 2
-    _habit(KAFKAJS, _KAFKAJS, [1], _EMPTY, is_short=True),
-    _habit(KAFKAJS, _KAFKAJS, [0], _EMPTY),
-    _habit(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
+    _signature(KAFKAJS, _KAFKAJS, [1], _EMPTY, is_short=True),
+    _signature(KAFKAJS, _KAFKAJS, [0], _EMPTY),
+    _signature(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
 )
 
 _ASSIGNMENTS = (
-    _habit(KAFKA_CLIENTS, _EAGER | _STICKY, [0], _EMPTY),  # until 2.3
-    _habit(KAFKA_CLIENTS, _EAGER | _STICKY | _COOPERATIVE, [1, 2, 3], _NULL),
-    _habit(KAFKA_CLIENTS, _STREAM, [0, 1, 2, 3], *_ANY),
+    _signature(KAFKA_CLIENTS, _EAGER | _STICKY, [0], _EMPTY),  # until 2.3
+    _signature(KAFKA_CLIENTS, _EAGER | _STICKY | _COOPERATIVE, [1, 2, 3], _NULL),
+    _signature(KAFKA_CLIENTS, _STREAM, [0, 1, 2, 3], *_ANY),
     # It gives members their own user data back.
-    _habit(LIBRDKAFKA, _EAGER | _COOPERATIVE, [0], *_ANY),
-    _habit(FRANZ_GO, _EAGER | _STICKY | _COOPERATIVE, [0], _NULL, in_order=True),
-    _habit(SARAMA, _EAGER, [0], _NULL),
-    _habit(SARAMA, _STICKY, [0], _NULL, _OTHER),
-    _habit(KAFKA_GO, _EAGER | _RACK_AFFINITY, [0, 1], _NULL, _EMPTY),
-    _habit(KAFKA_PYTHON, _EAGER | _STICKY | _COOPERATIVE, [0, 1], _EMPTY, in_order=True),
-    _habit(KAFKAJS, _KAFKAJS, [0, 1], _EMPTY),
-    _habit(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
+    _signature(LIBRDKAFKA, _EAGER | _COOPERATIVE, [0], *_ANY),
+    _signature(FRANZ_GO, _EAGER | _STICKY | _COOPERATIVE, [0], _NULL, in_order=True),
+    _signature(SARAMA, _EAGER, [0], _NULL),
+    _signature(SARAMA, _STICKY, [0], _NULL, _OTHER),
+    _signature(KAFKA_GO, _EAGER | _RACK_AFFINITY, [0, 1], _NULL, _EMPTY),
+    _signature(KAFKA_PYTHON, _EAGER | _STICKY | _COOPERATIVE, [0, 1], _EMPTY, in_order=True),
+    _signature(KAFKAJS, _KAFKAJS, [0, 1], _EMPTY),
+    _signature(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
 )
 
 _DEFAULT_CLIENT_IDS: Mapping[str, re.Pattern[str]] = {
@@ -256,17 +256,17 @@ def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None
 
 def always_told(strategy: str | None) -> frozenset[str]:
     """Give the libraries whose members are told by their bytes alone: no other one writes such."""
-    habits = [each for each in _SUBSCRIPTIONS if strategy in each.strategies]
+    signatures = [each for each in _SUBSCRIPTIONS if strategy in each.strategies]
     shared = {
         one.library
-        for one in habits
-        for other in habits
+        for one in signatures
+        for other in signatures
         if one.library != other.library
         and one.is_short == other.is_short
         and one.versions & other.versions
         and one.user_data & other.user_data
     }
-    return frozenset(habit.library for habit in habits) - shared
+    return frozenset(signature.library for signature in signatures) - shared
 
 
 def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognition | None:
@@ -324,13 +324,17 @@ def _assigning(strategy: str | None, members: Iterable[Data]) -> frozenset[str] 
 
 
 def _fits(
-    habit: _Habit, strategy: str | None, version: int, form: _UserData, topics: Sequence[str]
+    signature: _Signature,
+    strategy: str | None,
+    version: int,
+    form: _UserData,
+    topics: Sequence[str],
 ) -> bool:
     return (
-        strategy in habit.strategies
-        and version in habit.versions
-        and form in habit.user_data
-        and not (habit.in_order and any(one >= other for one, other in pairwise(topics)))
+        strategy in signature.strategies
+        and version in signature.versions
+        and form in signature.user_data
+        and not (signature.in_order and any(one >= other for one, other in pairwise(topics)))
     )
 
 

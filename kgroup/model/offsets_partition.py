@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
 
 
 def java_int(value: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker
-from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, TRANSACTION_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.protocol.message.primitives import no_string
@@ -189,9 +189,9 @@ def locate_transactions(
             text = f"No coordinator of {name!r}: the cluster says {placement.error}."
             problems.append(Problem(ProblemKind.NO_COORDINATOR, text))
     if source is not None:
-        notes = _notes(transactional_ids, placements, "__transaction_state")
+        notes = _notes(transactional_ids, placements, TRANSACTION_TOPIC)
     else:
-        notes = () if partition_count else (_default_count("__transaction_state"),)
+        notes = () if partition_count else (_default_count(TRANSACTION_TOPIC),)
     return Report(tuple(rows), errors=tuple(problems), notes=notes)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group, GroupType
+from kgroup.model.offsets_partition import SHARE_STATE_TOPIC
 from kgroup.model.record import DecodedRecord
 from kgroup.model.segment import Segment
 from kgroup.model.share_state import ShareStateLog, with_share_states
@@ -18,7 +19,7 @@ from kgroup.protocol.batch.batch import Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record import share_state_record
 from kgroup.protocol.record.coordinator_record import decode_control
-from kgroup.source.log.segment_file import SHARE_STATE_TOPIC, find_segments, find_topic_segments
+from kgroup.source.log.segment_file import find_segments, find_topic_segments
 from kgroup.source.log.source import Decode, decode_group_record
 from tests.examples import examples, some_of
 from tests.operation.sources import FakeSource

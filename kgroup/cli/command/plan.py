@@ -85,8 +85,8 @@ def _parse_played(text: str) -> int:
     return length_ms
 
 
-habit_options = options_into(
-    "habits",
+behavior_options = options_into(
+    "behavior",
     "kgroup.operation.plan.forecast:ProgramBehavior",
     click.option(
         "--poll-interval",
@@ -121,7 +121,7 @@ habit_options = options_into(
         help="Of everything that chance decides in the forecast.",
     ),
 )
-"""Adds the parameters of the simulation; the command takes ``habits: ProgramBehavior``."""
+"""Adds the parameters of the simulation; the command takes ``behavior: ProgramBehavior``."""
 
 _DIAGRAM_OPTION = click.option(
     "--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."
@@ -156,8 +156,8 @@ Plans: TypeAlias = "Callable[[GroupSource, Sequence[str]], Report[Plan]]"
 def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
     """Turn a function that returns `Plans` into the command of a target.
 
-    The function takes the target's own options, ``source`` and ``habits``. The command also has the
-    options of forecast and output; it creates the plans, and writes or draws them.
+    The function takes the target's own options, ``source`` and ``behavior``. The command also has
+    the options of forecast and output; it creates the plans, and writes or draws them.
     """
 
     @wraps(plans_of)
@@ -180,7 +180,7 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
             return show(report, output, render.plans_page, sheet=render.steps_sheet)
         return draw(report, (line for plan in report.data for line in render.diagram_text(plan)))
 
-    return habit_options(_DIAGRAM_OPTION(output_options("plan.STEP_COLUMNS")(plan_groups)))
+    return behavior_options(_DIAGRAM_OPTION(output_options("plan.STEP_COLUMNS")(plan_groups)))
 
 
 def _plans_of_old(
@@ -258,7 +258,7 @@ def assignor_command(
     source: Source,
     settings: Mapping[str, tuple[str, ...]],
     client: str | None,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
 ) -> Plans:
     """Move groups to another strategy of their members.
 
@@ -272,7 +272,7 @@ def assignor_command(
         plan_assignors,
         strategy=strategy_named(strategy),
         told=settings,
-        habits=habits,
+        behavior=behavior,
         library=client,
     )
 
@@ -290,7 +290,7 @@ def assignor_command(
 @CONSUMER_CONFIG_OPTION
 @forecast_options
 def kafka_offsets_command(
-    source: Source, consumer_config: Path | None, habits: ProgramBehavior
+    source: Source, consumer_config: Path | None, behavior: ProgramBehavior
 ) -> Plans:
     """Move commits of consumers on ZooKeeper to Kafka.
 
@@ -299,7 +299,7 @@ def kafka_offsets_command(
     """
     from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
 
-    return _plans_of_old(source, consumer_config, partial(plan_kafka_offsets, habits=habits))
+    return _plans_of_old(source, consumer_config, partial(plan_kafka_offsets, behavior=behavior))
 
 
 @command.command(
@@ -315,7 +315,7 @@ def kafka_offsets_command(
 @CONSUMER_CONFIG_OPTION
 @forecast_options
 def new_consumer_command(
-    source: Source, consumer_config: Path | None, habits: ProgramBehavior
+    source: Source, consumer_config: Path | None, behavior: ProgramBehavior
 ) -> Plans:
     """Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.
 
@@ -324,7 +324,7 @@ def new_consumer_command(
     """
     from kgroup.operation.plan.new_consumer import plan_new_consumer
 
-    return _plans_of_old(source, consumer_config, partial(plan_new_consumer, habits=habits))
+    return _plans_of_old(source, consumer_config, partial(plan_new_consumer, behavior=behavior))
 
 
 @command.command(
@@ -348,7 +348,7 @@ def new_consumer_command(
 @click.option("--back", is_flag=True, help="Plan the way back to dynamic members.")
 @forecast_options
 def static_membership_command(
-    source: Source, template: str | None, back: bool, habits: ProgramBehavior
+    source: Source, template: str | None, back: bool, behavior: ProgramBehavior
 ) -> Plans:
     """Give members of groups names that outlive restarts.
 
@@ -368,8 +368,8 @@ def static_membership_command(
     )
     return partial(
         plan_each,
-        make=partial(plan_dynamic_membership if back else make, habits=habits),
-        habits=habits,
+        make=partial(plan_dynamic_membership if back else make, behavior=behavior),
+        behavior=behavior,
     )
 
 
@@ -428,7 +428,7 @@ def partitions_command(
     source: Source,
     reset: str | None,
     metadata_max_age: int,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
 ) -> Plans:
     """Give a topic more partitions, and lose no record of it.
 
@@ -445,7 +445,7 @@ def partitions_command(
         topic,
         count,
         tuple(groups),
-        habits,
+        behavior,
         reset=reset,
         max_age_ms=metadata_max_age,
         zookeeper=source.of_zookeeper.open_snapshot() if source.is_sample else None,
@@ -496,7 +496,7 @@ def consumer_protocol_command(
     stops: bool,
     client: str | None,
     client_version: tuple[int, ...] | None,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
 ) -> Plans:
     """Move groups to the consumer protocol (KIP-848), or back.
 
@@ -510,14 +510,14 @@ def consumer_protocol_command(
 
     make = partial(
         plan_consumer_protocol,
-        habits=habits,
+        behavior=behavior,
         back=back,
         assignor=assignor,
         stops=stops,
         library=client,
         version=client_version,
     )
-    return partial(plan_each, make=make, habits=habits)
+    return partial(plan_each, make=make, behavior=behavior)
 
 
 @command.command(
@@ -545,7 +545,7 @@ def external_offsets_command(
     source: Source,
     sql: str | None,
     names: SqlNames,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
 ) -> Plans:
     """Move offsets from Kafka to a table beside the application's results, or back.
 
@@ -562,11 +562,11 @@ def external_offsets_command(
             source=opened,
             table=planned_table(source, sql, names),
             copy=planned_copy(sql, names),
-            habits=habits,
+            behavior=behavior,
             to_kafka=to_kafka,
             rolling=rolling,
         )
-        return plan_each(opened, groups, make, habits)
+        return plan_each(opened, groups, make, behavior)
 
     return plans
 
@@ -591,14 +591,14 @@ _CONNECTION = ("bootstrap_server", "command_config", "overrides", "profile", "ti
 @click.option("--list", "lists", is_flag=True, help="Name every target in a line.")
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @source_options(required=False)
-@habit_options
+@behavior_options
 @output_options("plan.ADVICE_COLUMNS", {"--list": "plan.TARGET_COLUMNS"})
 def advice_command(
     groups: Sequence[str],
     lists: bool,
     every: bool,
     source: Source,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     output: Output,
 ) -> ExitStatus:
     """Tell which migrations make sense for groups, and what each would save.
@@ -627,7 +627,7 @@ def advice_command(
         for each, names in sources:
             address = None if each.zookeeper is None else str(each.zookeeper)
             with each.open(of_silence=every) as opened:
-                found = advise(opened, names, habits, options=_typed_options(), zookeeper=address)
+                found = advise(opened, names, behavior, options=_typed_options(), zookeeper=address)
             reports.append(found)
     report = joined(reports)
     if text and any(_is_missing(error, groups[0]) for error in report.errors):

@@ -133,7 +133,7 @@ def every_target() -> Report[ListedTarget]:
 def advise(
     source: GroupSource,
     group_ids: Collection[str],
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     *,
     options: Sequence[str] = (),
     zookeeper: str | None = None,
@@ -143,7 +143,7 @@ def advise(
     Args:
         source: source of groups.
         group_ids: group ids; empty for all groups.
-        habits: behavior of the groups' applications.
+        behavior: behavior of the groups' applications.
         options: options of a command that plans for the same source, as typed.
         zookeeper: address of ZooKeeper; None if the source is not a live ZooKeeper.
 
@@ -162,9 +162,9 @@ def advise(
         row = GroupAdvice(group_id, group.type, group.state, group.assignor, len(group.members), "")
         try:
             if group.type is GroupType.ZOOKEEPER:
-                advice = _Advisor(source, options, habits).of_old(row, zookeeper)
+                advice = _Advisor(source, options, behavior).of_old(row, zookeeper)
             else:
-                advice = _Advisor(source, options, habits).of(row, group)
+                advice = _Advisor(source, options, behavior).of(row, group)
         except NotFoundError as error:  # deleted in the meantime
             problems.append(Problem(error.kind, str(error), group_id=group_id))
             continue
@@ -176,7 +176,7 @@ def advise(
 
 
 def judge_strategy(
-    source: GroupSource, group_id: str, habits: ProgramBehavior, *, options: Sequence[str] = ()
+    source: GroupSource, group_id: str, behavior: ProgramBehavior, *, options: Sequence[str] = ()
 ) -> Proposal | str | None:
     """Return whether a group benefits from cooperative-sticky, as `advise` does.
 
@@ -188,10 +188,10 @@ def judge_strategy(
         NotFoundError: the group does not exist.
         InputError: the group cannot be simulated.
     """
-    running = read_running(source, group_id, habits)
+    running = read_running(source, group_id, behavior)
     if running.rests.verdict is Verdict.REFUTED or running.is_stopped:
         return None
-    advisor = _Advisor(source, options, habits)
+    advisor = _Advisor(source, options, behavior)
     return next(advisor.cooperative(running, advisor.now(running)), None)
 
 
@@ -201,7 +201,7 @@ class _Advisor:
 
     source: GroupSource
     options: Sequence[str]
-    habits: ProgramBehavior
+    behavior: ProgramBehavior
 
     def of(self, row: GroupAdvice, group: Group) -> GroupAdvice:
         """Return the recommendations for a group with a coordinator."""
@@ -216,7 +216,7 @@ class _Advisor:
                 summary="Nobody is in it, so there is nothing to gain: how its programs are "
                 "configured counts when they start.",
             )
-        running = read_running(self.source, group.group_id, self.habits)
+        running = read_running(self.source, group.group_id, self.behavior)
         if running.rests.verdict is Verdict.REFUTED:
             text = f"A rebalance goes on ({group.state}): look again when it is over."
             return replace(row, summary=text)
@@ -232,7 +232,7 @@ class _Advisor:
 
     def now(self, running: RunningGroup) -> Compared:
         """Simulate a rolling restart of the unchanged group."""
-        restart = _restarted(running.scenario, running.scenario.members, self.habits)
+        restart = _restarted(running.scenario, running.scenario.members, self.behavior)
         return Compared("a rolling restart as the group is", restart)
 
     def cooperative(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
@@ -302,7 +302,7 @@ class _Advisor:
 
     def _static(self, running: RunningGroup) -> Iterator[Proposal | str]:
         target = MigrationTarget.STATIC_MEMBERSHIP
-        plan = plan_static_membership(running, self.habits)
+        plan = plan_static_membership(running, self.behavior)
         if refuted := _refuted(plan.preconditions):
             yield f"{target}: {refuted}"
             return
@@ -333,12 +333,12 @@ class _Advisor:
         found: list[Proposal | str] = []
         for plan, why in (
             (
-                plan_new_consumer(old, self.habits),
+                plan_new_consumer(old, self.behavior),
                 "Brokers of 4.0 and later have no ZooKeeper; with Java's consumer the group has a "
                 "coordinator, and its commits are in Kafka.",
             ),
             (
-                plan_kafka_offsets(old, self.habits),
+                plan_kafka_offsets(old, self.behavior),
                 "Commits to Kafka take load from ZooKeeper, and stay where a new consumer looks "
                 "for them.",
             ),
@@ -358,10 +358,10 @@ class _Advisor:
         """Simulate a rolling restart of members that already have the new configuration."""
         then = replace(scenario, members=plans)
         moves = [
-            stopped_group(NOT_PLANNED, scenario, plans, self.habits),
-            rolling_restart(NOT_PLANNED, then, plans, self.habits),
+            stopped_group(NOT_PLANNED, scenario, plans, self.behavior),
+            rolling_restart(NOT_PLANNED, then, plans, self.behavior),
         ]
-        found = forecast(scenario, moves, self.habits)[0][-1].forecast
+        found = forecast(scenario, moves, self.behavior)[0][-1].forecast
         assert found is not None
         return found
 
@@ -370,9 +370,11 @@ class _Advisor:
 
 
 def _restarted(
-    scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
+    scenario: Scenario, plans: Mapping[str, MemberPlan], behavior: ProgramBehavior
 ) -> Forecast:
-    return forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)[1]
+    return forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, behavior)], behavior)[
+        1
+    ]
 
 
 def _stops_as_long(now: Compared, then: Compared) -> bool:

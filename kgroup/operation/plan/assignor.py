@@ -84,7 +84,7 @@ def plan_assignors(
     group_ids: Collection[str],
     strategy: str,
     settings: _Lists,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     library: str | None = None,
 ) -> Report[Plan]:
     """Return a plan for each group, with the settings that apply to its members.
@@ -102,9 +102,9 @@ def plan_assignors(
         own = {text: names for text, names in settings.items() if not text or running.has(text)}
         for text in own.keys() & groups.keys():
             groups[text].append(running.group.group_id)
-        return plan_assignor(running, strategy, own, habits, library)
+        return plan_assignor(running, strategy, own, behavior, library)
 
-    report = plan_each(source, group_ids, make, habits, expected=_ASSIGNING)
+    report = plan_each(source, group_ids, make, behavior, expected=_ASSIGNING)
     unused = [text for text, called in groups.items() if not called]
     if unused and report.data:
         raise NotFoundError(
@@ -122,7 +122,7 @@ def plan_assignor(
     running: RunningGroup,
     strategy: str,
     settings: _Lists,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     library: str | None = None,
 ) -> Plan:
     """Return a plan to change the strategy of a group.
@@ -132,7 +132,7 @@ def plan_assignor(
         strategy: new strategy.
         settings: strategies that members support, as given by the user; "" stands for all other
             members. Members without an entry support only the group's strategy.
-        habits: behavior of the group's applications.
+        behavior: behavior of the group's applications.
         library: client library of all members, "java" or "librdkafka"; None to identify it from the
             members.
 
@@ -175,9 +175,9 @@ def plan_assignor(
         return plan.refused()
     if set(lists.values()) == {(strategy,)}:
         return replace(plan, summary=_reached(running, strategy, settings))
-    change = _Change(running, scenario, strategy, habits, library)
+    change = _Change(running, scenario, strategy, behavior, library)
     moves = [change.stopped(lists)] if stops else change.bounces(lists)
-    steps, total = forecast(scenario, moves, habits)
+    steps, total = forecast(scenario, moves, behavior)
     count = "one rolling restart" if len(moves) == 1 else f"{len(moves)} rolling restarts"
     return plan.carried_out(
         f"From {now} to {strategy} " + ("with the group stopped." if stops else f"in {count}."),
@@ -185,7 +185,7 @@ def plan_assignor(
         total,
         None
         if is_connect or (len(moves) == 1 and not stops)
-        else _naive(scenario, lists, strategy, habits),
+        else _naive(scenario, lists, strategy, behavior),
     )
 
 
@@ -354,7 +354,7 @@ class _Change:
     running: RunningGroup
     scenario: Scenario
     strategy: str
-    habits: ProgramBehavior
+    behavior: ProgramBehavior
     library: str | None
 
     def bounces(self, lists: _Lists) -> list[PlayedStep]:
@@ -390,13 +390,13 @@ class _Change:
             back="Stop the group again, and start it with the list that it had before.",
         )
         plans = {name: _listing(self.scenario.members[name], alone[name]) for name in lists}
-        return stopped_group(step, self.scenario, plans, self.habits)
+        return stopped_group(step, self.scenario, plans, self.behavior)
 
     def _rolling(self, step: PlanStep, after: _Lists) -> PlayedStep:
         plans = {
             name: _listing(self.scenario.members[name], after[name]) for name in step.restarted
         }
-        return rolling_restart(step, self.scenario, plans, self.habits)
+        return rolling_restart(step, self.scenario, plans, self.behavior)
 
     def _restart(self, before: _Lists, after: _Lists, title: str, seen: str) -> PlanStep:
         by_name, strategy = self.running.by_name, self.strategy
@@ -409,7 +409,7 @@ class _Change:
             restarted,
             _settings(before, after, self.library),
             (
-                how_to_restart(self.habits, len(restarted)),
+                how_to_restart(self.behavior, len(restarted)),
                 f"Let it stop in order, so that {what} is committed.",
             ),
             see=(
@@ -422,10 +422,12 @@ class _Change:
         )
 
 
-def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: ProgramBehavior) -> NaiveWay:
+def _naive(scenario: Scenario, lists: _Lists, strategy: str, behavior: ProgramBehavior) -> NaiveWay:
     """Simulate a single rolling restart with the new strategy only."""
     plans = {name: _listing(scenario.members[name], (strategy,)) for name in lists}
-    _, cost = forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)
+    _, cost = forecast(
+        scenario, [rolling_restart(NOT_PLANNED, scenario, plans, behavior)], behavior
+    )
     return NaiveWay(f"One rolling restart, with {strategy} alone", cost)
 
 

@@ -535,7 +535,7 @@ _IN_ORDER = "Let it stop in order, so that what it has read is committed."
 
 def plan_consumer_protocol(
     running: RunningGroup,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     *,
     back: bool = False,
     assignor: str | None = None,
@@ -547,7 +547,7 @@ def plan_consumer_protocol(
 
     Args:
         running: the group.
-        habits: behavior of the group's applications.
+        behavior: behavior of the group's applications.
         back: change to the classic protocol instead.
         assignor: new server-side assignor, or with `back` client-side strategy; None: the most
             similar one.
@@ -577,9 +577,9 @@ def plan_consumer_protocol(
     if running.is_stopped:
         summary = "The group is stopped, so that no restart is needed."
         return plan.carried_out(summary, (_start(change),))
-    steps, total = forecast(change.running.scenario, _moves(change, habits), habits)
+    steps, total = forecast(change.running.scenario, _moves(change, behavior), behavior)
     return plan.carried_out(
-        _summary(change), steps, total, None if stops else _naive(change, habits)
+        _summary(change), steps, total, None if stops else _naive(change, behavior)
     )
 
 
@@ -602,22 +602,22 @@ def _summary(change: ProtocolChange) -> str:
     return f"To the {change.protocol} protocol {way}."
 
 
-def _moves(change: ProtocolChange, habits: ProgramBehavior) -> list[PlayedStep]:
+def _moves(change: ProtocolChange, behavior: ProgramBehavior) -> list[PlayedStep]:
     if change.stops:
-        return [_stopped(change, habits)]
+        return [_stopped(change, behavior)]
     if change.back:
-        return [_rolling(change, _back_step(change, habits), habits)]
+        return [_rolling(change, _back_step(change, behavior), behavior)]
     if change.is_begun or len(change.moved) == 1:
-        return [_rolling(change, _others_step(change, change.moved, habits), habits)]
+        return [_rolling(change, _others_step(change, change.moved, behavior), behavior)]
     first, others = change.moved[:1], change.moved[1:]
     return [
-        _rolling(change, _first_step(change, first, habits), habits),
-        _rolling(change, _others_step(change, others, habits), habits),
+        _rolling(change, _first_step(change, first, behavior), behavior),
+        _rolling(change, _others_step(change, others, behavior), behavior),
     ]
 
 
-def _rolling(change: ProtocolChange, step: PlanStep, habits: ProgramBehavior) -> PlayedStep:
-    return rolling_restart(step, change.running.scenario, change.plans(step.restarted), habits)
+def _rolling(change: ProtocolChange, step: PlanStep, behavior: ProgramBehavior) -> PlayedStep:
+    return rolling_restart(step, change.running.scenario, change.plans(step.restarted), behavior)
 
 
 def _step(
@@ -625,7 +625,7 @@ def _step(
     names: Sequence[str],
     title: str,
     see: Sequence[str],
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
 ) -> PlanStep:
     count = len(change.running.by_name)
     if change.back:
@@ -640,7 +640,7 @@ def _step(
         title,
         tuple(names),
         tuple(change.settings(names)),
-        (*([how_to_restart(habits, len(names))] if len(names) > 1 else []), _IN_ORDER),
+        (*([how_to_restart(behavior, len(names))] if len(names) > 1 else []), _IN_ORDER),
         see=tuple(see),
         back=_way_back(change),
         expected=expected,
@@ -672,7 +672,9 @@ def _way_back(change: ProtocolChange) -> str:
     return f"As {MIGRATION_POLICY} is {policy}, {other}."
 
 
-def _first_step(change: ProtocolChange, names: Sequence[str], habits: ProgramBehavior) -> PlanStep:
+def _first_step(
+    change: ProtocolChange, names: Sequence[str], behavior: ProgramBehavior
+) -> PlanStep:
     """Return the step that restarts one member: it converts the group, and tests the policy."""
     if change.is_eager:
         others = (
@@ -690,7 +692,7 @@ def _first_step(change: ProtocolChange, names: Sequence[str], habits: ProgramBeh
             "Members that still speak the classic protocol are told to join again whenever "
             f"something changes for them, and wait for nobody; they {others}.",
         ),
-        habits,
+        behavior,
     )
     return replace(
         step,
@@ -714,7 +716,9 @@ def _is_consumer_group(change: ProtocolChange) -> str:
     )
 
 
-def _others_step(change: ProtocolChange, names: Sequence[str], habits: ProgramBehavior) -> PlanStep:
+def _others_step(
+    change: ProtocolChange, names: Sequence[str], behavior: ProgramBehavior
+) -> PlanStep:
     see = [
         "Each member that is back is told by heartbeats what to give up and what to take, and "
         "reads on meanwhile.",
@@ -730,16 +734,16 @@ def _others_step(change: ProtocolChange, names: Sequence[str], habits: ProgramBe
         )
     if len(names) < len(change.running.by_name):
         return _step(
-            change, names, "Restart the other members with the consumer protocol", see, habits
+            change, names, "Restart the other members with the consumer protocol", see, behavior
         )
     see.insert(0, _is_consumer_group(change))
-    step = _step(change, names, "Restart every member with the consumer protocol", see, habits)
+    step = _step(change, names, "Restart every member with the consumer protocol", see, behavior)
     return replace(
         step, actions=(*step.actions, *change.about_session), commands=change.session_commands
     )
 
 
-def _back_step(change: ProtocolChange, habits: ProgramBehavior) -> PlanStep:
+def _back_step(change: ProtocolChange, behavior: ProgramBehavior) -> PlanStep:
     names = change.moved
     title = "Restart every member with the classic protocol"
     if len(names) < len(change.running.by_name):
@@ -756,18 +760,18 @@ def _back_step(change: ProtocolChange, habits: ProgramBehavior) -> PlanStep:
             f"{kgroup_on(change.group, 'describe')} shows the type classic and the strategy "
             f"{change.assignor}.",
         ),
-        habits,
+        behavior,
     )
 
 
-def _stopped(change: ProtocolChange, habits: ProgramBehavior) -> PlayedStep:
+def _stopped(change: ProtocolChange, behavior: ProgramBehavior) -> PlayedStep:
     names = tuple(change.running.by_name)
     step = _step(
         change,
         names,
         f"Stop the whole group, and start it with the {change.protocol} protocol",
         (f"{kgroup_on(change.group, 'describe')} shows the type {change.protocol}.",),
-        habits,
+        behavior,
     )
     step = replace(
         step,
@@ -775,12 +779,12 @@ def _stopped(change: ProtocolChange, habits: ProgramBehavior) -> PlayedStep:
         commands=(*removal(change.group), *change.session_commands),
         back="Stop the group again, and start it with the settings that it had before.",
     )
-    return stopped_group(step, change.running.scenario, change.plans(names), habits)
+    return stopped_group(step, change.running.scenario, change.plans(names), behavior)
 
 
-def _naive(change: ProtocolChange, habits: ProgramBehavior) -> NaiveWay:
+def _naive(change: ProtocolChange, behavior: ProgramBehavior) -> NaiveWay:
     """Simulate a stop and start of the group."""
     plans = change.plans(tuple(change.running.by_name))
-    move = stopped_group(NOT_PLANNED, change.running.scenario, plans, habits)
-    _, cost = forecast(change.running.scenario, [move], habits)
+    move = stopped_group(NOT_PLANNED, change.running.scenario, plans, behavior)
+    _, cost = forecast(change.running.scenario, [move], behavior)
     return NaiveWay("The whole group is stopped and started", cost)

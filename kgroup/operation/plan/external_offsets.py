@@ -236,7 +236,7 @@ def plan_external_offsets(
     source: GroupSource,
     table: OffsetTable,
     copy: OffsetCopy,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     *,
     to_kafka: bool = False,
     rolling: bool = False,
@@ -248,7 +248,7 @@ def plan_external_offsets(
         source: source of the group.
         table: table of offsets.
         copy: copy from Kafka to the table, with the store names for the plan.
-        habits: behavior of the group's applications.
+        behavior: behavior of the group's applications.
         to_kafka: move the offsets back to Kafka.
         rolling: do not stop the group; ignored for tasks of a connector, which are always stopped.
 
@@ -267,7 +267,7 @@ def plan_external_offsets(
         return replace(plan, summary=summary)
     if running.is_stopped:
         copy = replace(copy, creates_table=not stores.is_there)
-    way = _Way(running, _as_it_is(running, source, stores, to_kafka=to_kafka), copy, habits)
+    way = _Way(running, _as_it_is(running, source, stores, to_kafka=to_kafka), copy, behavior)
     goal = KeptIn.KAFKA if to_kafka else KeptIn.EXTERNAL
     what = "From the table to Kafka" if to_kafka else "From Kafka to the table"
     if running.is_stopped:
@@ -278,7 +278,7 @@ def plan_external_offsets(
         return plan.carried_out(f"{what}, as the group is stopped.", steps)
     moves = [] if stores.is_there else [way.first_copy()]
     moves += way.rolling(goal) if rolling else way.stopped(goal)
-    steps, total = forecast(way.scenario, moves, habits)
+    steps, total = forecast(way.scenario, moves, behavior)
     return plan.carried_out(
         f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
         steps,
@@ -323,7 +323,7 @@ class _Way:
     running: RunningGroup
     scenario: Scenario
     copy: OffsetCopy
-    habits: ProgramBehavior
+    behavior: ProgramBehavior
 
     def first_copy(self) -> PlayedStep:
         """Create the table while members run."""
@@ -351,7 +351,7 @@ class _Way:
             back="Start them as they were.",
             expected=Expected(state=GroupState.EMPTY),
         )
-        return [stopped_members(stop, self.scenario, self.habits), *self.copied_and_started(goal)]
+        return [stopped_members(stop, self.scenario, self.behavior), *self.copied_and_started(goal)]
 
     def copied_and_started(self, goal: KeptIn) -> list[PlayedStep]:
         """Copy the offsets of stopped members, and start the members."""
@@ -373,7 +373,7 @@ class _Way:
         start = replace(start, back=self._back(goal))
         return [
             copied_offsets(last, goal),
-            started_group(start, self.scenario, self._plans(goal), self.habits),
+            started_group(start, self.scenario, self._plans(goal), self.behavior),
         ]
 
     def rolling(self, goal: KeptIn) -> list[PlayedStep]:
@@ -388,15 +388,15 @@ class _Way:
         for offsets, back in backs.items():
             title = f"Restart every member with the version that {_CALLED[offsets]}"
             step = self._restart(offsets, title)
-            how = how_to_restart(self.habits, len(self.scenario.members))
+            how = how_to_restart(self.behavior, len(self.scenario.members))
             step = replace(step, actions=(how, *step.actions), back=back)
-            moves.append(rolling_restart(step, self.scenario, self._plans(offsets), self.habits))
+            moves.append(rolling_restart(step, self.scenario, self._plans(offsets), self.behavior))
         return moves
 
     def naive(self, goal: KeptIn) -> NaiveWay:
         """Simulate a single rolling restart without a copy."""
-        move = rolling_restart(NOT_PLANNED, self.scenario, self._plans(goal), self.habits)
-        _, cost = forecast(self.scenario, [move], self.habits)
+        move = rolling_restart(NOT_PLANNED, self.scenario, self._plans(goal), self.behavior)
+        _, cost = forecast(self.scenario, [move], self.behavior)
         text = f"One rolling restart with the version that {_CALLED[goal]}, and no copy"
         if goal is KeptIn.KAFKA:
             text += ", where members do not commit to Kafka"

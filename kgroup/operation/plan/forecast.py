@@ -85,31 +85,31 @@ def rolling_restart(
     step: PlanStep,
     scenario: Scenario,
     plans: Mapping[str, MemberPlan | ZookeeperMemberPlan],
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
 ) -> PlayedStep:
     """Restart members one by one, or several at a time, each time when the group is stable."""
-    pause_ms = habits.restart_ms + rest_ms(scenario, habits)
-    at_once = habits.restarted_at_once(len(plans))
+    pause_ms = behavior.restart_ms + rest_ms(scenario, behavior)
+    at_once = behavior.restarted_at_once(len(plans))
     steps = tuple(
-        Step(number // at_once * pause_ms, Action.RESTART, name, habits.restart_ms, plan)
+        Step(number // at_once * pause_ms, Action.RESTART, name, behavior.restart_ms, plan)
         for number, (name, plan) in enumerate(plans.items())
     )
     return PlayedStep(step, steps, -(-len(steps) // at_once) * pause_ms)
 
 
 def removing_restart(
-    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], behavior: ProgramBehavior
 ) -> PlayedStep:
     """Restart members as `rolling_restart` does, and remove each one while it is stopped."""
-    move = rolling_restart(step, scenario, plans, habits)
-    later_ms = min(BEGIN_MS, habits.restart_ms // 2)
+    move = rolling_restart(step, scenario, plans, behavior)
+    later_ms = min(BEGIN_MS, behavior.restart_ms // 2)
     removals = [Step(step.at_ms + later_ms, Action.REMOVE, step.member) for step in move.steps]
     steps = sorted((*move.steps, *removals), key=lambda step: step.at_ms)
     return replace(move, steps=tuple(steps))
 
 
 def topic_grows(
-    step: PlanStep, scenario: Scenario, topic: str, count: int, habits: ProgramBehavior
+    step: PlanStep, scenario: Scenario, topic: str, count: int, behavior: ProgramBehavior
 ) -> PlayedStep:
     """Add partitions to a topic, and wait until the group has detected them."""
     ages = [
@@ -118,40 +118,40 @@ def topic_grows(
         if plan.config.group_protocol == "classic"
     ]
     steps = (Step(0, Action.ADD_PARTITIONS, topic=topic, count=count),)
-    return PlayedStep(step, steps, max(ages, default=0) + 2 * rest_ms(scenario, habits))
+    return PlayedStep(step, steps, max(ages, default=0) + 2 * rest_ms(scenario, behavior))
 
 
-def how_to_restart(habits: ProgramBehavior, members: int) -> str:
+def how_to_restart(behavior: ProgramBehavior, members: int) -> str:
     """Return instructions for a rolling restart."""
-    at_once = habits.restarted_at_once(members)
+    at_once = behavior.restarted_at_once(members)
     what = "one member" if at_once == 1 else f"{at_once} members at a time"
     return f"Restart {what}, wait until the group is stable, then go on with the next."
 
 
 def stopped_group(
-    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], behavior: ProgramBehavior
 ) -> PlayedStep:
     """Stop all members at once, and start them with their plans when the group is empty.
 
     Static members do not leave; the group is empty when their sessions have expired.
     """
-    away_ms = _away_ms(scenario, habits)
+    away_ms = _away_ms(scenario, behavior)
     steps = tuple(Step(0, Action.RESTART, name, away_ms, plan) for name, plan in plans.items())
-    return PlayedStep(step, steps, away_ms + rest_ms(scenario, habits))
+    return PlayedStep(step, steps, away_ms + rest_ms(scenario, behavior))
 
 
-def stopped_members(step: PlanStep, scenario: Scenario, habits: ProgramBehavior) -> PlayedStep:
+def stopped_members(step: PlanStep, scenario: Scenario, behavior: ProgramBehavior) -> PlayedStep:
     """Stop all members at once, and wait until the group is empty."""
     steps = tuple(Step(0, Action.STOP, name) for name in scenario.members)
-    return PlayedStep(step, steps, _away_ms(scenario, habits))
+    return PlayedStep(step, steps, _away_ms(scenario, behavior))
 
 
 def started_group(
-    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], behavior: ProgramBehavior
 ) -> PlayedStep:
     """Start stopped members with their plans."""
     steps = tuple(Step(0, Action.START, name, plan=plan) for name, plan in plans.items())
-    return PlayedStep(step, steps, rest_ms(scenario, habits))
+    return PlayedStep(step, steps, rest_ms(scenario, behavior))
 
 
 def copied_offsets(step: PlanStep, to: KeptIn | None) -> PlayedStep:
@@ -160,16 +160,16 @@ def copied_offsets(step: PlanStep, to: KeptIn | None) -> PlayedStep:
     return PlayedStep(step, steps, _COPY_MS)
 
 
-def _away_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
+def _away_ms(scenario: Scenario, behavior: ProgramBehavior) -> int:
     sessions = [
         plan.config.session_timeout_ms
         for plan in scenario.members.values()
         if plan.config.instance_id is not None
     ]
-    return max([habits.restart_ms, *(session + _SPARE_MS for session in sessions)])
+    return max([behavior.restart_ms, *(session + _SPARE_MS for session in sessions)])
 
 
-def rest_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
+def rest_ms(scenario: Scenario, behavior: ProgramBehavior) -> int:
     """Return the time until a group is stable: several heartbeat intervals.
 
     For ZooKeeper consumers: several retries to claim partitions that others still own.
@@ -181,11 +181,11 @@ def rest_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
         else scenario.consumer_settings.heartbeat_interval_ms
         for plan in scenario.members.values()
     ]
-    return _SPARE_MS + 4 * (max(rounds, default=0) + habits.poll_ms)
+    return _SPARE_MS + 4 * (max(rounds, default=0) + behavior.poll_ms)
 
 
 def forecast(
-    scenario: Scenario, moves: Sequence[PlayedStep], habits: ProgramBehavior
+    scenario: Scenario, moves: Sequence[PlayedStep], behavior: ProgramBehavior
 ) -> tuple[tuple[PlanStep, ...], Forecast]:
     """Simulate plan steps one after another.
 
@@ -196,7 +196,7 @@ def forecast(
     Args:
         scenario: current state of the group.
         moves: steps, at least one.
-        habits: behavior of the group's applications.
+        behavior: behavior of the group's applications.
 
     Returns:
         The numbered steps with their forecasts, and the total.
@@ -207,7 +207,10 @@ def forecast(
     size = count * sum(topics.values())
     courses = max(1, min(_COURSES, _SMALL // max(size, 1)))
     steps, totals = zip(
-        *(_played(scenario, moves, replace(habits, seed=habits.seed + n)) for n in range(courses)),
+        *(
+            _played(scenario, moves, replace(behavior, seed=behavior.seed + n))
+            for n in range(courses)
+        ),
         strict=True,
     )
     measured = tuple(
@@ -223,17 +226,17 @@ def _most_read_again(courses: Sequence[Forecast]) -> Forecast:
 
 
 def _played(
-    scenario: Scenario, moves: Sequence[PlayedStep], habits: ProgramBehavior
+    scenario: Scenario, moves: Sequence[PlayedStep], behavior: ProgramBehavior
 ) -> tuple[tuple[PlanStep, ...], Forecast]:
-    paced_scenario = paced(scenario, habits)
+    paced_scenario = paced(scenario, behavior)
     parts = [
-        ScenarioPart(tuple(_put(step, habits) for step in move.steps), move.duration_ms)
+        ScenarioPart(tuple(_put(step, behavior) for step in move.steps), move.duration_ms)
         for move in moves
     ]
-    members = {name: _varied(name, plan, habits) for name, plan in paced_scenario.members.items()}
+    members = {name: _varied(name, plan, behavior) for name, plan in paced_scenario.members.items()}
     begin, *ends = play_parts(
         replace(paced_scenario, members=members, steps=()),
-        habits.seed,
+        behavior.seed,
         [ScenarioPart((), BEGIN_MS), *parts],
         scenario.settles_ms,
     )
@@ -250,9 +253,9 @@ def _played(
     return steps, _measured(played, begin, played, first)
 
 
-def paced(scenario: Scenario, habits: ProgramBehavior) -> Scenario:
+def paced(scenario: Scenario, behavior: ProgramBehavior) -> Scenario:
     """Return the scenario with the applications' poll interval."""
-    busy_ms = habits.poll_ms
+    busy_ms = behavior.poll_ms
     return replace(
         scenario,
         members={
@@ -272,25 +275,25 @@ def beginning_at(scenario: Scenario, reset: str) -> Scenario:
     return replace(scenario, members=members)
 
 
-def _put(step: Step, habits: ProgramBehavior) -> Step:
+def _put(step: Step, behavior: ProgramBehavior) -> Step:
     plan = step.plan
     if plan is None:
         return step
     if isinstance(plan, MemberPlan):
-        return replace(step, plan=_varied(step.member or "", plan, habits))
-    return replace(step, plan=replace(plan, processing_ms=habits.poll_ms))
+        return replace(step, plan=_varied(step.member or "", plan, behavior))
+    return replace(step, plan=replace(plan, processing_ms=behavior.poll_ms))
 
 
-def _varied(name: str, plan: MemberPlan, habits: ProgramBehavior) -> MemberPlan:
+def _varied(name: str, plan: MemberPlan, behavior: ProgramBehavior) -> MemberPlan:
     """Return the member's plan with a slightly shorter, random poll interval.
 
     All members that join a generation start at the same time. With equal intervals they would call
     poll() simultaneously forever. Whether this is before or after their heartbeats, which
     determines how long partitions stop, would depend on the ratio of the two intervals.
     """
-    busy_ms = habits.poll_ms
+    busy_ms = behavior.poll_ms
     if busy_ms < plan.config.max_poll_interval_ms:  # otherwise it exceeds the limit; keep that
-        busy_ms = round(busy_ms * Random(f"{habits.seed} {name}").uniform(1 - _VARIES, 1))
+        busy_ms = round(busy_ms * Random(f"{behavior.seed} {name}").uniform(1 - _VARIES, 1))
     return replace(plan, processing_ms=busy_ms)
 
 

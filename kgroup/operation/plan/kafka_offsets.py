@@ -42,7 +42,7 @@ STORAGE = "offsets.storage"
 DUAL = "dual.commit.enabled"
 
 
-def plan_kafka_offsets(old: OldGroup, habits: ProgramBehavior) -> Plan:
+def plan_kafka_offsets(old: OldGroup, behavior: ProgramBehavior) -> Plan:
     """Return a plan to move a group's commits to Kafka; those of a stopped group are copied."""
     running = old.running
     if running is None:
@@ -57,16 +57,16 @@ def plan_kafka_offsets(old: OldGroup, habits: ProgramBehavior) -> Plan:
     scenario = running.scenario
     moves = []
     if store is CommitStore.ZOOKEEPER:
-        moves.append(_to_both(old, scenario, habits))
-    moves.append(_to_kafka(old, scenario, habits))
-    steps, total = forecast(scenario, moves, habits)
+        moves.append(_to_both(old, scenario, behavior))
+    moves.append(_to_kafka(old, scenario, behavior))
+    steps, total = forecast(scenario, moves, behavior)
     summary = "From ZooKeeper to Kafka in two rolling restarts: first to both, then to Kafka alone."
     if store is CommitStore.BOTH:
         summary = (
             "From both to Kafka alone in one rolling restart: the one before, to both, was taken "
             "already."
         )
-    naive = _naive(scenario, habits) if store is CommitStore.ZOOKEEPER else None
+    naive = _naive(scenario, behavior) if store is CommitStore.ZOOKEEPER else None
     return plan.carried_out(summary, steps, total, naive)
 
 
@@ -148,14 +148,14 @@ def _plans(scenario: Scenario, *, is_dual: bool) -> Mapping[str, ZookeeperMember
     }
 
 
-def _to_both(old: OldGroup, scenario: Scenario, habits: ProgramBehavior) -> PlayedStep:
+def _to_both(old: OldGroup, scenario: Scenario, behavior: ProgramBehavior) -> PlayedStep:
     settings = (
         SettingChange(None, STORAGE, "zookeeper", "kafka"),
         SettingChange(None, DUAL, None, "true"),
     )
     step = _restart(
         old,
-        habits,
+        behavior,
         "Restart every member with commits to Kafka and to ZooKeeper",
         settings,
         CommitStore.BOTH,
@@ -163,14 +163,14 @@ def _to_both(old: OldGroup, scenario: Scenario, habits: ProgramBehavior) -> Play
         "(auto.commit.interval.ms, a minute by default).",
         f"Restart the members one after another with {STORAGE}=zookeeper: it has every commit.",
     )
-    return rolling_restart(step, scenario, _plans(scenario, is_dual=True), habits)
+    return rolling_restart(step, scenario, _plans(scenario, is_dual=True), behavior)
 
 
-def _to_kafka(old: OldGroup, scenario: Scenario, habits: ProgramBehavior) -> PlayedStep:
+def _to_kafka(old: OldGroup, scenario: Scenario, behavior: ProgramBehavior) -> PlayedStep:
     copy = old.places.offsets("copy", "kafka", "zookeeper", old.group.group_id)
     step = _restart(
         old,
-        habits,
+        behavior,
         "Restart every member with commits to Kafka alone",
         (SettingChange(None, DUAL, "true", "false"),),
         CommitStore.KAFKA,
@@ -180,12 +180,12 @@ def _to_kafka(old: OldGroup, scenario: Scenario, habits: ProgramBehavior) -> Pla
         "ZooKeeper keeps what it has, and a member would read them again from there: stop the "
         f"group, {copy}",
     )
-    return rolling_restart(step, scenario, _plans(scenario, is_dual=False), habits)
+    return rolling_restart(step, scenario, _plans(scenario, is_dual=False), behavior)
 
 
 def _restart(
     old: OldGroup,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     title: str,
     settings: tuple[SettingChange, ...],
     commits: CommitStore,
@@ -200,7 +200,7 @@ def _restart(
         names,
         settings,
         (
-            how_to_restart(habits, len(names)),
+            how_to_restart(behavior, len(names)),
             "Let it stop in order (ConsumerConnector.shutdown), so that what it has read is "
             "committed.",
         ),
@@ -217,14 +217,14 @@ def _restart(
     )
 
 
-def _naive(scenario: Scenario, habits: ProgramBehavior) -> NaiveWay:
+def _naive(scenario: Scenario, behavior: ProgramBehavior) -> NaiveWay:
     """Simulate a single rolling restart with commits to Kafka only.
 
     Members find no commit there, and start where `auto.offset.reset` says.
     """
     plans = _plans(scenario, is_dual=False)
-    move = rolling_restart(NOT_PLANNED, scenario, plans, habits)
-    _, cost = forecast(scenario, [move], habits)
+    move = rolling_restart(NOT_PLANNED, scenario, plans, behavior)
+    _, cost = forecast(scenario, [move], behavior)
     resets = {plan.config.reset for plan in scenario.connectors.values()}
     return NaiveWay(
         f"One rolling restart with {STORAGE}=kafka and {DUAL}=false "

@@ -97,18 +97,18 @@ def new_members(scenario: Scenario, strategy: str) -> Mapping[str, Mapping[str, 
 
 
 def replaced(
-    scenario: Scenario, members: Mapping[str, Mapping[str, MemberPlan]], habits: ProgramBehavior
+    scenario: Scenario, members: Mapping[str, Mapping[str, MemberPlan]], behavior: ProgramBehavior
 ) -> Replacement:
     """Stop all old consumers at once, and start all new ones at the commits of the old ones.
 
     The time from the end of the last old consumer to the start of the first new one is that of a
     restart.
     """
-    old = _stopped(scenario, dict.fromkeys(members, _BEGIN_MS), _BEGIN_MS + _JOINED_MS, habits)
+    old = _stopped(scenario, dict.fromkeys(members, _BEGIN_MS), _BEGIN_MS + _JOINED_MS, behavior)
     ends = [ownership.end_ms for ownership in old.ownerships if ownership.end_ms is not None]
-    start_ms = max(ends, default=_BEGIN_MS) + habits.restart_ms
+    start_ms = max(ends, default=_BEGIN_MS) + behavior.restart_ms
     begins = {key: (0, plan) for plans in members.values() for key, plan in plans.items()}
-    new = _started(scenario, begins, _JOINED_MS, habits, is_copied=True)
+    new = _started(scenario, begins, _JOINED_MS, behavior, is_copied=True)
     whole = _together(old, new, start_ms)
     of_old, of_new = _counted(old), _counted(new)
     of_both = (sum(counts) for counts in zip(of_old, of_new, strict=True))
@@ -122,7 +122,7 @@ def replaced(
 def replaced_one_by_one(
     scenario: Scenario,
     members: Mapping[str, Mapping[str, MemberPlan]],
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     before: int,
 ) -> Forecast:
     """Replace old consumers one by one, without copying their commits.
@@ -134,19 +134,19 @@ def replaced_one_by_one(
     Args:
         scenario: the old group.
         members: new consumers of each old one.
-        habits: behavior of all applications.
+        behavior: behavior of all applications.
         before: number of available records that the old consumers have read.
     """
-    pause_ms = habits.restart_ms + rest_ms(scenario, habits)
+    pause_ms = behavior.restart_ms + rest_ms(scenario, behavior)
     stops = {name: _BEGIN_MS + number * pause_ms for number, name in enumerate(members)}
     end_ms = _BEGIN_MS + len(members) * pause_ms + _JOINED_MS
-    old = _stopped(scenario, stops, end_ms, habits)
+    old = _stopped(scenario, stops, end_ms, behavior)
     begins = {
-        key: (stops[name] + habits.restart_ms, plan)
+        key: (stops[name] + behavior.restart_ms, plan)
         for name, plans in members.items()
         for key, plan in plans.items()
     }
-    new = _started(scenario, begins, end_ms, habits, is_copied=False)
+    new = _started(scenario, begins, end_ms, behavior, is_copied=False)
     whole = _together(old, new, 0)
     again = int(_both_ms(old.ownerships, new.ownerships, end_ms) * scenario.rate / 1000)
     skipped = int(_neither_ms(old.ownerships, new.ownerships) * scenario.rate / 1000)
@@ -157,22 +157,22 @@ def replaced_one_by_one(
 
 
 def _stopped(
-    scenario: Scenario, stops: Mapping[str, int], end_ms: int, habits: ProgramBehavior
+    scenario: Scenario, stops: Mapping[str, int], end_ms: int, behavior: ProgramBehavior
 ) -> Simulation:
     steps = tuple(Step(at_ms, Action.STOP, name) for name, at_ms in stops.items())
     connectors: dict[str, ZookeeperMemberPlan] = {
-        name: replace(plan, processing_ms=habits.poll_ms)
+        name: replace(plan, processing_ms=behavior.poll_ms)
         for name, plan in scenario.connectors.items()
     }
     simulated = replace(scenario, connectors=connectors, steps=steps, duration_ms=end_ms)
-    return play(simulated, habits.seed)
+    return play(simulated, behavior.seed)
 
 
 def _started(
     scenario: Scenario,
     begins: Mapping[str, tuple[int, MemberPlan]],
     end_ms: int,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     *,
     is_copied: bool,
 ) -> Simulation:
@@ -186,14 +186,14 @@ def _started(
             scenario,
             connectors={},
             members={
-                name: replace(plan, processing_ms=habits.poll_ms)
+                name: replace(plan, processing_ms=behavior.poll_ms)
                 for name, (_, plan) in begins.items()
             },
             steps=tuple(Step(at_ms, Action.START, name) for name, (at_ms, _) in begins.items()),
             duration_ms=end_ms,
             start=InitialGroup(0, strategy, "", {}, offsets, start.ends),
         ),
-        habits.seed,
+        behavior.seed,
     )
 
 
@@ -268,7 +268,7 @@ def _neither_ms(old: Sequence[Ownership], new: Sequence[Ownership]) -> int:
 _Members = Mapping[str, Mapping[str, MemberPlan]]
 
 
-def plan_new_consumer(old: OldGroup, habits: ProgramBehavior) -> Plan:
+def plan_new_consumer(old: OldGroup, behavior: ProgramBehavior) -> Plan:
     """Return a plan to replace ZooKeeper consumers by Java consumers.
 
     For a stopped group, the plan starts at the second step.
@@ -291,10 +291,10 @@ def plan_new_consumer(old: OldGroup, habits: ProgramBehavior) -> Plan:
     summary = "The group was stopped: its commits go to Kafka, and new consumers start there."
     if scenario is None:
         return replace(plan, summary=summary, steps=_numbered(steps))
-    cost = replaced(scenario, members, habits)
+    cost = replaced(scenario, members, behavior)
     steps[-1] = replace(steps[-1], forecast=cost.start)
     steps.insert(0, replace(_stop(old), forecast=cost.stop))
-    naive = replaced_one_by_one(scenario, members, habits, _read_before(old))
+    naive = replaced_one_by_one(scenario, members, behavior, _read_before(old))
     return replace(
         plan,
         summary="The whole group stops, its commits go to Kafka, and new consumers start there.",

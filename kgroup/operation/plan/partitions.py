@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
 from kgroup.model.group import Group, GroupType
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from kgroup.operation.plan.connect import OVERRIDE
 from kgroup.operation.plan.coordinator import kafka_tool, kgroup_on
 from kgroup.operation.plan.forecast import (
@@ -244,7 +245,7 @@ def _commits(running: RunningGroup) -> Precondition:
 
 _MAX_AGE = "metadata.max.age.ms"
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
-_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+_INTERNAL = (OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC)
 _QUESTION = Question(log_budget=0, commit_times=False)
 _JUST_MS = 50
 """Time in which heartbeats that were just sent have been answered."""
@@ -255,7 +256,7 @@ def plan_partitions(
     topic: str,
     count: int,
     group_ids: tuple[str, ...],
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     *,
     reset: str | None = None,
     max_age_ms: int = 300_000,
@@ -268,7 +269,7 @@ def plan_partitions(
         topic: the topic.
         count: new number of partitions.
         group_ids: group ids; empty for all groups with members that read the topic.
-        habits: behavior of the groups' applications.
+        behavior: behavior of the groups' applications.
         reset: the members' `auto.offset.reset`, as for `reset_duration_ms`; None if unknown.
         max_age_ms: the members' `metadata.max.age.ms`.
         zookeeper: second source, of groups of ZooKeeper consumers; None without.
@@ -304,14 +305,14 @@ def plan_partitions(
         increase = _increase(running, topic, count, reported)
         if running.is_stopped:
             return _plan_stopped(running, increase, reset)
-        return _plan(running, increase, reset, habits)
+        return _plan(running, increase, reset, behavior)
 
     report = plan_each(
         source,
         group_ids,
         plan,
-        habits,
-        lambda scenario: _as_configured(scenario, reset, max_age_ms, habits),
+        behavior,
+        lambda scenario: _as_configured(scenario, reset, max_age_ms, behavior),
     )
     if stopped and (not report.data or any(plan.steps for plan in report.data)):
         notes = (_note_on_stopped(stopped, topic, reported, count), *notes)
@@ -444,7 +445,7 @@ def _increase(
 
 
 def _plan(
-    running: RunningGroup, increase: PartitionIncrease, reset: str | None, habits: ProgramBehavior
+    running: RunningGroup, increase: PartitionIncrease, reset: str | None, behavior: ProgramBehavior
 ) -> Plan:
     """Return the plan for a group with members.
 
@@ -455,26 +456,26 @@ def _plan(
     known_reset = reset
     if running.connectors:
         reset = reset or "earliest"  # default of Connect
-    is_restarted = not _begins_at_first(reset, scenario, habits)
+    is_restarted = not _begins_at_first(reset, scenario, behavior)
     plan = _plan_of(running, increase, known_reset, is_restarted=is_restarted)
     if increase.before == increase.count:
         return replace(plan, summary=_reached(running.group, increase))
     if plan.is_refuted:
         return plan.refused()
     topic, count = increase.topic, increase.count
-    moves = [topic_grows(_grow(running, increase), scenario, topic, count, habits)]
+    moves = [topic_grows(_grow(running, increase), scenario, topic, count, behavior)]
     if is_restarted:
         plans = beginning_at(scenario, "earliest").members
-        step = _restart(running, increase, reset, habits)
+        step = _restart(running, increase, reset, behavior)
         restart = stopped_group if running.connectors else rolling_restart
-        moves.insert(0, restart(step, scenario, plans, habits))
-    steps, total = forecast(scenario, moves, habits)
+        moves.insert(0, restart(step, scenario, plans, behavior))
+    steps, total = forecast(scenario, moves, behavior)
     naive = None
     if is_restarted and reset != "none":
         text = f"Step {len(moves)} at once, with {RESET}=latest, at the worst time"
         if reset not in (None, "latest"):
             text += f"; {reset} skips less, by what is written in that time"
-        naive = NaiveWay(text, _at_worst(scenario, increase, habits))
+        naive = NaiveWay(text, _at_worst(scenario, increase, behavior))
     return plan.carried_out(
         f"{topic} gets {count - increase.before} more partitions. "
         + (_SUMMARIES.get(reset) or _of_a_time(str(reset), is_restarted=is_restarted)),
@@ -563,15 +564,17 @@ def _of_a_time(reset: str, *, is_restarted: bool) -> str:
     )
 
 
-def _begins_at_first(reset: str | None, scenario: Scenario, habits: ProgramBehavior) -> bool:
+def _begins_at_first(reset: str | None, scenario: Scenario, behavior: ProgramBehavior) -> bool:
     """Return whether members will read new partitions from their first record."""
     since_ms = None if reset is None else reset_duration_ms(reset)
     if since_ms is None:
         return reset == "earliest"
-    return since_ms >= topic_grows(NOT_PLANNED, scenario, "", 0, habits).duration_ms
+    return since_ms >= topic_grows(NOT_PLANNED, scenario, "", 0, behavior).duration_ms
 
 
-def _at_worst(scenario: Scenario, increase: PartitionIncrease, habits: ProgramBehavior) -> Forecast:
+def _at_worst(
+    scenario: Scenario, increase: PartitionIncrease, behavior: ProgramBehavior
+) -> Forecast:
     """Simulate the addition of partitions at the worst time.
 
     Members with the consumer protocol receive new partitions with a heartbeat response: the worst
@@ -581,15 +584,15 @@ def _at_worst(scenario: Scenario, increase: PartitionIncrease, habits: ProgramBe
     start = scenario.start
     if start is not None and start.is_consumer_group:
         start = replace(start, first_beat_ms=BEGIN_MS - _JUST_MS)
-    move = topic_grows(NOT_PLANNED, scenario, increase.topic, increase.count, habits)
-    return forecast(replace(scenario, start=start), [move], habits)[1]
+    move = topic_grows(NOT_PLANNED, scenario, increase.topic, increase.count, behavior)
+    return forecast(replace(scenario, start=start), [move], behavior)[1]
 
 
 # --- steps ----------------------------------------------------------------------------------------
 
 
 def _as_configured(
-    scenario: Scenario, reset: str | None, max_age_ms: int, habits: ProgramBehavior
+    scenario: Scenario, reset: str | None, max_age_ms: int, behavior: ProgramBehavior
 ) -> Scenario:
     """Return the scenario with the members' settings; Kafka's defaults if unknown.
 
@@ -602,15 +605,15 @@ def _as_configured(
     scenario = replace(scenario, members=aged)
     if reset is None:
         return scenario
-    simulated = "earliest" if _begins_at_first(reset, scenario, habits) else "latest"
+    simulated = "earliest" if _begins_at_first(reset, scenario, behavior) else "latest"
     return beginning_at(scenario, simulated)
 
 
 def _restart(
-    running: RunningGroup, increase: PartitionIncrease, reset: str | None, habits: ProgramBehavior
+    running: RunningGroup, increase: PartitionIncrease, reset: str | None, behavior: ProgramBehavior
 ) -> PlanStep:
     members = tuple(running.scenario.members)
-    how: tuple[str, ...] = (how_to_restart(habits, len(members)),)
+    how: tuple[str, ...] = (how_to_restart(behavior, len(members)),)
     if running.connectors:
         how = (*how_to_stop(running.group), *how_to_start(running.group))
     return PlanStep(

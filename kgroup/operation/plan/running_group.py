@@ -175,7 +175,7 @@ def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:
 def read_running(
     source: GroupSource,
     group_id: str,
-    habits: ProgramBehavior = USUAL,
+    behavior: ProgramBehavior = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
     expected: str = _CONSUMERS,
 ) -> RunningGroup:
@@ -184,7 +184,7 @@ def read_running(
     Args:
         source: source of groups.
         group_id: group id.
-        habits: behavior of the group's applications.
+        behavior: behavior of the group's applications.
         configured: adds settings to the scenario that the user gives and no source knows.
         expected: required kind of group, for the error.
 
@@ -208,9 +208,9 @@ def read_running(
     scenario = brokers.simulated(report.data[0])
     if sink_connectors(group.members):  # default of Connect
         scenario = beginning_at(scenario, "earliest")
-    scenario = paced(configured(scenario), habits)
-    late = tuple(_late(scenario, habits))
-    assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)
+    scenario = paced(configured(scenario), behavior)
+    late = tuple(_late(scenario, behavior))
+    assumed = (*assumptions(scenario), _restarts(scenario, behavior), *late)
     return RunningGroup(group, scenario, report.errors, (*report.notes, *late), assumed, brokers)
 
 
@@ -224,21 +224,21 @@ def _is_stopped(group: Group) -> bool:
     return group.state is GroupState.EMPTY and not group.members
 
 
-def _restarts(scenario: Scenario, habits: ProgramBehavior) -> str:
-    at_once = habits.restarted_at_once(len(scenario.members or scenario.connectors))
+def _restarts(scenario: Scenario, behavior: ProgramBehavior) -> str:
+    at_once = behavior.restarted_at_once(len(scenario.members or scenario.connectors))
     return (
-        f"a restart takes {habits.restart_ms / 1000:g} s, of {at_once} "
-        f"{'member' if at_once == 1 else 'members'} at a time; seed {habits.seed}"
+        f"a restart takes {behavior.restart_ms / 1000:g} s, of {at_once} "
+        f"{'member' if at_once == 1 else 'members'} at a time; seed {behavior.seed}"
     )
 
 
-def _late(scenario: Scenario, habits: ProgramBehavior) -> Iterator[str]:
+def _late(scenario: Scenario, behavior: ProgramBehavior) -> Iterator[str]:
     """Yield a note if the poll interval is so long that the group would never be stable."""
     allowed = {name: plan.config.max_poll_interval_ms for name, plan in scenario.members.items()}
-    late = [name for name, most_ms in allowed.items() if most_ms <= habits.poll_ms]
+    late = [name for name, most_ms in allowed.items() if most_ms <= behavior.poll_ms]
     if late:
         yield (
-            f"with {habits.poll_ms} ms from one poll() to the next, and max.poll.interval.ms "
+            f"with {behavior.poll_ms} ms from one poll() to the next, and max.poll.interval.ms "
             f"{min(allowed[name] for name in late)}, these leave the group again and again, which "
             f"the forecast is of: {first_names(late)}; look at --poll-interval"
         )
@@ -248,14 +248,14 @@ def plan_each(
     source: GroupSource,
     group_ids: Collection[str],
     make: Callable[[RunningGroup], Plan],
-    habits: ProgramBehavior = USUAL,
+    behavior: ProgramBehavior = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
     expected: str = _CONSUMERS,
 ) -> Report[Plan]:
     """Return a plan for each group, read as by `read_running`; see `plan_all`."""
 
     def plan(group_id: str) -> Report[Plan]:
-        running = read_running(source, group_id, habits, configured, expected)
+        running = read_running(source, group_id, behavior, configured, expected)
         return running.report(make(running), source)
 
     return plan_all(group_ids, plan)

@@ -233,9 +233,9 @@ def lasting_ids(members: Mapping[str, Member]) -> Precondition:
     )
 
 
-def restart_time(habits: ProgramBehavior, *, is_measured: bool) -> Precondition:
+def restart_time(behavior: ProgramBehavior, *, is_measured: bool) -> Precondition:
     """Return the precondition that no restart takes longer than the plan assumes."""
-    text = f"A restart takes {seconds(habits.restart_ms)} at most."
+    text = f"A restart takes {seconds(behavior.restart_ms)} at most."
     if is_measured:
         return Precondition("restart-time", text, Verdict.VERIFIED, "said with --restart-time")
     return Precondition(
@@ -315,7 +315,7 @@ _STEP_MS = 5_000
 
 def plan_static_membership(
     running: RunningGroup,
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
     *,
     template: str | None = None,
     is_measured: bool = False,
@@ -324,7 +324,7 @@ def plan_static_membership(
 
     Args:
         running: the group.
-        habits: behavior of the group's applications.
+        behavior: behavior of the group's applications.
         template: format of instance ids, see `proposed`.
         is_measured: whether the restart time was measured.
 
@@ -336,7 +336,7 @@ def plan_static_membership(
     members = running.by_name
     ids, made_of = proposed(members, template)
     brokers = running.brokers
-    needed_ms = -(-_MARGIN * habits.restart_ms // _STEP_MS) * _STEP_MS
+    needed_ms = -(-_MARGIN * behavior.restart_ms // _STEP_MS) * _STEP_MS
     sessions = {
         name: max(needed_ms, member.session_timeout_ms or _DEFAULT_SESSION_MS)
         for name, member in members.items()
@@ -352,7 +352,7 @@ def plan_static_membership(
         *([broker_version(members, brokers)] if sessions else []),
         unique_ids(ids, made_of),
         lasting_ids(members),
-        restart_time(habits, is_measured=is_measured),
+        restart_time(behavior, is_measured=is_measured),
         *([session_of_members(max(sessions.values()), brokers)] if sessions else []),
         *([session_of_group(running, brokers_ms, brokers)] if of_brokers else []),
     ]
@@ -368,7 +368,7 @@ def plan_static_membership(
             summary="Nothing is to be done: every member is static, and back before its session "
             f"of {seconds(away_ms)} ends.",
         )
-    step = _make_static(running, settings, ids, habits)
+    step = _make_static(running, settings, ids, behavior)
     if grows:
         longer = f"Let the brokers give the group a session of {seconds(brokers_ms)}."
         command = brokers.configure(running.group.group_id, brokers_ms)
@@ -379,12 +379,12 @@ def plan_static_membership(
         name: _static(plan, ids[name], sessions.get(name)) for name, plan in after.members.items()
     }
     moves = [
-        rolling_restart(step, after, {name: plans[name] for name in step.restarted}, habits),
-        rolling_restart(_later(running, ids, away_ms, habits), after, plans, habits),
+        rolling_restart(step, after, {name: plans[name] for name in step.restarted}, behavior),
+        rolling_restart(_later(running, ids, away_ms, behavior), after, plans, behavior),
     ]
-    steps, total = forecast(after, moves, habits)
-    as_now = rolling_restart(NOT_PLANNED, before, before.members, habits)
-    _, naive = forecast(before, [as_now], habits)
+    steps, total = forecast(after, moves, behavior)
+    as_now = rolling_restart(NOT_PLANNED, before, before.members, behavior)
+    _, naive = forecast(before, [as_now], behavior)
     return plan.carried_out(
         "Every member gets a name of its own. From then on a restart within "
         f"{seconds(away_ms)} moves nothing, and what a member reads waits for it: compare step "
@@ -395,7 +395,7 @@ def plan_static_membership(
     )
 
 
-def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> Plan:
+def plan_dynamic_membership(running: RunningGroup, behavior: ProgramBehavior) -> Plan:
     """Return a plan to remove `group.instance.id` from each static member."""
     if running.is_stopped:
         return _of_stopped(running, "back")
@@ -428,7 +428,7 @@ def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> P
             "over at once. The commands are in the order of the restarts, one for each: run while "
             "its member is still there, it would stop what that reads, and the member would come "
             "back as it was.",
-            f"Start it without {INSTANCE_ID}. {how_to_restart(habits, len(static))}",
+            f"Start it without {INSTANCE_ID}. {how_to_restart(behavior, len(static))}",
         ),
         tuple(_remove(running.group, instance_id) for instance_id in static.values()),
         (
@@ -438,9 +438,9 @@ def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> P
         f"Restart the members with the {INSTANCE_ID} that they had.",
         expected=Expected(is_restarted=True, members=len(running.by_name), instance_ids=()),
     )
-    steps, total = forecast(scenario, [removing_restart(step, scenario, plans, habits)], habits)
-    left = rolling_restart(NOT_PLANNED, scenario, plans, habits)
-    _, naive = forecast(scenario, [left], habits)
+    steps, total = forecast(scenario, [removing_restart(step, scenario, plans, behavior)], behavior)
+    left = rolling_restart(NOT_PLANNED, scenario, plans, behavior)
+    _, naive = forecast(scenario, [left], behavior)
     return plan.carried_out(
         "Members leave again when they stop, and others take over.",
         steps,
@@ -513,7 +513,7 @@ def _make_static(
     running: RunningGroup,
     settings: tuple[SettingChange, ...],
     ids: Mapping[str, str],
-    habits: ProgramBehavior,
+    behavior: ProgramBehavior,
 ) -> PlanStep:
     changed = {setting.member for setting in settings}
     restarted = tuple(name for name in running.by_name if changed & {None, name})
@@ -523,7 +523,7 @@ def _make_static(
         restarted,
         settings,
         (
-            how_to_restart(habits, len(restarted)),
+            how_to_restart(behavior, len(restarted)),
             "Stop each in order before it is started anew: it leaves, and its place is free.",
         ),
         see=(
@@ -535,7 +535,7 @@ def _make_static(
 
 
 def _later(
-    running: RunningGroup, ids: Mapping[str, str], session_ms: int, habits: ProgramBehavior
+    running: RunningGroup, ids: Mapping[str, str], session_ms: int, behavior: ProgramBehavior
 ) -> PlanStep:
     """Return the step that describes all later restarts."""
     was_ms = max(member.session_timeout_ms or 0 for member in running.by_name.values())
@@ -546,7 +546,7 @@ def _later(
         tuple(ids),
         (),
         (
-            how_to_restart(habits, len(ids)),
+            how_to_restart(behavior, len(ids)),
             f"Each must be back within {seconds(session_ms)}; else it is missed, and rebalances "
             "come as before.",
         ),

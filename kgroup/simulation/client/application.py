@@ -58,7 +58,7 @@ class Consumer(Process):
     Args:
         name: name in the timeline.
         config: configuration of the consumer.
-        habits: settings of the application.
+        settings: settings of the application.
         cluster: the simulated cluster.
         poison: slow records: offset and extra processing time in ms, by partition.
         joined: membership at the start; None if it has not joined.
@@ -68,7 +68,7 @@ class Consumer(Process):
         self,
         name: str,
         config: ConsumerConfig,
-        habits: ApplicationSettings,
+        settings: ApplicationSettings,
         cluster: SimulatedCluster,
         poison: Mapping[TopicPartition, tuple[int, int]],
         joined: Joined | None = None,
@@ -76,7 +76,7 @@ class Consumer(Process):
         super().__init__(cluster.clock)
         self.name = name
         self._config = config
-        self._habits = habits
+        self._settings = settings
         self._cluster = cluster
         self._poison = poison
         self._is_stopping = False
@@ -198,8 +198,8 @@ class Consumer(Process):
 
     def polled(self, *, is_active: bool) -> None:
         """Auto-commit if it is due, take the next records, and process them."""
-        now_ms, habits = self.clock.now_ms, self._habits
-        if habits.store is not None:
+        now_ms, settings = self.clock.now_ms, self._settings
+        if settings.store is not None:
             self._store(self._begins)
         is_active = is_active and self._config.enable_auto_commit
         if is_active and now_ms >= self._commit_due_ms:
@@ -210,8 +210,8 @@ class Consumer(Process):
             self._is_late = False
             self.standing_changed()
         if self._poison and (slow_ms := self._poison_ms(now_ms)):
-            self.process(habits.processing_ms + slow_ms)
-        busy_ms = habits.processing_ms
+            self.process(settings.processing_ms + slow_ms)
+        busy_ms = settings.processing_ms
         logs = self._cluster.logs
         if all(logs.end_offset(begin, now_ms) <= self.position(begin) for begin in self._begins):
             busy_ms = min(busy_ms, POLL_MS)  # poll() returned no records
@@ -240,10 +240,10 @@ class Consumer(Process):
         return max(begin, self._cluster.logs.end_offset(partition, self._read_ms))
 
     def _store(self, partitions: Iterable[TopicPartition]) -> None:
-        assert self._habits.store is not None
+        assert self._settings.store is not None
         for partition in partitions:
             if partition in self._begins:
-                self._habits.store[partition] = self.position(partition)
+                self._settings.store[partition] = self.position(partition)
 
     def _poll_again(self) -> None:
         if self._is_stopping:
@@ -256,7 +256,7 @@ class Consumer(Process):
     @property
     def has_listener(self) -> bool:
         """Whether a listener stores offsets when partitions are revoked or lost."""
-        return self._habits.store is not None
+        return self._settings.store is not None
 
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop fetching from partitions."""
@@ -267,9 +267,9 @@ class Consumer(Process):
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop reading partitions, and store the positions."""
         self._cluster.note(self.name, "revoked", partitions=partitions)
-        if self._habits.store is not None:
+        if self._settings.store is not None:
             self._store(partitions)
-        if self._habits.takes_later:  # it commits processed records before each poll()
+        if self._settings.takes_later:  # it commits processed records before each poll()
             here = {
                 partition: at
                 for partition, at in self.positions().items()
@@ -302,8 +302,8 @@ class Consumer(Process):
         self._cluster.note(self.name, "assigned", partitions=partitions)
         self._cluster.timeline.owners.begin(self.name, partitions)
         self.standing_changed()
-        store = self._habits.store or {}
-        if self._habits.takes_later:
+        store = self._settings.store or {}
+        if self._settings.takes_later:
             self._fetch(partitions)
             return
         self._seek(tuple(partition for partition in partitions if partition in store), store)
@@ -323,7 +323,7 @@ class Consumer(Process):
                 committed = {
                     partition: at.committed_offset for partition, at in answer.offsets.items()
                 }
-                store = self._habits.store or {}
+                store = self._settings.store or {}
                 for partition in store.keys() & set(partitions):
                     committed[partition] = max(
                         store[partition], committed.get(partition, store[partition])
@@ -346,7 +346,7 @@ class Consumer(Process):
         owned = set(self.client.owned)
         for partition in (partition for partition in partitions if partition in owned):
             begin = cluster.logs.begin(
-                partition, offsets.get(partition), self._habits.auto_offset_reset, self.position
+                partition, offsets.get(partition), self._settings.auto_offset_reset, self.position
             )
             self._begins[partition] = (begin, now_ms)
 

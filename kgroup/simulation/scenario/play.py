@@ -335,9 +335,11 @@ class CoordinatorStage(Stage[Consumer]):
         plan = self._plans[name]
         store = None if plan.offsets is KeptIn.KAFKA else self._store
         takes_later = plan.offsets is KeptIn.BOTH
-        habits = ApplicationSettings(plan.processing_ms, plan.auto_offset_reset, store, takes_later)
+        settings = ApplicationSettings(
+            plan.processing_ms, plan.auto_offset_reset, store, takes_later
+        )
         self._running[name] = Consumer(
-            name, plan.config, habits, self.cluster, self._poison, stands
+            name, plan.config, settings, self.cluster, self._poison, stands
         )
 
     def _configure(self, step: Step) -> None:

@@ -35,7 +35,6 @@ from kgroup.source.broker.error_code import (
 from kgroup.source.broker.topic_offset import ask_unreplicated
 
 T = TypeVar("T")
-TRANSACTION_TOPIC = "__transaction_state"
 GROUPS_PER_REQUEST = 100
 """Few enough that the broker processes the next request while one response is decoded."""
 MOVES = COORDINATOR_MOVES | LEADER_MOVES

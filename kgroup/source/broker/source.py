@@ -27,7 +27,7 @@ from kgroup.model.cluster import ClusterView, Partition, Placement, Topic, Topic
 from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.log_range import LogReading, NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName, split_commits
-from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, TRANSACTION_TOPIC, offsets_partition
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
@@ -44,7 +44,6 @@ from kgroup.source.base import (
 )
 from kgroup.source.broker.client import BrokerClient, P, T
 from kgroup.source.broker.coordinator import (
-    TRANSACTION_TOPIC,
     CoordinatedGroup,
     CoordinatorRefusal,
     Coordinators,

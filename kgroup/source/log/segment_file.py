@@ -108,8 +108,6 @@ def _indexed_position(index: Path) -> int:
         return 0
 
 
-SHARE_STATE_TOPIC = "__share_group_state"
-
 _PARTITION_FOLDER = re.compile(r"(.+)-([0-9]+)(?:\.\w+-(delete|future|stray))?")
 _MOST_PARTITION = (1 << 31) - 1
 _BESIDE = {

@@ -44,7 +44,7 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.log_range import LogRange, LogReading
-from kgroup.model.offsets_partition import offsets_partition
+from kgroup.model.offsets_partition import SHARE_STATE_TOPIC, offsets_partition
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord, TransactionStatus
 from kgroup.model.segment import Log, Segment, left_out_notes
@@ -66,13 +66,7 @@ from kgroup.source.log.folder import (
     read_pairs,
     read_topic_names,
 )
-from kgroup.source.log.segment_file import (
-    SHARE_STATE_TOPIC,
-    find_segments,
-    find_topic_segments,
-    log_end,
-    partition_of,
-)
+from kgroup.source.log.segment_file import find_segments, find_topic_segments, log_end, partition_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,10 +28,12 @@ def plan(
     strategy: str,
     told: Mapping[str, tuple[str, ...]] | None = None,
     library: str | None = None,
-    habits: ProgramBehavior | None = None,
+    behavior: ProgramBehavior | None = None,
 ) -> Plan:
-    """Plan with the usual habits."""
-    return plan_assignor(running(group), strategy, told or {}, habits or ProgramBehavior(), library)
+    """Plan with the usual behavior of applications."""
+    return plan_assignor(
+        running(group), strategy, told or {}, behavior or ProgramBehavior(), library
+    )
 
 
 def lists(found: Plan) -> list[list[str | None]]:
@@ -185,8 +187,8 @@ def test_static_members_do_not_leave_when_they_stop() -> None:
 
 
 def test_large_groups_are_restarted_some_at_a_time() -> None:
-    one = plan(group_of("abcd"), "sticky", habits=ProgramBehavior(at_once=1))
-    two = plan(group_of("abcd"), "sticky", habits=ProgramBehavior(at_once=2))
+    one = plan(group_of("abcd"), "sticky", behavior=ProgramBehavior(at_once=1))
+    two = plan(group_of("abcd"), "sticky", behavior=ProgramBehavior(at_once=2))
     assert one.forecast is not None
     assert two.forecast is not None
     assert two.forecast.rebalances == one.forecast.rebalances / 2

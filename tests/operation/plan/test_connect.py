@@ -89,7 +89,7 @@ def test_what_is_said_of_single_tasks_becomes_one_setting() -> None:
 
 def test_the_consumer_protocol_is_set_for_the_connector() -> None:
     source = FakeSource(tasks("two words"))
-    make = partial(plan_consumer_protocol, habits=ProgramBehavior())
+    make = partial(plan_consumer_protocol, behavior=ProgramBehavior())
     (plan,) = plan_each(source, ["g"], make).data
     (step,) = plan.steps
     assert (

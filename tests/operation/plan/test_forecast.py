@@ -51,7 +51,7 @@ def test_a_member_that_reads_nothing_is_not_busy() -> None:
     Who processes for longer than between two heartbeats joins with the next poll(): of three
     members that restart one after another each has others who are busy, or none.
     """
-    habits = ProgramBehavior(poll_ms=20_000)
+    behavior = ProgramBehavior(poll_ms=20_000)
     group = running(group_of("ab", each=1))
     scenario = replace(group.scenario, topics={"t": 1})
     assert scenario.start is not None
@@ -59,12 +59,12 @@ def test_a_member_that_reads_nothing_is_not_busy() -> None:
     alone = {"a": replace(first, owned=(("t", 0),)), "b": replace(second, owned=())}
     scenario = replace(scenario, start=replace(scenario.start, members=alone))
     stop = PlayedStep(NOT_PLANNED, (Step(0, Action.STOP, "a"),), 1_000)
-    _, found = forecast(scenario, [stop], habits)
+    _, found = forecast(scenario, [stop], behavior)
     assert found.moved == 1
     assert found.longest_stop_ms is not None
     assert found.longest_stop_ms <= HEARTBEAT_MS + 1_000
-    busy = rolling_restart(NOT_PLANNED, group.scenario, group.scenario.members, habits)
-    _, slow = forecast(group.scenario, [busy], habits)
+    busy = rolling_restart(NOT_PLANNED, group.scenario, group.scenario.members, behavior)
+    _, slow = forecast(group.scenario, [busy], behavior)
     assert slow.longest_stop_ms is not None
     assert slow.longest_stop_ms > 2 * HEARTBEAT_MS
 
@@ -79,9 +79,9 @@ def test_members_do_not_come_to_poll_as_one() -> None:
     scenario = running(group_of("abcdefghij", each=5)).scenario
 
     def stopped_ms(poll_ms: int) -> int:
-        habits = ProgramBehavior(poll_ms=poll_ms)
-        restart = rolling_restart(NOT_PLANNED, scenario, scenario.members, habits)
-        found = forecast(scenario, [restart], habits)[1]
+        behavior = ProgramBehavior(poll_ms=poll_ms)
+        restart = rolling_restart(NOT_PLANNED, scenario, scenario.members, behavior)
+        found = forecast(scenario, [restart], behavior)[1]
         assert found.rebalances == 20
         return found.stopped_ms
 

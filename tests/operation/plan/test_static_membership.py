@@ -41,13 +41,13 @@ def two_of_consumer_protocol() -> Group:
 
 
 def planned(
-    group: Group, habits: ProgramBehavior = USUAL, /, *, back: bool = False, **more: Any
+    group: Group, behavior: ProgramBehavior = USUAL, /, *, back: bool = False, **more: Any
 ) -> Plan:
     source = FakeCluster(group, topics={"orders": 4}, **{"settings": {1: BROKER}, **more})
     running = read_running(source, group.group_id)
     if back:
-        return plan_dynamic_membership(running, habits)
-    return plan_static_membership(running, habits)
+        return plan_dynamic_membership(running, behavior)
+    return plan_static_membership(running, behavior)
 
 
 def verdict(plan: Plan, code: str) -> Verdict:

@@ -27,7 +27,7 @@ READ = sum(COMMITTED.values())
 def _report(
     found: GroupSource, settings: Mapping[str, str] | None = None, group_id: str = GROUP
 ) -> Report[Plan]:
-    make = partial(plan_kafka_offsets, habits=ProgramBehavior())
+    make = partial(plan_kafka_offsets, behavior=ProgramBehavior())
     return plan_old(found, [group_id], settings or {}, "zk-1:2181/kafka", make)
 
 

@@ -42,7 +42,7 @@ NEWER = changed(brokers=4)
 def _report(
     found: GroupSource, settings: Mapping[str, str] | None = None, group_id: str = GROUP
 ) -> Report[Plan]:
-    make = partial(plan_new_consumer, habits=ProgramBehavior())
+    make = partial(plan_new_consumer, behavior=ProgramBehavior())
     return plan_old(found, [group_id], settings or {}, "zk-1:2181/kafka", make)
 
 

@@ -41,14 +41,14 @@ _RESTARTED = changed({**_HALF, IDS[1]: f"{GROUP}_vm-1795321669999-00000002"})
 @pytest.fixture(scope="module")
 def commits() -> Plan:
     """Plan how commits go to Kafka."""
-    make = partial(plan_kafka_offsets, habits=ProgramBehavior())
+    make = partial(plan_kafka_offsets, behavior=ProgramBehavior())
     return plan_old(source(changed()), [GROUP], {}, None, make).data[0]
 
 
 @pytest.fixture(scope="module")
 def consumers() -> Plan:
     """Plan how Java's consumers take over."""
-    make = partial(plan_new_consumer, habits=ProgramBehavior())
+    make = partial(plan_new_consumer, behavior=ProgramBehavior())
     return plan_old(source(changed(brokers=4)), [GROUP], {}, None, make).data[0]
 
 
@@ -117,7 +117,7 @@ def test_of_consumers_whose_ids_are_set_each_has_to_commit(
     step: int, ahead: frozenset[str], progress: StepProgress
 ) -> None:
     """Those that commit to both, and then to Kafka alone, are known by nothing else."""
-    make = partial(plan_kafka_offsets, habits=ProgramBehavior())
+    make = partial(plan_kafka_offsets, behavior=ProgramBehavior())
     (plan,) = plan_old(source(_SET), [GROUP], {}, None, make).data
     assert not plan.steps[0].expected.is_restarted
     (group,) = source(_SET).read([GROUP]).image.groups.values()

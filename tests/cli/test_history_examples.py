@@ -5,27 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from kgroup.cli.command import history
 from kgroup.cli.main import status_of
-from kgroup.history.query.commit_summary import CommitSummary, Jump, Pause
-from kgroup.history.query.inventory import ClusterInventory, GroupInventory, PartitionInventory
-from kgroup.history.query.lag import Lag
-from kgroup.history.query.owner import Owner
-from kgroup.history.query.stale import StaleOffset
-from kgroup.history.rebalance.query import Starter, Storm
-from kgroup.history.rebalance.rebalance import (
-    Cause,
-    CauseKind,
-    MemberChange,
-    Participant,
-    PartitionOrTask,
-    Rebalance,
-)
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 from tests.examples import some_of
@@ -83,31 +68,3 @@ def test_example(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: 
 def test_every_question_is_in_the_page(name: str) -> None:
     assert f"### {name}\n" in ASKING
     assert any(line.startswith(f"kgroup history {name} ") for line in LINES)
-
-
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("owner", [Owner]),
-        ("commits", [CommitSummary, Pause, Jump]),
-        ("rebalances", [Rebalance, Participant, MemberChange, PartitionOrTask, Cause]),
-        ("storms", [Storm, Starter]),
-        ("stale", [StaleOffset]),
-        ("lag", [Lag]),
-        ("show", [ClusterInventory, PartitionInventory, GroupInventory]),
-    ],
-)
-def test_every_field_is_in_the_page(name: str, rows: list[type]) -> None:
-    part = ASKING.split(f"### {name}\n")[1].split("\n### ")[0].split("| cause |")[0]
-    told = set()
-    for line in part.splitlines():
-        if line.startswith("| `"):
-            told.update(re.findall("`([a-z_]+)`", line.split("|")[1]))
-    assert told == {field.name for row in rows for field in fields(row)}
-
-
-def test_every_cause_is_in_the_page() -> None:
-    part = ASKING.split("### rebalances\n")[1].split("\n### ")[0].split("| cause |")[1]
-    assert re.findall(r"^\| `([a-z_]+)` \|", part, re.MULTILINE) == [
-        kind.value for kind in CauseKind
-    ]

@@ -267,7 +267,7 @@ def test_the_name_of_a_group_does_not_drive_the_terminal(folder: Path) -> None:
     """`members remove` asks with the name; nobody can be asked for here, so the asking is."""
     program = (
         "from kgroup.cli.option.execution import Execution\n"
-        "Execution(True, False, None).ask(lambda terminal: (), lambda: 'Remove \\x1b[2J?')\n"
+        "Execution(True, False, None).ask((), lambda: 'Remove \\x1b[2J?')\n"
     )
     parent, child = pty.openpty()
     process = subprocess.Popen(

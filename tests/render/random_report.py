@@ -152,7 +152,7 @@ class RandomReport:
         }
         own = {name: hint for name, hint in hints.items() if name not in shared}
         rows = [
-            kind(**self._fitting({**shared, **self._values(own)}))
+            kind(**self._fitting(hints, {**shared, **self._values(own)}))
             for _ in range(draw.randint(0, _MOST_ROWS) if count is None else count)
         ]
         return tuple(map(self._sound, rows))
@@ -245,11 +245,12 @@ class RandomReport:
     def _values(self, hints: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self._value(hint, name) for name, hint in hints.items()}
 
-    def _fitting(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Give a group a state that groups of its type have."""
+    def _fitting(self, hints: Mapping[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+        """Give a group a state that groups of its type have, or none where its row allows that."""
         kind, state = values.get("type"), values.get("state")
         if isinstance(kind, GroupType) and isinstance(state, GroupState):
-            values["state"] = self._random.choice([None, *sorted(kind.states)])
+            unknown = [None] if type(None) in get_args(hints["state"]) else []
+            values["state"] = self._random.choice([*unknown, *sorted(kind.states)])
         return values
 
     def _sound(self, row: T) -> T:

@@ -188,6 +188,11 @@ class GroupSource:
         """Facts that this source can report."""
         return frozenset()
 
+    @property
+    def data_time_ms(self) -> int | None:
+        """Time of the data in epoch milliseconds; None for a source that is read as it is now."""
+        return None
+
     def can(self, method: Callable[..., object]) -> bool:
         """Return whether this source supports a method of `GroupSource`."""
         return getattr(type(self), method.__name__) is not method

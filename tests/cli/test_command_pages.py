@@ -7,13 +7,16 @@ import re
 import pytest
 
 from kgroup.cli.command_group import Block
+from kgroup.cli.option.source import FILE_FORMATS
 from tests.cli.command_line import Cli
 from tests.cli.command_pages import (
+    CHECK,
     FOLDER,
     MARK,
     OF_THE_PAGE,
     OPTIONS,
     WITH_MEANINGS,
+    check_page,
     options_page,
     pages,
 )
@@ -21,7 +24,10 @@ from tests.cli.commands import EVERY_COMMAND
 from tests.render.field_table import with_meanings
 
 SHARED = {
-    "Source options": ["--log-dir", "--sample", "--zookeeper", "--snapshot"],
+    "Source options": [
+        *("--log-dir", "--sample", "--zookeeper"),
+        *(each.option for each in FILE_FORMATS.values()),
+    ],
     "Connection options": ["-b", "--command-config", "-X", "-C", "--timeout"],
     "Store options": ["--file", "--sql", "--sql-table", "--sql-column", "--create-table"],
     "Warehouse options": ["--warehouse", "--cluster", "--engine"],
@@ -40,6 +46,11 @@ def test_tables_on_other_pages_are_what_the_classes_say() -> None:
     for path in WITH_MEANINGS:
         page = path.read_text("utf-8")
         assert page == with_meanings(page), "run: python -m tests.cli.command_pages"
+
+
+def test_findings_are_explained_as_the_rules_say() -> None:
+    page = CHECK.read_text("utf-8")
+    assert page == check_page(page), "run: python -m tests.cli.command_pages"
 
 
 def test_common_options_are_explained_once() -> None:

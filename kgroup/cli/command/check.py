@@ -224,8 +224,10 @@ def command(
         raise click.UsageError("--nagios and --prometheus are forms of their own; leave out -o")
     if source == Source():
         raise missing_source()
-    if interval_s is not None and source.snapshot is not None:
-        raise click.UsageError("--interval looks again, and a snapshot does not change")
+    if interval_s is not None and source.file is not None:
+        raise click.UsageError(
+            f"--interval looks again, and a {source.file.format.name} does not change"
+        )
     if cluster is not None and warehouse is None:
         raise click.UsageError("--cluster is one of a warehouse; choose that by --warehouse")
     from kgroup.operation.check.check import Request, check

@@ -90,7 +90,7 @@ def _groups(
     from kgroup.operation.locate import locate
 
     source = source.that_has(group_ids)
-    is_asked = _connection(source, count, "--offsets-partitions") or source.paths or source.snapshot
+    is_asked = _connection(source, count, "--offsets-partitions") or source.paths or source.file
     with json_errors(output), source.open() if is_asked else nullcontext() as found:
         report = locate(group_ids, found, partition_count=count)
     return show(report, output)
@@ -101,7 +101,7 @@ def _transactions(
 ) -> ExitStatus:
     from kgroup.operation.locate import locate_transactions
 
-    if source.paths or source.snapshot is not None or source.zookeeper is not None:
+    if source.paths or source.file is not None or source.zookeeper is not None:
         raise click.UsageError(
             "--type transaction asks a cluster (--bootstrap-server, --profile) or computes "
             "(--transaction-partitions N); files and ZooKeeper do not tell who coordinates them"

@@ -132,8 +132,10 @@ def command(
 
 
 def _check_watch(source: Source, output: Output) -> None:
-    if source.snapshot is not None:
-        raise click.UsageError("--watch needs a source that goes on; a snapshot does not change")
+    if source.file is not None:
+        raise click.UsageError(
+            f"--watch needs a source that goes on; a {source.file.format.name} does not change"
+        )
     if output.form not in ("table", "jsonl") or output.columns:
         raise click.UsageError(
             "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "

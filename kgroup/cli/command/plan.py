@@ -439,6 +439,7 @@ def partitions_command(
     from kgroup.operation.plan.partitions import plan_partitions
 
     topic, count = growth
+    zookeeper = source.of_zookeeper.file if source.is_sample else None
 
     return lambda opened, groups: plan_partitions(
         opened,
@@ -448,7 +449,7 @@ def partitions_command(
         behavior,
         reset=reset,
         max_age_ms=metadata_max_age,
-        zookeeper=source.of_zookeeper.open_snapshot() if source.is_sample else None,
+        zookeeper=zookeeper and zookeeper.read(),
     )
 
 

@@ -38,7 +38,7 @@ from kgroup.model.pattern import Pattern
     text="File to write, compressed where its name ends in .gz; - is standard output.",
     stdout=True,
 )
-@source_options(required=True, snapshots=False)
+@source_options(required=True, formats=False)
 @log_budget_option
 def command(
     groups: Sequence[str],

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -30,18 +31,62 @@ from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection, connecti
 if TYPE_CHECKING:
     from kgroup.model.snapshot import Origin
     from kgroup.source.base import GroupSource
-    from kgroup.source.snapshot.source import SnapshotSource
     from kgroup.source.zookeeper.address import ZookeeperAddress
+
+
+class FileFormat(NamedTuple):
+    """A format of files that groups are read from, and the option that names such a file.
+
+    Attributes:
+        name: name of the option without dashes, and prefix of store names.
+        help: help text of the option.
+        reader: ``module:name`` of the function that reads a file and returns its `GroupSource`,
+            which has the time of the data as `data_time_ms`.
+    """
+
+    name: str
+    help: str
+    reader: str
+
+    @property
+    def option(self) -> str:
+        """The option."""
+        return f"--{self.name}"
+
+
+_SNAPSHOT = FileFormat(
+    "snapshot",
+    "What 'kgroup snapshot' saved; - is standard input.",
+    "kgroup.source.snapshot.source:read_source",
+)
+FILE_FORMATS: Mapping[str, FileFormat] = {each.name: each for each in (_SNAPSHOT,)}
+"""By name. Options, completion, store names and error messages follow from this table."""
+
+
+class SourceFile(NamedTuple):
+    """A file that groups are read from."""
+
+    format: FileFormat
+    path: Path
+
+    def read(self) -> GroupSource:
+        """Read the file.
+
+        Raises:
+            InputError: the file does not have this format, or is damaged.
+        """
+        source: GroupSource = resolve_name(self.format.reader)(self.path)
+        return source
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The selected source: log directories, a snapshot, ZooKeeper, a cluster, or none if optional.
+    """The selected source: log directories, a file, ZooKeeper, a cluster, or none if optional.
 
     Attributes:
         paths: log directories, empty without.
         connection: connection to a cluster, None without.
-        snapshot: snapshot file, None without.
+        file: file in one of `FILE_FORMATS`, None without.
         zookeeper: address of ZooKeeper, None without; `connection` has the connection settings.
         is_sample: whether it is the recorded data in the package, or a part of it.
         timeout_s: `--timeout`, in seconds; also for a database if there is no connection.
@@ -49,7 +94,7 @@ class Source:
 
     paths: tuple[Path, ...] = ()
     connection: Connection | None = None
-    snapshot: Path | None = None
+    file: SourceFile | None = None
     zookeeper: ZookeeperAddress | None = None
     is_sample: bool = False
     timeout_s: float = field(default=DEFAULT_TIMEOUT_S, compare=False)
@@ -66,13 +111,13 @@ class Source:
             return self
         from kgroup.sample import sample_zookeeper
 
-        return Source(snapshot=sample_zookeeper(), is_sample=True)
+        return Source(file=SourceFile(_SNAPSHOT, sample_zookeeper()), is_sample=True)
 
     @property
     def is_named(self) -> bool:
         """Whether an option selects the source; otherwise, it is from the environment."""
         chosen_by = self.connection is not None and self.connection.chosen_by
-        return bool(self.paths or self.snapshot or self.zookeeper or chosen_by)
+        return bool(self.paths or self.file or self.zookeeper or chosen_by)
 
     @property
     def origin(self) -> Origin:
@@ -102,7 +147,7 @@ class Source:
         if zookeeper == self or not group_ids:
             both = [(self, group_ids), (zookeeper, group_ids)]
             return both if every and zookeeper != self else both[:1]
-        there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
+        there = frozenset(zookeeper.group_ids())
         old = [each for each in group_ids if each in there]
         own = [each for each in group_ids if each not in there]
         if all(self._means_one_of(there, each) for each in own):
@@ -115,12 +160,16 @@ class Source:
 
         if not get_close_matches(name, names):
             return False
+        own = self.group_ids()
+        return get_close_matches(name, [*own, *names], 1)[0] not in own
+
+    def group_ids(self) -> Collection[str]:
+        """Return the ids of all groups."""
         from kgroup.source.base import Question
 
         question = Question(state=False, members=False, offsets=False, log_budget=0)
         with self.open(in_rounds=True) as source:
-            own = source.read(question=question).image.groups
-        return get_close_matches(name, [*own, *names], 1)[0] not in own
+            return source.read(question=question).image.groups
 
     @contextmanager
     def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> Iterator[GroupSource]:
@@ -132,9 +181,9 @@ class Source:
         """
         from kgroup.operation.printed_command import connected_by
 
-        if self.snapshot is not None:
+        if self.file is not None:
             with connected_by(source=self._words):
-                yield self.open_snapshot()
+                yield self.file.read()
         elif self.connection is None:
             from kgroup.cli.output.progress import ProgressLine
             from kgroup.source.log.source import LogDir
@@ -157,34 +206,18 @@ class Source:
         """The options that select this source, if it is a file or folder."""
         if self.is_sample:
             return ("--sample",)
-        if self.snapshot is not None:
-            return ("--snapshot", str(self.snapshot))
+        if self.file is not None:
+            return (self.file.format.option, str(self.file.path))
         return tuple(word for path in self.paths for word in ("--log-dir", str(path)))
 
-    def instant_ms(self, found: GroupSource) -> int:
-        """Return the data's time in epoch milliseconds: now, or the time of a snapshot."""
-        if self.snapshot is None:
-            return time.time_ns() // 1_000_000
-        from kgroup.source.snapshot.source import SnapshotSource
-
-        assert isinstance(found, SnapshotSource)
-        return found.snapshot.taken_ms
-
-    def open_snapshot(self) -> SnapshotSource:
-        """Read the selected snapshot.
-
-        Raises:
-            InputError: the file is not a snapshot, or is damaged.
-        """
-        from kgroup.source.snapshot.file import read_snapshot
-        from kgroup.source.snapshot.source import snapshot_source
-
-        assert self.snapshot is not None
-        return snapshot_source(read_snapshot(self.snapshot))
+    def instant_ms(self, source: GroupSource) -> int:
+        """Return the data's time in epoch milliseconds: now, or the time of a file."""
+        time_ms = source.data_time_ms
+        return time.time_ns() // 1_000_000 if time_ms is None else time_ms
 
 
 def source_options(
-    *, required: bool, snapshots: bool = True, zookeeper: bool = True, files: bool = True
+    *, required: bool, formats: bool = True, zookeeper: bool = True, files: bool = True
 ) -> Decorator:
     """Add the options that select a source; the command takes ``source: Source``.
 
@@ -192,15 +225,17 @@ def source_options(
 
     Args:
         required: whether a source is required.
-        snapshots: whether to allow a snapshot.
+        formats: whether to allow files in one of `FILE_FORMATS`.
         zookeeper: whether to allow ZooKeeper.
-        files: whether to allow log directories, snapshots and the sample.
+        files: whether to allow log directories, these files and the sample.
     """
     options = [connection_options]
     options += [LOG_DIR_OPTION, SAMPLE_OPTION] if files else []
     options += [_ZOOKEEPER_OPTION] if zookeeper else []
-    options += [_SNAPSHOT_OPTION] if snapshots and files else []
-    return options_into("source", partial(_source, required=required), *options)
+    options += _FILE_OPTIONS if formats and files else []
+    return options_into(
+        "source", partial(_source, required=required), *options, names=_SOURCE_PARAMETERS
+    )
 
 
 def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -213,7 +248,7 @@ def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _source_of_nodes(source: Source) -> Source:
     source = source.of_zookeeper
-    if source.snapshot is None and source.zookeeper is None:
+    if source.file is None and source.zookeeper is None:
         raise click.UsageError(
             "expected a source that has nodes of ZooKeeper: choose --zookeeper HOST:PORT/CHROOT"
             ", a --snapshot that was taken of one, or --sample"
@@ -224,13 +259,14 @@ def _source_of_nodes(source: Source) -> Source:
 _WITHOUT_NODES = ("bootstrap_server", "log_dir")
 """Hidden options of sources without ZooKeeper nodes, accepted for a helpful error message."""
 
-_SNAPSHOT_OPTION: Decorator = source_option(
-    "--snapshot",
-    metavar="FILE",
-    type=PATH,
-    help="What 'kgroup snapshot' saved; - is standard input.",
+_FILE_OPTIONS: Sequence[Decorator] = [
+    source_option(each.option, metavar="FILE", type=PATH, help=each.help)
+    for each in FILE_FORMATS.values()
+]
+_SOURCE_PARAMETERS = (
+    *("connection", "log_dir", "sample", "zookeeper"),
+    *(name.replace("-", "_") for name in FILE_FORMATS),
 )
-
 
 _ZOOKEEPER_OPTION: Decorator = source_option(
     "--zookeeper",
@@ -259,18 +295,18 @@ def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
         profile=options.get("profile"),
         timeout_s=timeout_s,
     )
-    chosen = {name: options.get(name) for name in ("snapshot", "zookeeper")}
-    return _source(connection, paths, bool(options.get("sample")), **chosen, required=True)
+    others = {name: options.get(name) for name in _SOURCE_PARAMETERS[3:]}
+    return _source(connection, paths, bool(options.get("sample")), **others, required=True)
 
 
 def _source(
     connection: Connection,
     log_dir: tuple[Path, ...] = (),
     sample: bool = False,
-    snapshot: Path | None = None,
     zookeeper: str | None = None,
     *,
     required: bool,
+    **path_by_name: Path | None,
 ) -> Source:
     paths = log_dirs(log_dir, sample=sample)
     # With ZooKeeper, connection settings apply to it and to its registered brokers.
@@ -278,12 +314,18 @@ def _source(
     chosen = [f"{option} (a cluster)"] if option else []
     chosen += ["--zookeeper"] if zookeeper is not None else []
     chosen += ["--log-dir or --sample"] if paths else []
-    chosen += ["--snapshot"] if snapshot is not None else []
+    files = [
+        SourceFile(each, path)
+        for name, each in FILE_FORMATS.items()
+        if (path := path_by_name.get(name.replace("-", "_"))) is not None
+    ]
+    chosen += [file.format.option for file in files]
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
     timeout_s = connection.timeout_s
-    if paths or snapshot is not None:
-        return Source(paths, snapshot=snapshot, is_sample=sample, timeout_s=timeout_s)
+    if paths or files:
+        file = files[0] if files else None
+        return Source(paths, file=file, is_sample=sample, timeout_s=timeout_s)
     if zookeeper is not None:
         from kgroup.source.zookeeper.address import parse_address
 
@@ -299,7 +341,7 @@ _CHOICES = {
     "bootstrap_server": "--bootstrap-server HOST:PORT or --profile NAME (a cluster)",
     "log_dir": "--log-dir PATH (a broker's log directory)",
     "zookeeper": "--zookeeper HOST:PORT/CHROOT",
-    "snapshot": "--snapshot FILE",
+    **{name.replace("-", "_"): f"{each.option} FILE" for name, each in FILE_FORMATS.items()},
     "sample": "--sample (recorded data inside the package)",
 }
 """Options that select a source, by parameter name; not every command has all of them."""

@@ -16,7 +16,13 @@ from kgroup.cli.command_group import Block, BlockOption
 from kgroup.cli.option.common import ID, PATH, Decorator, options_into, parsed
 from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.parameter import parse_topics
-from kgroup.cli.option.source import Source, missing_source, source_options
+from kgroup.cli.option.source import (
+    FILE_FORMATS,
+    Source,
+    SourceFile,
+    missing_source,
+    source_options,
+)
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.errors import AbsentTableError, InputError, UsageError
 from kgroup.model.pattern import Pattern
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from kgroup.source.base import GroupSource
     from kgroup.source.sql.store import SqlOffsetStore
 
-_KINDS = ("kafka", "zookeeper", "sql", "log-dir", "snapshot", "file")
+_KINDS = ("kafka", "zookeeper", "sql", "log-dir", *FILE_FORMATS, "file")
 """Prefixes of store names, for commands with two stores."""
 
 PROFILE = "profile"
@@ -206,8 +212,8 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoi
             return StoreChoice(Source(connection=connection, zookeeper=parse_address(rest)))
         case "log-dir" if colon:
             return StoreChoice(Source(paths=(_path(rest, text),)))
-        case "snapshot" if colon:
-            return StoreChoice(Source(snapshot=_path(rest, text)))
+        case name if colon and name in FILE_FORMATS:
+            return StoreChoice(Source(file=SourceFile(FILE_FORMATS[name], _path(rest, text))))
         case "sample" if not colon:
             return StoreChoice(Source.sample())
         case "sql":

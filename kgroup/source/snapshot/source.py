@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic, TopicPartition
@@ -16,6 +17,7 @@ from kgroup.model.snapshot import Snapshot
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
 from kgroup.source.base import EVERYTHING, Capability, GroupSource, KafkaOffsets, Question, Reading
+from kgroup.source.snapshot.file import read_snapshot
 from kgroup.source.zookeeper.view import cluster_view, placement, placements, reading_of
 
 
@@ -37,6 +39,11 @@ class SnapshotSource(GroupSource):
         return frozenset(
             capability for capability in Capability if capability in self.snapshot.capabilities
         )
+
+    @property
+    def data_time_ms(self) -> int:
+        """Time when the snapshot was taken."""
+        return self.snapshot.taken_ms
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
@@ -221,6 +228,15 @@ class ZookeeperSnapshotSource(SnapshotSource):
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
         """Return all saved nodes; see `GroupSource.subtree`."""
         return self._tree
+
+
+def read_source(path: Path) -> SnapshotSource:
+    """Return the source for a snapshot file.
+
+    Raises:
+        InputError: the file is not a snapshot, or is damaged.
+    """
+    return snapshot_source(read_snapshot(path))
 
 
 def snapshot_source(snapshot: Snapshot) -> SnapshotSource:

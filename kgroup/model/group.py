@@ -337,9 +337,9 @@ class Member:
         client_tags: streams: tags for rack-aware assignment.
         session_id: zookeeper: session with which its registration goes; as in `0x1008f3a2b410000`.
         registered_ms: zookeeper: when it registered.
-        client_library: classic: library that the client is made of; told by what it sent:
-            `kafka-clients` (Kafka's own, in Java), `librdkafka`, `franz-go`, `sarama`, `kafka-go`,
-            `kafka-python`, `kafkajs` or `ruby-kafka`; None where several write such bytes.
+        client_library: classic: client library that the member uses; recognized by the bytes that
+            it sent, named as in "Client libraries" of docs/assign.md (`kafka-clients` is Kafka's
+            own); None where several write such bytes.
         client_library_certainty: how sure the library is; None where it is not known.
     """
 

@@ -1,9 +1,13 @@
-"""A page for each command, and one for common options: `python -m tests.cli.command_pages`."""
+"""Write a page for each command, and what docs have from the code.
+
+`python -m tests.cli.command_pages` writes all of them.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,6 +16,7 @@ import click
 from kgroup.cli.command_group import Block, option_blocks
 from kgroup.cli.option.common import ColumnsOption
 from kgroup.cli.output.context import columns_named
+from kgroup.operation.check.rule import RuleDescription, describe_rules
 from kgroup.operation.watch import Change
 from tests.cli.commands import EVERY_COMMAND, context_of, write_folder
 from tests.cli.json_schemas import ROWS
@@ -20,6 +25,7 @@ from tests.render.field_table import field_tables, with_meanings
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
 OPTIONS = DOCS / "options.md"
+CHECK = DOCS / "check.md"
 WITH_MEANINGS = [DOCS / name for name in ("history.md", "output.md", "snapshot.md")]
 """Pages with tables of fields that belong to no command, or to all."""
 MARK = re.compile(r"<!-- options: (.*) -->\n")
@@ -100,6 +106,19 @@ def options_page(page: str) -> str:
     return MARK.sub(table, TABLE.sub("", page))
 
 
+def check_page(page: str) -> str:
+    """Write the last part of `docs/check.md`, with a section for each rule."""
+    first, title, _ = page.partition("## Findings\n")
+    return first + title + "".join(map(_rule, describe_rules()))
+
+
+def _rule(rule: RuleDescription) -> str:
+    text = f"*{rule.severity.capitalize()}.* {rule.sentence} {rule.advice}"
+    lines = textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+    commands = "".join(f"    {command}\n" for command in rule.commands)
+    return f"\n### {rule.code}\n\n{lines}\n" + (f"\n{commands}" if commands else "")
+
+
 def _columns(command: click.Command) -> Iterator[str]:
     """Say what the columns have that `--columns` chooses from."""
     for option in command.params:
@@ -120,5 +139,6 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     write_folder(FOLDER, pages())
     OPTIONS.write_text(options_page(OPTIONS.read_text("utf-8")), "utf-8")
+    CHECK.write_text(check_page(CHECK.read_text("utf-8")), "utf-8")
     for path in WITH_MEANINGS:
         path.write_text(with_meanings(path.read_text("utf-8")), "utf-8")

@@ -63,7 +63,7 @@ def row_of(library: str, version: str, strategy: str = "range") -> dict[str, Any
 
 def test_groups_of_one_library_have_nothing_of_it() -> None:
     every = list(rounds())
-    assert len({row["library"] for rows in every for row in rows}) == 7
+    assert len({row["library"] for rows in every for row in rows}) >= 7
     for rows in every:
         assert findings(*rows) == ()
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
+from kgroup.assignor.group_spec import CLIENTS
 from tests.assignor.case.notation import answer_of
 from tests.assignor.client import franz_go_case
 from tests.assignor.client.answers import MODELS, Answers, Model, digest, history
@@ -22,15 +23,8 @@ from tests.assignor.client.oracle.librdkafka.rounds import rounds as live_rounds
 
 _HISTORIES = 2000
 _IN_FULL = 10
-_CLIENT_IDS = {
-    "librdkafka": "rdkafka",
-    "franz-go": "kgo",
-    "sarama": "sarama",
-    "kafka-go": "till@shop (github.com/segmentio/kafka-go)",
-    "kafka-python": "kafka-python-{version}",
-    "kafkajs": "kafkajs",
-}
-"""The default ones; that of kafka-go names the program and its host."""
+_PROGRAM, _HOST = "till", "shop"
+"""Unknown parts of the default client id of kafka-go."""
 _UUIDS = ("1b89d8d5-2f53-4a3c-9a0e-0f6f0a6a3c11", "7e2f4b0a-61a7-4c55-8d2b-93f0c2d8b7a4")
 """The coordinator makes a member id of the client id and one."""
 _RACKS = ({"rack": "rack-a"}, {"rack": None})
@@ -86,7 +80,10 @@ def _record_members(models: list[Model]) -> None:
 
 def _rows(model: Model) -> Iterator[dict[str, Any]]:
     """Yield what members send and get, each encoded by the library, with its default client id."""
-    client_id = _CLIENT_IDS[model.library].format(version=model.version)
+    client_id = CLIENTS[model.library].client_id
+    for word in (_PROGRAM, _HOST):
+        client_id = client_id.replace("{word}", word, 1)
+    client_id = client_id.format(version=model.version)
     racks: tuple[dict[str, Any], ...] = _RACKS if model.library in _WITH_RACKS else ({}, {})
     first, second = (
         {"member_id": f"{client_id}-{uuid}", "topics": list(TOPICS), **rack}
@@ -131,7 +128,7 @@ def _rounds(
 
 def _main(libraries: list[str]) -> int:
     differences = 0
-    for library in libraries or _CLIENT_IDS:
+    for library in libraries or dict.fromkeys(model.library for model in MODELS):
         models = [model for model in MODELS if model.library == library]
         _record_members(models)
         if library == "franz-go":

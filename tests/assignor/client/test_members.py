@@ -13,9 +13,13 @@ from kgroup.assignor.group_spec import CLIENTS
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
+from tests.assignor.client.answers import MODELS
 from tests.assignor.client.members import TOPICS, recorded
 
-ROWS = [row for library in ("kafka-python", "kafkajs") for row in recorded(library)]
+OF_OTHER_TESTS = ("franz-go", "sarama", "kafka-go", "librdkafka")
+"""Libraries in Go, and one that is asked in a live group."""
+LIBRARIES = dict.fromkeys(model.library for model in MODELS)
+ROWS = [row for name in LIBRARIES if name not in OF_OTHER_TESTS for row in recorded(name)]
 
 
 def partitions(topics: Sequence[Any] | None) -> tuple[TopicPartition, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from importlib import import_module
@@ -37,6 +38,12 @@ class BlockOption(click.Option):
         self.block = block
 
 
+_INT_MAX = r"(?:2147483647|9223372036854775807)"
+_ANY_NUMBER = re.compile(rf"\s*\[-{_INT_MAX}<=x<={_INT_MAX}\]")
+_NO_MAXIMUM = re.compile(rf"(\d+)<=x<={_INT_MAX}(?=\])")
+"""Ranges up to the largest 32-bit or 64-bit number, of which the help shows the minimum."""
+
+
 def option_blocks(
     command: click.Command, ctx: click.Context
 ) -> Mapping[Block, Sequence[tuple[str, str]]]:
@@ -46,7 +53,8 @@ def option_blocks(
         block = parameter.block if isinstance(parameter, BlockOption) else Block.OWN
         record = parameter.get_help_record(ctx)
         if isinstance(parameter, click.Option) and record is not None:
-            blocks[block].append(record)
+            names, text = record
+            blocks[block].append((names, _NO_MAXIMUM.sub(r"x>=\1", _ANY_NUMBER.sub("", text))))
     return {block: records for block, records in blocks.items() if records}
 
 

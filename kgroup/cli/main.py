@@ -32,35 +32,38 @@ COMMANDS: CommandTable = {
         "command.list_groups",
         "List groups with their type, state, protocol and coordinator.",
     ),
-    "describe": ("command.describe", "Show state, members, assignment and offsets of groups."),
+    "describe": (
+        "command.describe",
+        "Show the state, members, assignments and committed offsets of groups.",
+    ),
     "coordinator": (
         "command.coordinator",
         "Find a group's coordinator and its __consumer_offsets partition.",
     ),
     "assign": (
         "command.assign",
-        "Run a group's assignor dry: what would move, and how balanced it is.",
+        "Show what a rebalance would move, and how balanced the assignment would be.",
     ),
-    "check": ("command.check", "Find what is wrong with groups, and say what to do."),
-    "simulate": ("command.simulate", "Play a scenario of joins, leaves, crashes and commits."),
+    "check": ("command.check", "Find problems with groups, and suggest what to do."),
+    "simulate": (
+        "command.simulate",
+        "Simulate joins, leaves, crashes and commits of group members.",
+    ),
     "plan": ("command.plan", "Plan a migration of groups, step by step."),
-    "offsets": ("command.offsets", "Show, compare and change what groups have committed."),
+    "offsets": ("command.offsets", "Show, compare and change committed offsets."),
     "members": ("command.members", "Remove members from groups."),
-    "snapshot": ("command.snapshot", "Save what a source says, to work on it offline."),
-    "decode-offsets": ("command.decode_offsets", "Read the records of __consumer_offsets."),
-    "zk": ("command.zk", "Show what only the ZooKeeper consumer has: its nodes and fetchers."),
+    "snapshot": ("command.snapshot", "Save groups and offsets to a file, to inspect them offline."),
+    "decode-offsets": ("command.decode_offsets", "Decode the records of __consumer_offsets."),
+    "zk": ("command.zk", "Inspect the nodes and fetchers of ZooKeeper consumers."),
     "history": (
         "command.history",
-        "Ask what groups did in the past, from tables made of their records.",
+        "Query the past of groups: owners, commits, lag and rebalances.",
     ),
     "doctor": (
         "command.doctor",
-        "Say what is installed, what is missing for what, and what can be reached.",
+        "Check the installation, and the connection to a cluster or ZooKeeper.",
     ),
-    "completion": (
-        "command.completion",
-        "Print the script that completes command lines in a shell.",
-    ),
+    "completion": ("command.completion", "Print or install the completion script of a shell."),
 }
 
 INTERRUPTED = 130
@@ -88,20 +91,21 @@ kgroup = click.option(
     is_eager=True,
     expose_value=False,
     callback=_show_versions,
-    help="Show the version, and those of the parts, and exit.",
+    help="Show the versions of kgroup and its dependencies, and exit.",
 )(
     LazyGroup(
         "kgroup",
-        """Inspect and administer Kafka consumer groups of every era.
+        """Inspect and administer Kafka consumer groups.
 
-        Groups come from a cluster (--bootstrap-server), from a broker's log directory (--log-dir),
-        from ZooKeeper (--zookeeper), from a file (--snapshot) or from recorded data inside the
-        package (--sample). Nothing here ever joins a group; only --execute writes anything.
+        Groups are read from a cluster (--bootstrap-server), a broker's log directory (--log-dir),
+        ZooKeeper (--zookeeper), a snapshot file (--snapshot) or the sample data that comes with
+        kgroup (--sample). kgroup never joins a group, and changes groups or offsets only with
+        --execute.
 
         \b
-        Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,
-        4 partly done (a group is missing, or damaged records were skipped and reported),
-        5 something is wrong, different or not done (check, offsets diff, plan, doctor).
+        Exit status: 0 success, 1 failure, 2 usage error, 3 none of the named groups exists,
+        4 partial success (a group is missing, or damaged records were skipped and reported),
+        5 a problem, difference or unfinished step was found (check, offsets diff, plan, doctor).
         """,
         COMMANDS,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -195,14 +199,14 @@ def status_of(args: Sequence[str]) -> int:
         warn(f"error: expected UTF-8, found {error.object!r}")
         status = ExitStatus.USAGE
     except MemoryError:
-        warn("error: not enough memory for this; narrow it down with filters")
+        warn("error: not enough memory; select less data with filters")
         status = ExitStatus.FAILED
     except Exception as error:
         if os.environ.get("KGROUP_DEBUG"):
             raise
         warn(
-            f"error: this is a bug in kgroup {__version__}: {type(error).__name__}: {error}; "
-            "run it again with KGROUP_DEBUG=1 to see where, and report that"
+            f"error: this is a bug in kgroup {__version__}: {type(error).__name__}: {error}; run "
+            "the command again with KGROUP_DEBUG=1, and report the traceback"
         )
         status = ExitStatus.FAILED
     return _close_stdout(status)

@@ -59,7 +59,7 @@ def _hint(option: str, ctx: click.Context) -> str | None:
     if ctx.parent is None:
         if near_names(option, [opt for own in ctx.command.params for opt in own.opts]):
             return None  # click suggests it
-        return f"Options stand behind the command: kgroup COMMAND {option}"
+        return f"Put options after the command: kgroup COMMAND {option}"
     parameters = {parameter.name: parameter for parameter in ctx.command.params}
     known = {name for parameter in parameters.values() for name in parameter.opts}
     takes_ids = any(isinstance(parameters.get(name), click.Argument) for name in _ARGUMENTS)
@@ -69,5 +69,5 @@ def _hint(option: str, ctx: click.Context) -> str | None:
     if meant is not None and meant.split()[0] in known:
         return f"Did you mean {meant}?"
     if takes_ids and not option.startswith("--"):
-        return f"An id that begins with a dash stands behind two: {ctx.command_path} -- -ID"
+        return f"Put an id that begins with a dash after --: {ctx.command_path} -- -ID"
     return None

@@ -35,11 +35,11 @@ the errors, which it reads after all lines."""
 SEPARATED = ("csv", "tsv")
 """Formats of rows without headings, written by `kgroup.render.delimited`."""
 FORMS: Mapping[str, str] = {
-    "table": "For people: coloured on a terminal, plain in a pipe.",
-    "json": "One document, with what went wrong.",
-    "jsonl": "An object a line.",
+    "table": "For people: colored on a terminal, plain in a pipe.",
+    "json": "One JSON document with rows and errors.",
+    "jsonl": "One JSON object per line.",
     "csv": "Rows for programs (RFC 4180).",
-    "tsv": "Rows for shells: no field holds a tab or a line break.",
+    "tsv": "Rows for shells: no field contains a tab or a line break.",
     **{form: f"For documents: {markup.name}." for form, markup in MARKUPS.items()},
 }
 """All output formats, each with its meaning."""

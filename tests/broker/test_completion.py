@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.cli.main import COMMANDS
 from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import broker
 from tests.broker.shell import SHELLS, Shell, shell
@@ -200,7 +201,7 @@ INSTALLED: Mapping[str, tuple[str, list[str], str]] = {
     "fish": (
         ".config/fish/completions/kgroup.fish",
         ["fish", "-c", "complete -C 'kgroup desc'"],
-        "describe\tShow state, members, assignment and offsets of groups.",
+        f"describe\t{COMMANDS['describe'][1]}",
     ),
 }
 """What is written below the home folder, and how a new shell shows that it knows it."""

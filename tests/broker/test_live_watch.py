@@ -188,7 +188,7 @@ def _watch_members(watch: Watch, server: Broker, clients: Session) -> None:
     time.sleep(1)
     assert watch.seen[start:] == []  # nothing is known to have changed
     server.start()
-    watch.until(lambda: "kgroup: note: no errors any more\n" in watch.errors[told:])
+    watch.until(lambda: "kgroup: note: no more errors\n" in watch.errors[told:])
     settle(clients, 3, "one")
     clients.call("commit", name="one", offsets=f"orders:{place}:4", metadata="")
     watch.until(lambda: watch.offsets.get(place) == 4 and watch.lags.get(place) == 0)

@@ -28,8 +28,8 @@ OAUTH = (
     [
         ((*DRY_RUN, "--add-member", "{}"), DIGITS, "expected a number from 1 to 10000, found"),
         ((*DRY_RUN, "--add-member", "streams={}"), DIGITS, "streams=: expected 1 to 10000, found"),
-        ((*STORMS, "--rate", "{}/10m"), DIGITS, "expected a number of 2 or more and a time"),
-        ((*STORMS, "--rate", "2/{}m"), DIGITS, "is no length of time; expected 90s"),
+        ((*STORMS, "--rate", "{}/10m"), DIGITS, "expected a number of 2 or more and a duration"),
+        ((*STORMS, "--rate", "2/{}m"), DIGITS, "is not a duration; expected 90s"),
         (OAUTH, "https://[a/", "expected https://HOST/PATH"),
         (OAUTH, "https://a:70000/", "expected https://HOST/PATH"),
         (OAUTH, f"https://a:{DIGITS}/", "expected https://HOST/PATH"),

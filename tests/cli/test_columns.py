@@ -125,7 +125,7 @@ def test_the_list_of_columns(cli: Cli) -> None:
         line for line in cli("describe", "--columns", "help").out.splitlines() if line[:1] != " "
     ]
     assert titles == ["Columns:", "", "Columns with --state:", "", "Columns with --members:"]
-    assert "those of the answer" in cli("history", "sql", "--columns", "help").out
+    assert "those of the query" in cli("history", "sql", "--columns", "help").out
     assert suggested(cli, "kgroup history sql --columns ") == ("plain", [])
 
 

@@ -149,7 +149,7 @@ def test_install(
     text = path.read_text()
     assert text == script("fish") if shell == "fish" else text.startswith(f"{before}\n")
     again = cli("completion", "--install", shell)
-    assert again.err == f"kgroup: {path} has it already; nothing was changed\n"
+    assert again.err == f"kgroup: completion is already installed in {path}; nothing was changed\n"
     assert path.read_text() == text
 
 
@@ -160,7 +160,7 @@ def test_install_where_it_is_not_clear_how(
     monkeypatch.setenv("SHELL", "/bin/ksh")
     result = cli("completion", "--install")
     assert (result.status, list(tmp_path.iterdir())) == (2, [])
-    assert "which shell? Name one of bash, zsh, fish; $SHELL is ksh" in result.err
+    assert "no shell given: name one of bash, zsh, fish; $SHELL is ksh" in result.err
     assert cli("completion").status == 2
     theirs = tmp_path / "fish" / "completions" / "kgroup.fish"
     theirs.parent.mkdir(parents=True)

@@ -190,9 +190,9 @@ def test_regex_and_all(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sample"], "which groups?"),
-        (["--sample", "--all", "g"], "--all is every group"),
-        (["--sample", "--all", "--regex", "g"], "--all is every group"),
+        (["--sample"], "no groups selected"),
+        (["--sample", "--all", "g"], "--all selects every group"),
+        (["--sample", "--all", "--regex", "g"], "--all selects every group"),
         (["g"], "--log-dir PATH"),
         (["--sample", "--all", "--members", "--state", "-o", "csv"], "take one section"),
         (["--sample", "--all", "--members", "--state", "--columns", "type"], "take one section"),

@@ -128,7 +128,7 @@ def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        (("--to", "w"), "what is to be read?"),
+        (("--to", "w"), "no input given"),
         (("--sample", "--from", "x", "--to", "w"), "--from and --sample are two sources"),
         (("--from", "x", "-b", "h:1", "--to", "w"), "--from and --bootstrap-server are two"),
         (("x", "--to", "w"), "x: name it behind --from"),
@@ -137,7 +137,7 @@ def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
         (("--sample", "--to", "w", "--cluster", ""), "--cluster: expected a name"),
         (
             ("--sample", "--to", "s3://b/w"),
-            "expected a folder of a mounted disk, found the URI s3://b/w",
+            "expected a folder on a mounted file system, found the URI s3://b/w",
         ),
     ],
 )

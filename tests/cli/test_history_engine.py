@@ -41,7 +41,7 @@ def test_settings_of_spark_are_not_for_duckdb(
 ) -> None:
     result = cli(*ASKED, "--warehouse", warehouse, "--engine", "duckdb", *option)
     assert (result.status, result.out) == (2, "")
-    assert "--master and --spark-conf are for --engine spark" in result.err
+    assert "--master and --spark-conf require --engine spark" in result.err
 
 
 def test_a_setting_of_spark_asks_for_spark(

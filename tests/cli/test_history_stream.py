@@ -30,8 +30,8 @@ def test_a_full_disk_leaves_the_batches_before(
     monkeypatch.setattr(stream, "stream_history", fail)
     result = cli("history", "stream", "-b", "127.0.0.1:9", "--to", tmp_path)
     assert (result.status, result.out) == (1, "")
-    assert f"{tmp_path}/part: No space left on device. The tables have what the" in result.err
-    assert "Nothing has changed" not in result.err
+    assert f"{tmp_path}/part: No space left on device. The tables have the records" in result.err
+    assert "unchanged" not in result.err
 
 
 def test_without_pyspark_it_is_said_how_to_get_it(

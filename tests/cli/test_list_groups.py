@@ -99,13 +99,13 @@ def test_filters(cli: Cli, options: list[str], expected: list[str] | None) -> No
         (["--sample", "--columns", "group,lag"], "no column group, lag; there are: group_id,"),
         (
             ["--sample", "--columns", "group_id", "-o", "json"],
-            "--columns is for tables, csv and tsv; json has no columns",
+            "--columns applies to tables, csv and tsv; -o json has no columns",
         ),
         (
             ["--sample", "--no-headers", "-o", "jsonl"],
-            "--no-headers is for tables, csv and tsv; jsonl has no columns",
+            "--no-headers applies to tables, csv and tsv; -o jsonl has no columns",
         ),
-        (["--sample", "--columns", ""], "expected names of columns with commas between, found ''"),
+        (["--sample", "--columns", ""], "expected column names separated by commas, found ''"),
         (["--sample", "--columns", "type,,state"], "found 'type,,state'"),
         (["--sample", "extra"], "extra"),
     ],

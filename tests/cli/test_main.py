@@ -119,8 +119,8 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("describe --group g", "Groups are named without an option: kgroup describe GROUP"),
-        ("coordinator -g g", "Groups are named without an option: kgroup coordinator GROUP"),
+        ("describe --group g", "Groups are arguments, not an option: kgroup describe GROUP"),
+        ("coordinator -g g", "Groups are arguments, not an option: kgroup coordinator GROUP"),
         ("describe --all-groups", "Did you mean --all?"),
         ("list --brokers b", "Did you mean --bootstrap-server?"),
         ("list --json", "Did you mean -o json?"),
@@ -130,14 +130,11 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
         ("help", "No such command 'help'. Did you mean kgroup --help?"),
         ("help describe", "Did you mean kgroup describe --help?"),
         ("zk help owners", "Did you mean kgroup zk owners --help?"),
-        ("--bootstrap-server b", "Options stand behind the command: kgroup COMMAND"),
+        ("--bootstrap-server b", "Put options after the command: kgroup COMMAND"),
         ("--verion", "No such option '--verion'. Did you mean '--version'?"),
-        (
-            "describe -dash",
-            "An id that begins with a dash stands behind two: kgroup describe -- -ID",
-        ),
+        ("describe -dash", "Put an id that begins with a dash after --: kgroup describe -- -ID"),
         ("list -dash", "No such option '-d'."),
-        ("completion", "which shell? Name one of bash, zsh, fish"),
+        ("completion", "no shell given: name one of bash, zsh, fish"),
         ("list --state stabel", "'stabel' is not one of 'Empty', 'PreparingRebalance', "),
         ("list --state stabel", "'Stable', 'Dead'; did you mean 'Stable'?"),
         ("list --sample -o jsn", "'grid'; did you mean 'json' or 'jsonl'?"),
@@ -152,10 +149,10 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
         ("check --sample --rule nobodyreads", "lists them; did you mean 'nobody-reads'?"),
         ("decode-offsets --sample --type OffsetComit", "; did you mean 'OffsetCommit' or "),
         ("coordinator g --offsets-partitions many", "'many' is not a whole number."),
-        ("list --log-dir=", "expected a path, found an empty text"),
-        ("list -b b:1 --timeout nan", "expected seconds, more than 0, found 'nan'"),
-        ("list -b b:1 --timeout 1e300", "more than 0 and at most 1,000,000, found '1e300'"),
-        ("list -b b:1 --timeout 1s", "expected seconds, more than 0, found '1s'"),
+        ("list --log-dir=", "expected a path, found an empty string"),
+        ("list -b b:1 --timeout nan", "expected a number of seconds greater than 0, found 'nan'"),
+        ("list -b b:1 --timeout 1e300", "greater than 0 and at most 1,000,000, found '1e300'"),
+        ("list -b b:1 --timeout 1s", "expected a number of seconds greater than 0, found '1s'"),
     ],
 )
 def test_what_may_have_been_meant(cli: Cli, words: str, message: str) -> None:

@@ -131,8 +131,8 @@ def test_a_plan_of_a_reset(cli: Cli) -> None:
     assert result.status == 0
     assert result.err == (
         "kgroup: note: 3 partitions: 3 planned; 3 records skipped, 0 read again\n"
-        "kgroup: note: nothing was changed, and --execute cannot change it: log directories, "
-        "snapshots and files are read-only ('kgroup offsets export' writes files)\n"
+        "kgroup: note: nothing was changed, and --execute cannot change anything here: log "
+        "directories, snapshots and files are read-only ('kgroup offsets export' writes files)\n"
     )
     assert [
         (row["committed_offset"], row["target_offset"], row["skipped"], row["result"])
@@ -159,10 +159,7 @@ def test_active_groups_are_refused(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (
-            "reset --sample g",
-            "where to? Choose one of --to-earliest, --to-latest, --to-offset, --to",
-        ),
+        ("reset --sample g", "expected one of --to-earliest, --to-latest, --to-offset, --to"),
         ("reset --sample g --to-latest --to-offset 3", "found --to-latest and --to-offset"),
         ("reset --sample g --to-offset -3", "-3 is not in the range"),
         ("reset -b h:1 g --to-time -1", "expected epoch milliseconds (1700000000000), found '-1'"),
@@ -174,9 +171,12 @@ def test_active_groups_are_refused(cli: Cli) -> None:
             "reset --sample g --to-latest --topic t:9999999999",
             "expected partitions below 2147483648",
         ),
-        ("reset g --to-latest", "where do the groups come from?"),
-        ("reset --sample --to-latest", "which groups? Name them, or choose --regex RE, or --all"),
-        ("reset --sample g --all --to-latest", "--all is every group"),
+        ("reset g --to-latest", "no source of groups given"),
+        (
+            "reset --sample --to-latest",
+            "no groups selected: name groups, or use --regex RE or --all",
+        ),
+        ("reset --sample g --all --to-latest", "--all selects every group"),
         ("reset --sample invoice-batch --to-time 2h", "a reset to a time needs a live cluster"),
         (
             "reset --sample invoice-batch --to-offset 1 --execute",
@@ -186,16 +186,16 @@ def test_active_groups_are_refused(cli: Cli) -> None:
             "reset --sql o.db g --to-offset 1 --execute --backup -",
             "Invalid value for '--backup': expected a new file, found -",
         ),
-        ("show --sample", "which groups? Name them, or choose --regex RE, or --all"),
+        ("show --sample", "no groups selected: name groups, or use --regex RE or --all"),
         ("show --sql a.db --file f --all", "--sql and --file are two stores; choose one of them"),
-        ("show --sql a.db --sample --all", "--sql and where groups come from are two stores"),
-        ("show --sql a.db --zookeeper h --all", "--sql and where groups come from are two stores"),
-        ("show --sample --file f --all", "--file and where groups come from are two stores"),
-        ("copy sample sample", "which groups?"),
-        ("copy sample sample --all --as g", "--as gives one group another name"),
-        ("diff sample sample --group a --group b --as c", "--as gives one group another name"),
-        ("diff sample '' --all", "expected a store, found an empty text"),
-        ("diff - file:- --all", "standard input is read once"),
+        ("show --sql a.db --sample --all", "--sql and a source of groups are two stores"),
+        ("show --sql a.db --zookeeper h --all", "--sql and a source of groups are two stores"),
+        ("show --sample --file f --all", "--file and a source of groups are two stores"),
+        ("copy sample sample", "no groups selected"),
+        ("copy sample sample --all --as g", "--as renames a single group"),
+        ("diff sample sample --group a --group b --as c", "--as renames a single group"),
+        ("diff sample '' --all", "expected a store, found an empty string"),
+        ("diff - file:- --all", "both stores are standard input"),
         ("diff sample file: --all", "file: expected a path, found an empty text"),
         ("diff sample snapshot:~nobody-of-this-name/x --all", "found none for ~nobody-of-this-"),
         ("diff kafka-1:9092 sample --all", "kafka-1:9092: expected kafka:…, zookeeper:…, sql:…"),
@@ -206,9 +206,9 @@ def test_active_groups_are_refused(cli: Cli) -> None:
             "copy sample /nosuch/new.json --all --execute",
             "/nosuch/new.json: expected a store, found no such file; 'kgroup offsets export' writ",
         ),
-        ("diff sample sample --all --times", "--times asks a cluster, and neither of the two is"),
+        ("diff sample sample --all --times", "--times reads records from a cluster, and neither"),
         ("import --sample", "Missing argument 'FILE'"),
-        ("delete --sample", "which groups? Name them, or choose --regex RE"),
+        ("delete --sample", "no groups selected: name groups, or use --regex RE"),
         ("delete --sample --all", "No such option '--all'"),
         ("shwo", "Did you mean show?"),
     ],
@@ -291,7 +291,7 @@ def test_several_groups_are_meant_only_if_that_is_said(cli: Cli, tmp_path: Path)
     assert len(rows(cli(*line, "--all", "-o", "json"))) == 2
     assert len(rows(cli(*line, "--regex", "b|c", "-o", "json"))) == 1
     result = cli(*line, "a", "--all")
-    assert (result.status, "--all is every group" in result.err) == (2, True)
+    assert (result.status, "--all selects every group" in result.err) == (2, True)
 
 
 def test_a_plan_of_a_removal(cli: Cli) -> None:
@@ -326,7 +326,7 @@ def test_no_heads_stand_over_nothing_of_which_something_is_told(cli: Cli) -> Non
 def test_whom_to_remove_has_to_be_said(cli: Cli) -> None:
     for options in ((), ("--all", "--member", "m")):
         result = cli("members", "remove", "--sample", "order-service", *options)
-        assert (result.status, "whom? Choose --member ID" in result.err) == (2, True)
+        assert (result.status, "no members selected: use --member ID" in result.err) == (2, True)
     result = cli("members", "remove", "--sample", "order-service", "--all", "--execute")
     assert (result.status, "--execute needs a live cluster" in result.err) == (2, True)
 
@@ -455,7 +455,7 @@ def test_how_far_a_change_had_come_when_it_was_interrupted(
     assert out == ""
     assert err.splitlines()[-1] == (
         "kgroup: interrupted: 1 of 3 groups was changed (a), others may be; "
-        f"{again}; what was committed before is in {backup}; to undo this: kgroup offsets import "
+        f"{again}; the previous offsets are in {backup}; to undo this: kgroup offsets import "
         f"{backup} --all --execute"
     )
 
@@ -683,7 +683,7 @@ def test_a_script_that_skips_says_so(cli: Cli, database: str, tmp_path: Path, go
         refused = cli(*line, "--execute", *more, "--backup", "b.json")
         assert (refused.status, refused.out) == (2, "")
         assert "--execute would skip " in refused.err
-        assert "choose --allow-skip" in refused.err
+        assert "add --allow-skip" in refused.err
         assert not (tmp_path / "b.json").exists()
     assert cli("offsets", "show", "--sql", database, "order-service", "-o", "jsonl").out == before
     planned = cli(*line)
@@ -842,7 +842,7 @@ def test_the_database_of_the_environment_or_a_profile(
 ) -> None:
     line = ["offsets", "show", "--all", "-o", "jsonl"]
     missing = cli(*line, "--sql", "profile")
-    assert (missing.status, "which database? Expected --sql URL" in missing.err) == (2, True)
+    assert (missing.status, "no database given: use --sql URL" in missing.err) == (2, True)
     expected = cli(*line, "--sql", database).out
     monkeypatch.setenv("KGROUP_SQL_URL", database)
     assert cli(*line, "--sql", "profile").out == expected
@@ -900,7 +900,7 @@ def test_another_name_is_for_one_group(cli: Cli, line: str) -> None:
     """With a pattern, others would go under that name too."""
     more = ["--group", "order-service", "--regex", ".*", "--as", "merged"]
     result = cli("offsets", *line.split(), *more)
-    assert (result.status, "--as gives one group another name" in result.err) == (2, True)
+    assert (result.status, "--as renames a single group" in result.err) == (2, True)
 
 
 def test_a_store_that_has_nothing_is_seen_in_the_table(cli: Cli, tmp_path: Path) -> None:
@@ -933,7 +933,7 @@ def test_a_negative_number_in_a_file_is_not_what_the_group_committed(
 def test_another_name_wants_the_group_of_the_file(cli: Cli, tmp_path: Path) -> None:
     result = cli("offsets", "import", tmp_path / "offsets.csv", "--as", "new", "--sample")
     assert result.status == 2
-    assert "name the one of the file that is meant (import FILE GROUP --as NEW)" in result.err
+    assert "name the group of the file (import FILE GROUP --as NEW)" in result.err
 
 
 def test_a_file_says_what_it_lacks_and_so_does_who_reads_it(cli: Cli, tmp_path: Path) -> None:

@@ -141,12 +141,12 @@ def test_a_plan_that_cannot_be_carried_out(cli: Cli) -> None:
     ("arguments", "told"),
     [
         (["fair", "payment-service", "--sample"], "expected a strategy"),
-        (["sticky", "payment-service"], "where do the groups come from?"),
+        (["sticky", "payment-service"], "no source of groups given"),
         (["sticky", "payment-service", "--sample", "--settings", "a=fair"], "strategies of range"),
         (["sticky", "payment-service", "--sample", "--settings", "=range"], "strategies of range"),
         (["sticky", "payment-service", "--sample", "--at-once", "0"], "--at-once"),
-        (["sticky", "payment-service", "--sample", "--restart-time", "soon"], "no length of time"),
-        (["sticky", "payment-service", "--sample", "--restart-time", "2d"], "a day (1d) at most"),
+        (["sticky", "payment-service", "--sample", "--restart-time", "soon"], "not a duration"),
+        (["sticky", "payment-service", "--sample", "--restart-time", "2d"], "at most a day (1d)"),
         (["sticky", "payment-service", "--sample", "--poll-interval", "0s"], "some time"),
     ],
 )
@@ -158,7 +158,10 @@ def test_notes_tell_what_was_said(cli: Cli) -> None:
     assert "a poll() every 2000 ms" in cli(*STICKY, "--poll-interval", "2s", "-o", "json").out
     assert "leave the group again" in cli(*STICKY, "--poll-interval", "5m", "-o", "csv").err
     growth = ("plan", "partitions", "payments=9", "payment-service", "--sample")
-    assert "expected some time" in ended(cli, 2, *growth, "--metadata-max-age", "0s").err
+    assert (
+        "expected a duration greater than 0"
+        in ended(cli, 2, *growth, "--metadata-max-age", "0s").err
+    )
 
 
 def test_a_step_that_is_not_done(cli: Cli, saved: Path) -> None:
@@ -225,7 +228,7 @@ def test_a_plan_that_nobody_can_write_to(cli: Cli, saved: Path, tmp_path: Path) 
     found = ended(cli, 0, "plan", "verify", str(pipe), "--step", "1", "--sample")
     writer.join()
     assert "payment-service: step 1 is done" in found.out
-    assert "who was there could not be noted" in found.err
+    assert "the members could not be recorded in the plan" in found.err
     gone = tmp_path / "gone"
     gone.mkdir()
     (gone / "plan.json").write_text(text)
@@ -233,7 +236,7 @@ def test_a_plan_that_nobody_can_write_to(cli: Cli, saved: Path, tmp_path: Path) 
         rmtree(gone)
         path = f"/proc/self/fd/{file.fileno()}"
         found = ended(cli, 0, "plan", "verify", path, "--step", "1", "--sample")
-    assert f"note: {path}: No such file or directory: who was there could" in found.err
+    assert f"note: {path}: No such file or directory: the members could not" in found.err
 
 
 _ASKING = re.compile(

@@ -57,7 +57,7 @@ def test_what_is_not_for_a_tool_is_told(
     running = cli("plan", "apply", path, "--step", "3", "--sample")
     assert (running.status, "stop its members first" in running.err) == (4, True)
     missing = cli("plan", "apply", path, "--step", "3")
-    assert (missing.status, "where do the groups come from?" in missing.err) == (2, True)
+    assert (missing.status, "no source of groups given" in missing.err) == (2, True)
     assert cli("plan", "apply", path, "--step", "5", "--sample").status == 2
 
 
@@ -90,15 +90,15 @@ def test_a_step_before_makes_what_is_not_there(cli: Cli, tmp_path: Path) -> None
     path = tmp_path / "plan.json"
     path.write_text(cli(*NAME, "--sql", tmp_path / "x.db", "-o", "json").out)
     applied = cli("plan", "apply", path, "--step", "3", "--sample")
-    assert (applied.status, "an earlier step of the plan makes it" in applied.err) == (1, True)
+    assert (applied.status, "an earlier step of the plan creates it" in applied.err) == (1, True)
     verified = cli("plan", "verify", path, "--step", "3", "--sample")
-    assert (verified.status, "an earlier step of the plan makes it" in verified.out) == (5, True)
+    assert (verified.status, "an earlier step of the plan creates it" in verified.out) == (5, True)
     assert "--create-table" not in applied.err + verified.out
 
 
 def test_which_database_must_be_said(cli: Cli) -> None:
     result = cli(*NAME)
-    assert (result.status, "which database?" in result.err) == (2, True)
+    assert (result.status, "no database given" in result.err) == (2, True)
 
 
 def test_every_form(cli: Cli, tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_the_last_copy_is_of_no_past(
     line = ("plan", "apply", path, "--step", "1", *where)
     found = cli(*line, "--execute", "--yes")
     assert (found.status, found.out) == (2, "")
-    assert "choose the cluster in their place, by -b HOST:PORT or -C PROFILE" in found.err
+    assert "choose the cluster instead, by -b HOST:PORT or -C PROFILE" in found.err
     assert not file.exists()
     shown = cli(*line)
     assert shown.status == 0
-    assert "with --execute the last copy is expected to be of the cluster" in shown.err
+    assert "with --execute the last copy must read the cluster" in shown.err

@@ -62,17 +62,17 @@ def test_a_setting_that_no_consumer_has_is_told(cli: Cli, tmp_path: Path) -> Non
     found = cli(*COMMITS, "stock-sync", "--consumer-config", str(path))
     assert found.status == 0
     assert (
-        f"note: rebalance.backof.ms ({path}:2) is no setting of consumers of Kafka 0.8; "
-        "they pass it over; did you mean 'rebalance.backoff.ms'" in found.err
+        f"note: rebalance.backof.ms ({path}:2) is not a setting of consumers of Kafka 0.8, "
+        "which ignore it; did you mean 'rebalance.backoff.ms'" in found.err
     )
-    assert f"note: x ({path}:3) is no setting" in found.err
+    assert f"note: x ({path}:3) is not a setting" in found.err
     assert "note: group.id" not in found.err
 
 
 def test_groups_elsewhere_than_in_zookeeper(cli: Cli) -> None:
     found = cli("plan", "new-consumer", "order-service", "-b", "127.0.0.1:1")
     assert found.status == 2
-    assert "expected a source that has nodes of ZooKeeper: choose --zookeeper" in found.err
+    assert "this command needs a source with ZooKeeper nodes: use --zookeeper" in found.err
     found = cli(*COMMITS, "order-service")
     assert (found.status, found.out) == (1, "")
     found = cli(*COMMITS, "stock-sync", "nobody")

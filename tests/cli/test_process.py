@@ -318,7 +318,7 @@ def test_standard_input_must_not_be_a_terminal(line: str, what: str) -> None:
 def test_what_is_to_be_typed_is_asked_for(line: str) -> None:
     """4, end of transmission, ends what is typed, as termios(3) has it (VEOF)."""
     text = on_terminal(*line.split(), columns=80, typed=b"x\n\x04")
-    assert "kgroup: note: reading from the terminal, up to Ctrl-D\n" in text
+    assert "kgroup: note: reading standard input from the terminal; end it with Ctrl-D\n" in text
     assert "kgroup: " in text.partition("Ctrl-D")[2]
 
 

@@ -187,7 +187,10 @@ def test_nobody_waits_for_an_answer_to_what_is_not_seen(folder: Path) -> None:
     with on_terminal(folder, *RESET, "--execute", errors=folder / "errors") as terminal:
         status, out, seen = terminal.end()
     assert (status, out, seen) == (2, "", "")
-    assert "asks on standard error, which is no terminal" in (folder / "errors").read_text()
+    assert (
+        "asks for confirmation on standard error, which is not a terminal"
+        in (folder / "errors").read_text()
+    )
     assert (committed(folder), backups(folder)) == (5, [])
     with on_terminal(folder, *RESET, "--execute", "--yes", errors=folder / "errors") as terminal:
         assert terminal.end()[0] == 0

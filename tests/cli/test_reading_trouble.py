@@ -154,4 +154,4 @@ def test_that_compiled_code_cannot_be_kept_is_said(
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(compiled, "why_unkept", lambda: why)
     progress.finish()
-    assert f"cannot be kept in {folder} (Not a directory)" in capsys.readouterr().err
+    assert f"cannot be stored in {folder} (Not a directory)" in capsys.readouterr().err

@@ -201,7 +201,10 @@ def test_a_member_is_named_by_how_its_id_begins(cli: Cli, text: str) -> None:
 
 def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
     found = cli("simulate", *SAMPLE)
-    assert "note: all is played as in Kafka 4.3.1; version in a file says otherwise" in found.err
+    assert (
+        "note: all is played as in Kafka 4.3.1; version in a scenario file changes that"
+        in found.err
+    )
     assert "auto.offset.reset latest, a commit every 5000 ms, a heartbeat every 3000" in found.err
     file = tmp_path / "s.toml"
     file.write_text('version = "2.8.2"\nrate = 3\n')
@@ -239,17 +242,17 @@ def test_groups_that_are_none(cli: Cli, args: tuple[str, ...], status: int, said
     ("args", "status", "said"),
     [
         ((), 2, "name one scenario, --from a group, or give --list; found neither"),
-        (("two-members", "--sample"), 2, "a source is for --from GROUP"),
-        (("two-members", "--crash", "first"), 2, "--crash and --stop are for --from GROUP"),
+        (("two-members", "--sample"), 2, "a source requires --from GROUP"),
+        (("two-members", "--crash", "first"), 2, "--crash and --stop require --from GROUP"),
         (("--from", "a"), 2, "--bootstrap-server"),
         (("two-members", "--list"), 2, "name one scenario, or give --list; found both"),
         (("--from", "a", "--list"), 2, "name a group (--from), or give --list; found both"),
-        (("--list", "--grid"), 2, "--list plays nothing"),
-        (("--list", "--runs", "3"), 2, "--list plays nothing"),
-        (("two-members", "--timeout", "3"), 2, "a source is for --from GROUP"),
+        (("--list", "--grid"), 2, "--list simulates nothing"),
+        (("--list", "--runs", "3"), 2, "--list simulates nothing"),
+        (("two-members", "--timeout", "3"), 2, "a source requires --from GROUP"),
         (("",), 2, "SCENARIO is empty; name a file or a scenario of --list"),
         (("two-members", "--grid", "--diagram"), 2, "leave out one of them"),
-        (("two-members", "--grid", "-o", "json"), 2, "--grid is a drawing"),
+        (("two-members", "--grid", "-o", "json"), 2, "--grid draws a diagram"),
         (("two-members", "--diagram", "--runs", "2"), 2, "--diagram draws one run"),
         (("two-member",), 1, "did you mean 'two-members'?"),
         (("/nowhere/x.toml",), 1, "expected a file or a scenario of --list, found neither"),

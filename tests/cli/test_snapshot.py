@@ -231,7 +231,7 @@ def test_usage(cli: Cli, tmp_path: Path) -> None:
     assert "does not change" in watch.err
     decode = cli("decode-offsets", "--snapshot", file)
     assert decode.status == 2
-    assert "not the records" in decode.err
+    assert "no records" in decode.err
     transactions = cli("coordinator", "--type", "transaction", "t", "--snapshot", file)
     assert transactions.status == 2
     assert not list(tmp_path.iterdir())

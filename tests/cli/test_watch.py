@@ -149,7 +149,7 @@ def test_a_round_that_fails_is_told_and_passed_over(log: Log, piped: Piped) -> N
     log.root.rename(away)
     error = piped.error()
     away.rename(log.root)
-    over = "kgroup: note: no errors any more\n"
+    over = "kgroup: note: no more errors\n"
     assert error != over
     while error != over:  # a round that had begun may have met another error than the next one
         assert re.fullmatch(r"kgroup: \S.*\n", error)
@@ -324,14 +324,14 @@ def test_lines_on_a_terminal_where_they_are_asked_for(terminal: Callable[..., Te
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--watch", "0"], "more than 0"),
-        (["--watch", "-1"], "more than 0"),
-        (["--watch", "nan"], "more than 0"),
-        (["--watch", "inf"], "more than 0"),
+        (["--watch", "0"], "greater than 0"),
+        (["--watch", "-1"], "greater than 0"),
+        (["--watch", "nan"], "greater than 0"),
+        (["--watch", "inf"], "greater than 0"),
         (["--watch", "soon"], "--watch"),
-        (["--watch", "1", "-o", "json"], "no other forms"),
-        (["--watch", "1", "-o", "csv"], "no other forms"),
-        (["--watch", "1", "--columns", "lag"], "no --columns"),
+        (["--watch", "1", "-o", "json"], "leave out other formats"),
+        (["--watch", "1", "-o", "csv"], "leave out other formats"),
+        (["--watch", "1", "--columns", "lag"], "and --columns"),
         (["--watch", "1", "--time-lag"], "from a cluster"),
     ],
 )

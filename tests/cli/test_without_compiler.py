@@ -13,7 +13,7 @@ from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 
 NOTE = (
-    "kgroup: note: a large input was read without compiled code, which is many times as fast: "
+    "kgroup: note: a large input was read without compiled code, which would be many times faster: "
     "pip install 'kgroup[fast]'\n"
 )
 

@@ -200,7 +200,7 @@ def test_a_source_that_is_no_zookeeper(cli: Cli, tmp_path: Path, command: list[s
     for source in ([], ["-b", "127.0.0.1:1"], ["--log-dir", tmp_path]):
         result = cli("zk", *command, *source)
         assert (result.status, result.out) == (2, "")
-        assert "expected a source that has nodes of ZooKeeper: choose --zook" in result.err
+        assert "this command needs a source with ZooKeeper nodes: use --zook" in result.err
 
 
 def test_the_sample(cli: Cli) -> None:

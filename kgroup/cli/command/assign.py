@@ -44,8 +44,8 @@ def _added(text: str) -> AddedMembers:
         name, equals, value = part.partition("=")
         if name not in known or not equals or not value:
             raise ValueError(
-                "expected client=, instance=, rack=, topics=, host= or streams= with commas "
-                f"between, found {part!r}"
+                "expected client=, instance=, rack=, topics=, host= or streams=, separated by "
+                f"commas; found {part!r}"
             )
         fields[known[name]] = _added_value(name, value)
     return AddedMembers(number, **fields)
@@ -113,8 +113,8 @@ what_if_options = options_into(
         "--add-member",
         "add",
         "[N][:K=V,...]",
-        "N members join? With client= (a client id), instance=, rack=, topics=A+B; ZooKeeper "
-        "consumers: host=, streams=, topics=A+B.",
+        "N members join? With client= (a client id), instance=, rack=, topics=A+B; for ZooKeeper "
+        "consumers host=, streams=, topics=A+B.",
         parse=_added,
         is_flag=False,
         flag_value="1",
@@ -124,7 +124,7 @@ what_if_options = options_into(
         "--restart-member",
         "restart",
         "ID",
-        "a member comes back with a new id and no memory?",
+        "a member restarts with a new id and without its previous assignment?",
         suggest=suggest_members,
     ),
     _what_if(
@@ -139,7 +139,7 @@ what_if_options = options_into(
         "--add-topic",
         "add_topics",
         "TOPIC=N",
-        "there is a new topic, and all members subscribe to it?",
+        "a topic with N partitions is added, and all members subscribe to it?",
         parse=_topic_count,
     ),
     _what_if(
@@ -162,9 +162,10 @@ what_if_options = options_into(
         multiple=True,
         callback=_leader,
         shell_complete=suggest_members,
-        help="What if this member assigns? It changes nothing where all are Kafka's own clients.",
+        help="What if this member is the leader, and assigns? Makes no difference if all members "
+        "use Kafka's own client.",
     ),
-    click.option("--fresh", is_flag=True, help="What if nobody remembers what it owned?"),
+    click.option("--fresh", is_flag=True, help="What if no member has a previous assignment?"),
 )
 """Adds the options that change a group; the command takes ``changes: Changes``."""
 
@@ -196,26 +197,29 @@ def _checked_client(text: str) -> str:
     ),
 )
 @click.argument("group", required=False, type=ID, shell_complete=suggest_groups)
-@click.option("--dry-run", is_flag=True, help="Compute the assignment; nothing is sent to anyone.")
+@click.option(
+    "--dry-run", is_flag=True, help="Compute the assignment, and change nothing. Required."
+)
 @source_options(required=False)
 @click.option(
     "--spec",
     metavar="FILE",
     type=PATH,
-    help="Groups from JSON or JSON lines instead of a source; - is standard input.",
+    help="Read groups from JSON or JSON lines instead of a source; - for standard input.",
 )
 @click.option(
     "--strategy",
     metavar="NAME",
     shell_complete=suggest_strategies,
-    help="Assignor: range, roundrobin, sticky, cooperative-sticky of classic groups, uniform or "
-    "range of consumer groups, simple of share groups, range or roundrobin of ZooKeeper consumers."
-    "  [default: the group's own; of ZooKeeper consumers the one that fits what they own]",
+    help="Assignor: range, roundrobin, sticky or cooperative-sticky for classic groups, uniform "
+    "or range for consumer groups, simple for share groups, range or roundrobin for ZooKeeper "
+    "consumers.  [default: the group's own; for ZooKeeper consumers, the one that matches the "
+    "current owners]",
 )
 @click.option(
     "--kafka-version",
     type=click.Choice(_VERSIONS),
-    help="Version of Kafka whose assignor is imitated.  [default: 4.3.1; of ZooKeeper consumers "
+    help="Version of Kafka whose assignor to use.  [default: 4.3.1; for ZooKeeper consumers "
     "0.8.2.2]",
 )
 @click.option(
@@ -223,15 +227,15 @@ def _checked_client(text: str) -> str:
     metavar="LIBRARY[@VERSION]",
     callback=parsed(_checked_client),
     shell_complete=suggest_clients,
-    help="Client library of the leader of a classic group, which assigns.  [default: what the "
-    "members' subscriptions tell; else kafka-clients, Kafka's own]",
+    help="Client library of the leader, which assigns in a classic group.  [default: recognized "
+    "by the members' subscriptions, else kafka-clients, Kafka's own]",
 )
-@click.option("--settle", is_flag=True, help="Also the rebalances that follow of themselves.")
-@click.option("--grid", is_flag=True, help="Draw members and partitions in place of the tables.")
-@click.option("--compare", is_flag=True, help="All strategies, ranked by moves and balance.")
+@click.option("--settle", is_flag=True, help="Also run the follow-up rebalances.")
+@click.option("--grid", is_flag=True, help="Draw members and partitions instead of tables.")
 @click.option(
-    "--bounce", is_flag=True, help="Restart every member in turn; count what moves in all."
+    "--compare", is_flag=True, help="Compare all strategies, ranked by moves and balance."
 )
+@click.option("--bounce", is_flag=True, help="Restart every member in turn, and count all moves.")
 @what_if_options
 @output_options(
     "assignment.MOVE_COLUMNS",
@@ -252,35 +256,38 @@ def command(
     changes: Changes,
     output: Output,
 ) -> ExitStatus:
-    """Run a group's assignor dry: what would move, and how balanced it is.
+    """Show what a rebalance would move, and how balanced the assignment would be.
 
-    The answer is the one that the assignor of the leader's own library gives, order and mistakes
-    included.
+    The assignment is exactly that of the assignor in the leader's client library, including its
+    order and its mistakes.
     """
     if not dry_run:
         raise click.UsageError(
-            "the members of a group, or its coordinator, assign partitions; nobody else can. "
-            "--dry-run shows what they would do"
+            "kgroup cannot assign partitions, as only the members of a group, or its coordinator, "
+            "can; --dry-run shows what they would do"
         )
     if (group is None) == (spec is None):
         found = "neither" if group is None else "both"
         raise click.UsageError(f"name one group, or give --spec FILE; found {found}")
     if spec is not None and source.is_named:
-        raise click.UsageError("--spec is instead of a source of groups; leave out one of them")
+        raise click.UsageError("--spec replaces a source of groups; leave out one of them")
     if group is not None and source == Source():
         raise missing_source()
     if compare and (bounce or settle or strategy):
         raise click.UsageError(
-            "--compare settles all strategies; leave out --strategy, --settle and --bounce"
+            "--compare runs all strategies with their follow-up rebalances; leave out --strategy, "
+            "--settle and --bounce"
         )
     if bounce and settle:
-        raise click.UsageError("--bounce settles every step; leave out --settle")
+        raise click.UsageError("--bounce includes follow-up rebalances; leave out --settle")
     if grid and (compare or bounce):
         raise click.UsageError("--grid draws one assignment; leave out --compare and --bounce")
     if grid and (output.form != "table" or output.columns):
-        raise click.UsageError("--grid is a drawing for people; leave it out, or -o and --columns")
+        raise click.UsageError("--grid draws a diagram; leave out --grid, or -o and --columns")
     if client is not None and kafka_version is not None:
-        raise click.UsageError("--client names a version itself; leave out --kafka-version")
+        raise click.UsageError(
+            "--client selects a library and its version; leave out --kafka-version"
+        )
     from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group, assign_specs
     from kgroup.render import assignment as render
     from kgroup.render.assignment_object import assign_object

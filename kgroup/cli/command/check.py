@@ -122,7 +122,9 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     ),
 )
 @groups_argument
-@click.option("--all", "every", is_flag=True, help="Every group, as without names.")
+@click.option(
+    "--all", "every", is_flag=True, help="Check every group; the default if no groups are named."
+)
 @regex_option
 @source_options(required=False)
 @click.option(
@@ -131,21 +133,21 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     metavar="SECONDS",
     callback=parsed(parse_seconds),
     help="Look twice, SECONDS apart: detects backward commits, endless rebalances and, from 60 "
-    "on, stuck partitions. The wait does not count in --timeout.",
+    "on, stuck partitions. The wait does not count toward --timeout.",
 )
 @click.option(
     "--warehouse",
     metavar="DIR",
     type=FOLDER,
-    help="Look back too, in what 'kgroup history build' made: finds storms of rebalances, pauses "
-    "between commits, what stands still or goes back.",
+    help="Also check the past, in a warehouse of 'kgroup history build': finds rebalance storms, "
+    "pauses between commits, stuck partitions and backward commits.",
 )
 @click.option(
     "--cluster",
     metavar="NAME",
     type=ID,
-    help="Of the warehouse, this cluster; needed where it has several, and none is the one that is "
-    "looked at.",
+    help="Check this cluster of the warehouse; required if it has several, and none of them is "
+    "the checked cluster.",
 )
 @click.option(
     "--rule",
@@ -154,40 +156,44 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     multiple=True,
     callback=parsed(_parse_rules),
     shell_complete=suggest_rules,
-    help="Only this rule; may be repeated.",
+    help="Check only this rule. Repeatable.",
 )
-@click.option("--rules", "lists_rules", is_flag=True, help="List the rules, and look at nothing.")
+@click.option("--rules", "lists_rules", is_flag=True, help="List the rules, and check nothing.")
 @click.option(
     "--limit",
     "limits",
     metavar="NAME=VALUE,...",
     multiple=True,
     callback=parsed(_parse_limits),
-    help="Thresholds: old-commit=3m, expiring=1d, rebalance=1m, transaction=15m, stuck=1m, "
-    "past=1d, rebalances=5, generations=100, uneven=2, coordinated=2 are the defaults; lag=RECORDS "
-    "and time-lag=DURATION have none. A profile may have others, also for some groups.",
+    help="Change thresholds. Defaults: old-commit=3m, expiring=1d, rebalance=1m, transaction=15m, "
+    "stuck=1m, past=1d, rebalances=5, generations=100, uneven=2, coordinated=2; lag=RECORDS and "
+    "time-lag=DURATION are off by default. A profile can set others, also for single groups.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "info"]),
     default="warning",
     show_default=True,
-    help="The least severity for which the exit status is 5.",
+    help="Lowest severity for which the exit status is 5.",
 )
 @click.option(
     "--baseline",
     metavar="FILE",
     type=PATH,
-    help="Findings to leave out: what an earlier check wrote with -o json.",
+    help="Leave out the findings in this file, which an earlier check wrote with -o json.",
 )
 @click.option(
     "--strategy",
     type=click.Choice(["range", "roundrobin"]),
-    help="partition.assignment.strategy of ZooKeeper consumers.  [default: the one that fits what "
-    "they own, or else range]",
+    help="partition.assignment.strategy of ZooKeeper consumers.  [default: the strategy that "
+    "matches the current owners, else range]",
 )
-@click.option("--nagios", is_flag=True, help="As a plugin of Nagios or Icinga, exit status too.")
-@click.option("--prometheus", is_flag=True, help="For node-exporter's textfile collector.")
+@click.option(
+    "--nagios", is_flag=True, help="Write the output and exit status of a Nagios or Icinga plugin."
+)
+@click.option(
+    "--prometheus", is_flag=True, help="Write metrics for node-exporter's textfile collector."
+)
 @log_budget_option
 @output_options("check.FINDING_COLUMNS", {"--rules": "check.RULE_COLUMNS"})
 def command(
@@ -209,27 +215,31 @@ def command(
     log_budget: int,
     output: Output,
 ) -> ExitStatus | int:
-    """Find what is wrong with groups, and say what to do.
+    """Find problems with groups, and suggest what to do.
 
-    Looks at members, assignments, commits and lag, and, with all groups, at the brokers that
-    coordinate them. Each finding is a row. The exit status is 5 if a finding is as severe as
-    --fail-on, or worse.
+    Checks members, assignments, commits and lag and, if all groups are checked, the brokers that
+    coordinate them. Prints a row for each finding. The exit status is 5 if a finding has the
+    severity of --fail-on or a higher one.
     """
     if lists_rules:
         return _list_rules(output)
     check_all(groups, regex, every=every)
     if nagios and prometheus:
-        raise click.UsageError("--nagios and --prometheus are two forms; choose one of them")
+        raise click.UsageError(
+            "--nagios and --prometheus are two output formats; choose one of them"
+        )
     if (nagios or prometheus) and (output.form != "table" or output.columns):
-        raise click.UsageError("--nagios and --prometheus are forms of their own; leave out -o")
+        raise click.UsageError(
+            "--nagios and --prometheus are output formats; leave out -o and --columns"
+        )
     if source == Source():
         raise missing_source()
     if interval_s is not None and source.file is not None:
         raise click.UsageError(
-            f"--interval looks again, and a {source.file.format.name} does not change"
+            f"--interval looks twice, but a {source.file.format.name} does not change"
         )
     if cluster is not None and warehouse is None:
-        raise click.UsageError("--cluster is one of a warehouse; choose that by --warehouse")
+        raise click.UsageError("--cluster requires --warehouse DIR")
     from kgroup.operation.check.check import Request, check
     from kgroup.operation.check.look import read_baseline
     from kgroup.operation.check.rule import Severity

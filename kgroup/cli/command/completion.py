@@ -178,7 +178,7 @@ def _add_line(path: Path, shell: str, before: str = "") -> str:
         text = b""
     lines = [line.strip() for line in text.decode(errors="replace").splitlines()]
     if any(command in line and not line.startswith("#") for line in lines):
-        return f"{path} has it already; nothing was changed"
+        return f"completion is already installed in {path}; nothing was changed"
     line = _WHERE_IT_IS.format(before + command)
     path.parent.mkdir(parents=True, exist_ok=True)
     end = "\n" if text and not text.endswith(b"\n") else ""
@@ -189,17 +189,17 @@ def _add_line(path: Path, shell: str, before: str = "") -> str:
         with suppress(OSError):
             os.truncate(path, len(text))
         raise OSError(error.errno, error.strerror, str(path)) from error
-    return f"a line was added to {path}; new shells complete kgroup, this one after: {command}"
+    return f"added a line to {path}; new shells complete kgroup, this one after: {command}"
 
 
 def _install_file(path: Path, *, force: bool) -> str:
     wanted = script("fish").encode()
     if check_output(path, FileKind.COMPLETION, force=force) and path.read_bytes() == wanted:
-        return f"{path} has it already; nothing was changed"
+        return f"completion is already installed in {path}; nothing was changed"
     path.parent.mkdir(parents=True, exist_ok=True)
     with output_file(path, FileKind.COMPLETION, force=force) as file:
         file.write(wanted)
-    return f"{path} was written; fish completes kgroup from now on"
+    return f"wrote {path}; fish completes kgroup from now on"
 
 
 _OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
@@ -222,28 +222,29 @@ _OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
     "--install",
     "installs",
     is_flag=True,
-    help="Put it where the shell finds it, unless it is there: a line in ~/.bashrc or ~/.zshrc, a "
-    "file for fish.  [default: the shell of $SHELL]",
+    help="Install completion, unless it is installed: a line in ~/.bashrc or ~/.zshrc, or a file "
+    "for fish.  [default: the shell of $SHELL]",
 )
 @click.option(
-    "--force", is_flag=True, help="Replace a file for fish that kgroup did not write (--install)."
+    "--force",
+    is_flag=True,
+    help="With --install: replace a file for fish that kgroup did not write.",
 )
 def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool) -> ExitStatus:
-    """Print the script that completes command lines in a shell.
+    """Print or install the completion script of a shell.
 
-    In bash: source <(kgroup completion bash), in zsh the same after compinit; for fish and zsh
-    there are also folders of such scripts; --install does what is needed. Completed are commands,
-    options and their values, and ids of the groups, members and topics that the source on the
-    command line has, or $KGROUP_BOOTSTRAP_SERVER. No source is waited for longer than a second, or
-    $KGROUP_COMPLETION_TIMEOUT.
+    To try it in bash, run: source <(kgroup completion bash); in zsh, the same after compinit.
+    --install sets it up for all new shells. Completes commands, options and their values, and ids
+    of groups, members and topics from the source on the command line, or from
+    $KGROUP_BOOTSTRAP_SERVER. Waits at most a second for a source, or $KGROUP_COMPLETION_TIMEOUT.
     """
     if installs and shell is None:
         shell = os.path.basename(os.environ.get("SHELL", ""))
     if shell not in SHELLS:
         found = f"; $SHELL is {shell}" if shell else ""
-        raise click.UsageError(f"which shell? Name one of {', '.join(SHELLS)}{found}")
+        raise click.UsageError(f"no shell given: name one of {', '.join(SHELLS)}{found}")
     if force and not installs:
-        raise click.UsageError("--force is for --install; leave it out")
+        raise click.UsageError("--force requires --install")
     if typed and (installs or (shell == "bash" and len(typed) != len(_OF_BASH))):
         raise click.UsageError(f"Got unexpected extra argument ({typed[0]})")
     if installs:

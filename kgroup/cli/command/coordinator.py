@@ -39,18 +39,21 @@ _COUNT = click.IntRange(min=1, max=2**31 - 1)
     type=click.Choice(["group", "transaction"]),
     default="group",
     show_default=True,
-    help="What the ids name: groups, or producers' transactions (transactional.id).",
+    help="Kind of the ids: group ids, or transactional.ids of producers.",
 )
 @source_options(required=False)
 @click.option(
     "--offsets-partitions",
     metavar="N",
     type=_COUNT,
-    help="Number of partitions of __consumer_offsets, to compute without a cluster; 50 is Kafka's "
-    "default.",
+    help="Compute with N partitions of __consumer_offsets instead of asking a cluster; Kafka's "
+    "default is 50.",
 )
 @click.option(
-    "--transaction-partitions", metavar="N", type=_COUNT, help="Likewise of __transaction_state."
+    "--transaction-partitions",
+    metavar="N",
+    type=_COUNT,
+    help="Compute with N partitions of __transaction_state instead of asking a cluster.",
 )
 @output_options("group.LOCATION_COLUMNS", {"--type transaction": "group.TRANSACTION_COLUMNS"})
 def command(
@@ -63,23 +66,24 @@ def command(
 ) -> ExitStatus:
     """Find a group's coordinator and its __consumer_offsets partition.
 
-    The leader of that partition is the group's coordinator. The partition is computed from the
-    name, so the group need not exist. A cluster tells who leads the partition, and which broker
-    answers for the group; a log directory, where the group was really found; a snapshot, what its
-    source told. Without a source the partition is computed only.
+    The coordinator is the leader of that partition. The partition is computed from the group id, so
+    the group need not exist. A cluster reports the leader of the partition, and which broker
+    answers for the group; a log directory, where the group was actually found; a snapshot, what its
+    source reported. Without a source, only the partition is computed.
 
-    With --type transaction the same for transactional ids and __transaction_state; only a cluster
-    can be asked.
+    With --type transaction, the same for transactional ids and __transaction_state; the only source
+    is a cluster.
     """
     if kind == "transaction":
         if offsets_partitions is not None:
             raise click.UsageError(
-                "--offsets-partitions is for groups; choose --transaction-partitions"
+                "--offsets-partitions applies to groups; use --transaction-partitions"
             )
         return _transactions(names, source, transaction_partitions, output)
     if transaction_partitions is not None:
         raise click.UsageError(
-            "--transaction-partitions is for --type transaction; choose --offsets-partitions"
+            "--transaction-partitions requires --type transaction; use --offsets-partitions for "
+            "groups"
         )
     return _groups(names, source, offsets_partitions, output)
 
@@ -103,8 +107,9 @@ def _transactions(
 
     if source.paths or source.file is not None or source.zookeeper is not None:
         raise click.UsageError(
-            "--type transaction asks a cluster (--bootstrap-server, --profile) or computes "
-            "(--transaction-partitions N); files and ZooKeeper do not tell who coordinates them"
+            "--type transaction needs a cluster (--bootstrap-server, --profile) or "
+            "--transaction-partitions N; other sources do not know the coordinators of "
+            "transactions"
         )
     connection = _connection(source, count, "--transaction-partitions")
     with json_errors(output), connection.open() if connection else nullcontext() as cluster:
@@ -118,7 +123,8 @@ def _connection(source: Source, count: int | None, option: str) -> Connection | 
     if count is not None and connection is not None:
         if connection.chosen_by or source.zookeeper is not None:
             raise click.UsageError(
-                f"{option} is for computing without a cluster, which knows the number"
+                f"{option} is for computing without a cluster; leave it out, as the cluster knows "
+                "the number"
             )
         return None
     return connection

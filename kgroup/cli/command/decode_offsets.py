@@ -83,8 +83,8 @@ class RecordFilter:
         """Raise a usage error if the time range is empty."""
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise click.UsageError(
-                f"no time lies between --since {rfc3339(self.since)} and --until "
-                f"{rfc3339(self.until)}; --since must be the earlier one"
+                f"--since must be earlier than --until, found --since {rfc3339(self.since)} and "
+                f"--until {rfc3339(self.until)}"
             )
 
     def selection(self) -> Selection:
@@ -113,7 +113,7 @@ def _parse_types(value: str) -> frozenset[str]:
     if unknown:
         meant = near_names(unknown[0], RECORD_TYPES)
         there = ", ".join(RECORD_TYPES)
-        raise ValueError(f"no type {', '.join(unknown)}; there are: {there}{meant}")
+        raise ValueError(f"unknown record type {', '.join(unknown)}; expected: {there}{meant}")
     return frozenset(known[name.lower()] for name in names)
 
 
@@ -124,7 +124,7 @@ filter_options = options_into(
         "--from-offset",
         metavar="N",
         type=click.IntRange(min=0, max=2**63 - 1),
-        help="Begin at this offset of __consumer_offsets.",
+        help="Start at this offset of __consumer_offsets.",
     ),
     click.option(
         "--group",
@@ -133,7 +133,7 @@ filter_options = options_into(
         multiple=True,
         type=ID,
         shell_complete=suggest_groups,
-        help="Records about this group. Repeat it for more.",
+        help="Only records of this group. Repeatable.",
     ),
     regex_option,
     click.option(
@@ -143,7 +143,7 @@ filter_options = options_into(
         multiple=True,
         type=ID,
         shell_complete=suggest_topics,
-        help="Offset commits for this topic. Repeat it for more.",
+        help="Only offset commits for this topic. Repeatable.",
     ),
     click.option(
         "--partition",
@@ -151,7 +151,7 @@ filter_options = options_into(
         metavar="N",
         multiple=True,
         type=click.IntRange(min=0, max=2**31 - 1),
-        help="Offset commits for this partition of a topic. Repeat it for more.",
+        help="Only offset commits for this partition of a topic. Repeatable.",
     ),
     click.option(
         "--type",
@@ -159,23 +159,26 @@ filter_options = options_into(
         metavar="A,B,...",
         callback=parsed(_parse_types),
         shell_complete=suggest_record_types,
-        help="Records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
+        help="Only records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
     ),
     click.option(
         "--since",
         metavar="TIME",
         callback=parsed(parse_time),
-        help="Records of this time or later: RFC 3339, epoch milliseconds, or how long ago (2h).",
+        help="Only records from this time on: RFC 3339, epoch milliseconds, or an age (2h).",
     ),
     click.option(
-        "--until", metavar="TIME", callback=parsed(parse_time), help="Records before this time."
+        "--until",
+        metavar="TIME",
+        callback=parsed(parse_time),
+        help="Only records before this time.",
     ),
     click.option(
         "--isolation",
         type=click.Choice(["read-uncommitted", "read-committed"]),
         default="read-uncommitted",
         show_default=True,
-        help="read-committed leaves out aborted and open transactions, and markers.",
+        help="read-committed leaves out records of aborted and open transactions, and markers.",
     ),
 )
 """Adds `--from-offset` to `--isolation`; the command takes ``wanted: RecordFilter``."""
@@ -320,9 +323,7 @@ _FOR_ONE_RECORD = ("key", "value", "output_path", "force", "form", "columns", "n
 def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value is not None:
         raise click.UsageError(
-            "--snapshot has groups, not the records that they were made of; choose --log-dir, or "
-            "name segment files",
-            ctx,
+            "a snapshot has groups, but no records; use --log-dir, or name segment files", ctx
         )
 
 
@@ -349,27 +350,27 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option(
     "--follow",
     is_flag=True,
-    help="Go on with records of the cluster as they come, until interrupted. Begins with what "
-    "comes from now on, or at --from-offset or --since.",
+    help="Keep reading new records from the cluster, until interrupted. Starts with new records, "
+    "or at --from-offset or --since.",
 )
 @click.option(
     "--key",
     metavar="BYTES",
     callback=parsed(parse_record_bytes),
-    help="Decode one record instead of files: its key in hexadecimal, base64, or as text with "
+    help="Decode a single record instead of files: its key in hexadecimal, base64, or text with "
     "escapes (\\x00, \\u0000, \\000), such as a Python bytes literal.",
 )
 @click.option(
     "--value",
     metavar="BYTES",
     callback=parsed(parse_record_bytes),
-    help="The value that belongs to --key; without it the record is a tombstone.",
+    help="Value of the record with --key; without it, the record is a tombstone.",
 )
 @click.option(
     "--include",
     multiple=True,
     type=click.Choice(LEFTOVERS),
-    help="Also read files that a broker would remove when it starts. Repeat it for more.",
+    help="Also read files that a broker would delete on startup. Repeatable.",
 )
 @click.option(
     "--offsets-partition",
@@ -377,27 +378,28 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     metavar="N",
     multiple=True,
     type=click.IntRange(min=0, max=2**31 - 1),
-    help="Read only this partition of __consumer_offsets. Repeat it for more.",
+    help="Read only this partition of __consumer_offsets. Repeatable.",
 )
 @filter_options
 @click.option(
-    "--latest", is_flag=True, help="View: the last record of each key, what compaction keeps."
+    "--latest", is_flag=True, help="View: the last record of each key, as compaction keeps it."
 )
 @click.option(
     "--as-of",
     metavar="TIME|OFFSET",
     callback=parsed(parse_end),
-    help="View: the records that were current then, without tombstones. A number below 10^11, or "
-    "offset:N, is an offset, and needs one partition of __consumer_offsets.",
+    help="View: the records that were current at this time, without tombstones. A number below "
+    "10^11, or offset:N, is an offset, and requires a single partition of __consumer_offsets.",
 )
 @click.option(
-    "--stats", is_flag=True, help="View: count records by type and group, batches, and damage."
+    "--stats", is_flag=True, help="View: counts of records by type and group, batches and damage."
 )
 @click.option("--strict", is_flag=True, help="Stop at the first damage.")
 @output_file_option(
     "--parquet",
     kind=FileKind.RECORDS,
-    text="Write a Parquet file, replacing one that kgroup wrote, and nothing to standard output.",
+    text="Write a Parquet file instead of standard output; replaces an existing one that kgroup "
+    "wrote.",
     required=False,
 )
 @click.option("--snapshot", hidden=True, expose_value=False, callback=_refuse_snapshot)
@@ -420,17 +422,17 @@ def command(
     target: OutputFile | None,
     output: Output,
 ) -> ExitStatus:
-    """Read the records of __consumer_offsets.
+    """Decode the records of __consumer_offsets.
 
     PATH is a segment file, a __consumer_offsets-N folder, a broker's log directory, or - for
-    standard input; --bootstrap-server reads the topic of a live cluster instead, without joining
-    or committing anything.
+    standard input. --bootstrap-server reads the topic of a live cluster instead, without joining a
+    group or committing anything.
 
-    A record is shown that passes every filter given. Filters on time choose from what a view
-    gives: --latest --until 7d shows keys that have not changed for a week.
+    With several filters, shows the records that match all of them. Time filters apply to the result
+    of a view: --latest --until 7d shows keys that have not changed for a week.
 
-    Of several replicas of a partition only the one whose log ends last is read; a note says so.
-    Damage is reported on standard error and passed over; the exit status is then 4.
+    Of several replicas of a partition, only the one whose log ends last is read; a note says so.
+    Damage is reported on standard error and skipped; the exit status is then 4.
     """
     inputs = [*files, *log_dirs(log_dir, sample=sample)]
     given = given_options()
@@ -473,7 +475,7 @@ def command(
         else:
             _show_rows(decoding, output, progress, target, is_endless=follow)
     for missing in decoding.unseen:
-        warn(f"note: nothing about {missing!r} was met; what stands before was not looked at")
+        warn(f"note: found no records of {missing!r}; earlier records were not read")
     return decoding.exit_status
 
 
@@ -481,9 +483,9 @@ def _check_one_of_two(
     given: Mapping[str, str], files: Sequence[Path], inputs: Sequence[Path]
 ) -> None:
     if "value" in given and "key" not in given:
-        raise click.UsageError("--value belongs to --key, which is missing")
+        raise click.UsageError("--value requires --key")
     if "key" in given and inputs:
-        raise click.UsageError("--key decodes one record in place of files; leave out one of them")
+        raise click.UsageError("--key decodes one record instead of files; leave out one of them")
     if "latest" in given and "as_of" in given:
         raise click.UsageError("--latest and --as-of are two views; choose one of them")
     if files and "sample" in given:
@@ -496,9 +498,7 @@ def _check_parquet(given: Mapping[str, str]) -> None:
     if "stats" in given:
         raise click.UsageError("--parquet writes records, --stats counts them; choose one of them")
     if surplus := [given[name] for name in ("form", "no_headers") if name in given]:
-        raise click.UsageError(
-            f"--parquet writes a file and nothing else; leave out {' and '.join(surplus)}"
-        )
+        raise click.UsageError(f"--parquet writes only a file; leave out {' and '.join(surplus)}")
 
 
 def _is_live(
@@ -512,14 +512,14 @@ def _is_live(
         )
     if not (inputs or key is not None or option or connection.is_default):
         raise click.UsageError(
-            "what is to be decoded? Choose PATH... (files and folders), - (standard input), "
-            "--log-dir PATH, --sample, --bootstrap-server HOST:PORT or --profile NAME (a cluster), "
-            "or --key BYTES (one record)"
+            "no input given: use PATH... (files and folders), - (standard input), --log-dir PATH, "
+            "--sample, --bootstrap-server HOST:PORT or --profile NAME (a cluster), or --key BYTES "
+            "(one record)"
         )
     if key is not None or inputs:
         return False
     if include:
-        raise click.UsageError("--include is about files; a cluster has none that it would remove")
+        raise click.UsageError("--include applies to files; leave it out for a cluster")
     return True
 
 
@@ -528,15 +528,15 @@ def _check_follow(given: Mapping[str, str], form: str, is_live: bool) -> None:
         return
     if not is_live:
         raise click.UsageError(
-            "--follow waits for records of a cluster; choose --bootstrap-server HOST:PORT"
+            "--follow reads new records from a cluster; use --bootstrap-server HOST:PORT"
         )
     ends = [given[name] for name in _NEEDS_AN_END if name in given]
     if form == "json":
         ends.append("-o json")
     if ends:
         raise click.UsageError(
-            f"--follow never comes to an end, which {' and '.join(ends)} "
-            f"{'needs' if len(ends) == 1 else 'need'}; leave out one or the other"
+            f"--follow never ends, but {' and '.join(ends)} "
+            f"{'needs' if len(ends) == 1 else 'need'} an end; leave out one or the other"
         )
 
 

@@ -42,7 +42,7 @@ from kgroup.model.pattern import Pattern
     ),
 )
 @groups_argument
-@click.option("--all", "every", is_flag=True, help="Every group.")
+@click.option("--all", "every", is_flag=True, help="Select every group.")
 @regex_option
 @source_options(required=True)
 @section_options
@@ -51,14 +51,14 @@ from kgroup.model.pattern import Pattern
     type=click.Choice(["read-uncommitted", "read-committed"]),
     default="read-uncommitted",
     show_default=True,
-    help="Where a partition ends for the lag; read-committed: before the first record of an open "
-    "transaction, as for consumers of that isolation level.",
+    help="Log end offset for the lag; read-committed uses the last stable offset, where consumers "
+    "with this isolation level stop reading.",
 )
 @click.option(
     "--time-lag",
     is_flag=True,
-    help="Also how far behind in time: how long ago the next record to read was made. Reads a few "
-    "kilobytes of each partition (READ on the topics); from a cluster only.",
+    help="Also show the lag in time: the age of the next record to read. Reads a few kilobytes of "
+    "each partition (needs READ on the topics); clusters only.",
 )
 @log_budget_option
 @click.option(
@@ -66,8 +66,8 @@ from kgroup.model.pattern import Pattern
     "watch_s",
     metavar="SECONDS",
     callback=parsed(parse_seconds),
-    help="Again every so many seconds, until Ctrl-C: on a terminal the page is redrawn with what "
-    "has changed marked; in a pipe each change is a JSON line.",
+    help="Refresh every SECONDS, until Ctrl-C. On a terminal the page is redrawn with changes "
+    "marked; in a pipe each change is a JSON line.",
 )
 @output_options(SECTION_COLUMNS["--offsets"], SECTION_COLUMNS)
 def command(
@@ -82,11 +82,11 @@ def command(
     watch_s: float | None,
     output: Output,
 ) -> ExitStatus:
-    """Show state, members, assignment and offsets of groups.
+    """Show the state, members, assignments and committed offsets of groups.
 
-    Name groups, or choose them by --regex, or take --all. A table has the sections that are
-    chosen, or all; csv, tsv and --columns need one section, which is --offsets unless another is
-    chosen; json always has everything.
+    Select groups by name, with --regex, or with --all. Tables have the selected sections, by
+    default all of them. csv, tsv and --columns have one section, by default --offsets. json always
+    has everything.
     """
     check_choice(groups, regex, every=every)
     check_sections(sections, output)
@@ -101,8 +101,7 @@ def command(
     with json_errors(output), source.open(of_silence=of_silence, in_rounds=in_rounds) as found:
         if time_lag and not found.can(GroupSource.next_records):
             raise click.UsageError(
-                "--time-lag reads records of the topics from a cluster: choose "
-                "--bootstrap-server or --profile"
+                "--time-lag reads records from a cluster: use --bootstrap-server or --profile"
             )
         read = partial(
             describe,
@@ -134,10 +133,10 @@ def command(
 def _check_watch(source: Source, output: Output) -> None:
     if source.file is not None:
         raise click.UsageError(
-            f"--watch needs a source that goes on; a {source.file.format.name} does not change"
+            f"--watch needs a source that changes; a {source.file.format.name} does not"
         )
     if output.form not in ("table", "jsonl") or output.columns:
         raise click.UsageError(
-            "--watch redraws tables on a terminal and writes JSON lines (-o jsonl) elsewhere; it "
-            "has no other forms, and no --columns"
+            "--watch writes tables on a terminal, and JSON lines (-o jsonl) otherwise; leave out "
+            "other formats and --columns"
         )

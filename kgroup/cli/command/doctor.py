@@ -26,11 +26,11 @@ from kgroup.errors import ExitStatus
 @source_options(required=False, files=False)
 @output_options("doctor.DIAGNOSIS_COLUMNS")
 def command(source: Source, output: Output) -> ExitStatus:
-    """Say what is installed, what is missing for what, and what can be reached.
+    """Check the installation, and the connection to a cluster or ZooKeeper.
 
-    A row for each package that kgroup uses, and for Java, which Spark needs; and where a cluster or
-    ZooKeeper is named, for it and each of its brokers. The exit status is 5 where one of these
-    does not answer. Nothing is changed.
+    Prints a row for each package that kgroup uses, for Java, which Spark needs, and, if a cluster
+    or ZooKeeper is given, for it and each of its brokers. The exit status is 5 if one of these does
+    not answer. Nothing is changed.
     """
     from kgroup.operation.doctor import examine
     from kgroup.render.doctor import diagnoses_page

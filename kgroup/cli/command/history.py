@@ -55,10 +55,11 @@ if TYPE_CHECKING:
 
 command = CommandGroup(
     "kgroup history",
-    """Ask what groups did in the past, from tables made of their records.
+    """Query the past of groups: owners, commits, lag and rebalances.
 
-    What groups did is in __consumer_offsets until compaction removes it. A warehouse keeps it: a
-    folder with tables of what the records say. Questions are answered from there alone.
+    __consumer_offsets has what groups did, until compaction removes it. A warehouse, which is a
+    folder of tables, keeps it: 'build' and 'stream' fill the tables, and the other commands query
+    them, and nothing else.
     """,
 )
 
@@ -78,9 +79,9 @@ command = CommandGroup(
     "locations",
     metavar="PATH",
     multiple=True,
-    help="A log directory, a folder of segments or a segment of __consumer_offsets; also a URI "
-    "such as s3://bucket/folder. Or a snapshot, for the log end offsets that 'history lag' needs. "
-    "Name more behind it, those of several brokers too.",
+    help="Read a log directory, a folder of segments, a segment of __consumer_offsets, or a URI "
+    "such as s3://bucket/folder; or a snapshot, for the log end offsets that 'history lag' needs. "
+    "More paths can follow, also of other brokers.",
 )
 @click.argument("more", metavar="[PATH...]", nargs=-1)
 @SAMPLE_OPTION
@@ -89,9 +90,10 @@ command = CommandGroup(
     "--cluster",
     metavar="NAME",
     type=ID,
-    help="Name of the cluster.  [default: the id in meta.properties, or that the brokers tell]",
+    help="Name of the cluster in the warehouse.  [default: the cluster id, from meta.properties "
+    "or the brokers]",
 )
-@spark_options("none where there is little to read, else local[*]")
+@spark_options("local[*] for large inputs; small ones are read without Spark")
 @connection_options
 @output_options("history.BUILD_COLUMNS")
 def build_command(
@@ -104,19 +106,19 @@ def build_command(
     connection: Connection,
     output: Output,
 ) -> ExitStatus:
-    """Make a warehouse of what the records of __consumer_offsets say, or bring it up to date.
+    """Build a warehouse from the records of __consumer_offsets, or update it.
 
-    What was read before is not read again, and what several brokers have is taken once: run it as
-    often as new records are wanted, before compaction removes them. What one run writes counts as a
-    whole when it ends. Nothing is written to the cluster.
+    Records that were read before are not read again, and records that several brokers have are read
+    once. Run it as often as you want new records, before compaction removes them. The records of a
+    run become visible together, when it ends. Nothing is written to the cluster.
 
-    Without a cluster's name in --cluster, a warehouse takes as many clusters as there are.
+    Without --cluster, the input may have several clusters; each is stored under its own id.
     """
     if more and not locations:
-        raise click.UsageError(f"{more[0]}: name it behind --from")
+        raise click.UsageError(f"{more[0]}: put paths after --from")
     locations = (*locations, *more)
     if "" in locations:
-        raise click.UsageError("--from: expected a path, found an empty text")
+        raise click.UsageError("--from: expected a path, found an empty string")
     if cluster == "":
         raise click.UsageError("--cluster: expected a name, found an empty text")
     given = {"--from": locations, "--sample": sample, connection.chosen_by: connection.chosen_by}
@@ -125,8 +127,8 @@ def build_command(
         raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
     if not (chosen or connection.is_default):
         raise click.UsageError(
-            "what is to be read? Choose --from PATH... (files and folders), --bootstrap-server "
-            "HOST:PORT or --profile NAME (a cluster), or --sample"
+            "no input given: use --from PATH... (files and folders), --bootstrap-server HOST:PORT "
+            "or --profile NAME (a cluster), or --sample"
         )
     locations = locations or tuple(map(str, log_dirs((), sample=sample)))
 
@@ -166,7 +168,12 @@ def build_command(
     ),
 )
 @to_option
-@click.option("--cluster", metavar="NAME", type=ID, help="Name of the cluster.  [default: its id]")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    type=ID,
+    help="Name of the cluster in the warehouse.  [default: its id]",
+)
 @click.option(
     "--every",
     "every_s",
@@ -174,18 +181,18 @@ def build_command(
     default="60",
     show_default=True,
     callback=parsed(parse_seconds),
-    help="Time from the start of one batch to the start of the next.",
+    help="Start a batch every SECONDS.",
 )
 @spark_options("local[*]")
 @connection_options
 def stream_command(
     root: Path, cluster: str | None, every_s: float, spark: SparkChoice, connection: Connection
 ) -> ExitStatus:
-    """Keep a warehouse current from a cluster, until interrupted.
+    """Keep a warehouse up to date from a cluster, until interrupted.
 
-    Batch after batch, what has come into __consumer_offsets is written into the tables, each record
-    once; a line on standard error tells of each batch. The first begins with what the warehouse
-    does not have yet. A batch that runs when the command is interrupted comes to its end.
+    Writes new records of __consumer_offsets into the tables in batches, each record once, and
+    prints a line on standard error for each batch. The first batch starts with what the warehouse
+    does not have yet. On an interrupt, a running batch is completed.
 
     Nothing is written to the cluster. Other builds may use the warehouse between two batches.
     """
@@ -199,12 +206,12 @@ def stream_command(
     # Connect before starting Spark, which is slow.
     name = ask_live(config, cluster, connection.timeout_s).cluster
     with (
-        explain_write_errors(root, "The tables have what the batches before have written."),
+        explain_write_errors(root, "The tables have the records of all earlier batches."),
         spark_session(spark.master, spark.settings, only_tasks=True) as session,
     ):
         from kgroup.spark.stream import stream_history  # PySpark is installed
 
-        warn(f"note: Spark has started. What comes is written every {every_s:g} s.")
+        warn(f"note: Spark has started; new records are written every {every_s:g} s")
         stream_history(session, config, name, root, every_s=every_s, on_report=_show)
     return ExitStatus.DONE
 
@@ -227,9 +234,11 @@ def _show(report: Report[ClusterReport]) -> None:
     ),
 )
 @click.option(
-    "--partitions", is_flag=True, help="A row for each partition of __consumer_offsets instead."
+    "--partitions",
+    is_flag=True,
+    help="Show a row for each partition of __consumer_offsets instead.",
 )
-@click.option("--groups", "of_groups", is_flag=True, help="A row for each group instead.")
+@click.option("--groups", "of_groups", is_flag=True, help="Show a row for each group instead.")
 @warehouse_options
 @output_options(
     "history.CLUSTER_INVENTORY_COLUMNS",
@@ -241,9 +250,9 @@ def _show(report: Report[ClusterReport]) -> None:
 def show_command(
     partitions: bool, of_groups: bool, warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
-    """Show what a warehouse has: clusters, records, from when to when, damage.
+    """Show what a warehouse has: clusters, records, time range and damage.
 
-    json always has the partitions of a cluster too.
+    json always has the partitions of each cluster, too.
     """
     if partitions and of_groups:
         raise click.UsageError("--partitions and --groups have different rows; choose one of them")
@@ -270,16 +279,21 @@ def show_command(
 )
 @click.argument("topic", type=ID)
 @click.argument("partition", type=click.IntRange(0, 2**31 - 1))
-@at_option("Then: RFC 3339, epoch milliseconds, or how long ago (2h).")
+@at_option("Show the owner at this time: RFC 3339, epoch milliseconds, or an age (2h).")
 @click.option(
     "--between",
     metavar="FROM TO",
     nargs=2,
     callback=parsed(lambda times: tuple(map(parse_time, times)) if times else None),
-    help="From then to then, with the times when nobody did.",
+    help="Show the owners between these times, and the times without an owner.",
 )
 @click.option(
-    "--group", "group_id", type=ID, shell_complete=suggest_groups, help="Only in this group."
+    "--group",
+    "group_id",
+    metavar="GROUP",
+    type=ID,
+    shell_complete=suggest_groups,
+    help="Only this group.",
 )
 @warehouse_options
 @output_options("history.OWNER_COLUMNS")
@@ -292,19 +306,19 @@ def owner_command(
     warehouse: WarehouseChoice,
     output: Output,
 ) -> ExitStatus:
-    """Tell who owned a partition at a time, or over time.
+    """Show who owned a partition at a time, or over time.
 
-    A row for each group and owner: member, client, host, the generation in which it got the
-    partition, and from when to when it had it. Where nobody had it, or nothing is known, a row says
-    why.
+    Prints a row for each group and owner: member, client, host, the generation in which it got the
+    partition, and from when to when it owned it. If nobody owned it, or nothing is known, a row
+    says why.
     """
     if at_ms is not None and between is not None:
-        raise click.UsageError("--at is one time, --between two; choose one of them")
+        raise click.UsageError("--at takes one time, --between two; choose one of them")
     if at_ms is None and between is None:
-        raise click.UsageError("when? Choose --at TIME or --between FROM TO")
+        raise click.UsageError("no time given: use --at TIME or --between FROM TO")
     since_ms, until_ms = between or (at_ms or 0, at_ms or 0)
     if since_ms > until_ms:
-        raise click.UsageError("--between wants the earlier time first")
+        raise click.UsageError("--between expects the earlier time first")
     from kgroup.history.query.owner import owners
 
     with json_errors(output), warehouse.open() as engine:
@@ -330,7 +344,7 @@ def owner_command(
 )
 @group_argument
 @topic_option
-@time_options("Leave out what ended by then.", "Leave out what began then or later.")
+@time_options("Leave out what ended by this time.", "Leave out what started at this time or later.")
 @warehouse_options
 @output_options("history.INTERVAL_COLUMNS")
 def timeline_command(
@@ -338,8 +352,8 @@ def timeline_command(
 ) -> ExitStatus:
     """Show who owned what in a group, over time.
 
-    A row for each stretch of time in which a member owned a partition, or ran a task; on a
-    terminal a picture instead, unless columns are chosen.
+    Prints a row for each time range in which a member owned a partition, or ran a task. A terminal
+    shows a drawing instead, unless columns are selected.
     """
     from kgroup.history.query.owner import timeline
     from kgroup.render.history import picture_text
@@ -368,12 +382,10 @@ def timeline_command(
 )
 @group_argument
 @topic_option
-@time_options("Only commits from then on.", "Only commits before then.")
-@length_option(
-    "--longer-than", "pause_ms", "5m", "Tell pauses one by one that are longer than this."
-)
-@click.option("--pauses", is_flag=True, help="Columns of pauses in csv, tsv and with --columns.")
-@click.option("--jumps", is_flag=True, help="Columns of backward jumps likewise.")
+@time_options("Only commits from this time on.", "Only commits before this time.")
+@length_option("--longer-than", "pause_ms", "5m", "List pauses that are longer than this.")
+@click.option("--pauses", is_flag=True, help="Write pauses in csv, tsv and with --columns.")
+@click.option("--jumps", is_flag=True, help="Write backward jumps in csv, tsv and with --columns.")
 @warehouse_options
 @output_options(
     "history.COMMIT_COLUMNS",
@@ -389,12 +401,12 @@ def commits_command(
     warehouse: WarehouseChoice,
     output: Output,
 ) -> ExitStatus:
-    """Show how a group committed: how often, where it paused, where it went back.
+    """Show how often a group committed, its pauses, and its backward jumps.
 
-    A backward jump is a commit below the one before it: offsets were reset, or records are read
-    again. Owners are those of the partition when the commits were written; where nobody is known to
-    have owned it, somebody else committed: an administrator, say. Commits of transactions that were
-    aborted, or are open, are left out.
+    A backward jump is a commit of a lower offset than the one before: offsets were reset, or
+    records are read again. Owners are those of the partition at the time of the commits; without a
+    known owner, somebody else committed, such as an administrator. Commits of aborted and open
+    transactions are left out.
     """
     if pauses and jumps:
         raise click.UsageError("--pauses and --jumps have different columns; choose one of them")
@@ -417,10 +429,15 @@ def commits_command(
         "kgroup history stale --warehouse warehouse --for 3d --retention 14d -o csv",
     ),
 )
-@length_option("--for", "silent_ms", "1d", "Offsets that were not committed for so long.")
-@length_option("--expiring", "expiring_ms", "1d", "Also those that expire within so long.")
-@length_option("--retention", "retention_ms", "7d", "offsets.retention.minutes of the brokers.")
-@at_option("As of then.  [default: the last record of each cluster]")
+@length_option("--for", "silent_ms", "1d", "Find offsets without a commit for this long.")
+@length_option("--expiring", "expiring_ms", "1d", "Also find offsets that expire within this time.")
+@length_option(
+    "--retention",
+    "retention_ms",
+    "7d",
+    "Offset retention of the brokers (offsets.retention.minutes).",
+)
+@at_option("Find them as of this time.  [default: the last record of each cluster]")
 @warehouse_options
 @output_options("history.STALE_COLUMNS")
 def stale_command(
@@ -431,12 +448,12 @@ def stale_command(
     warehouse: WarehouseChoice,
     output: Output,
 ) -> ExitStatus:
-    """Find offsets that nobody commits any more, or that are about to expire.
+    """Find committed offsets that are no longer updated, or about to expire.
 
-    A row for each partition: how long it was not committed, who owned it all the same, when the
-    coordinator may remove the offset, and what decides that (Kafka 2.1 and later): a time stored
-    with the offset, since when the group has been empty, or the commit; offsets of topics that the
-    group subscribes to are kept.
+    Prints a row for each partition: the time since the last commit, the owner, if there is one
+    nevertheless, when the coordinator may remove the offset, and what decides that (Kafka 2.1 and
+    later): a time stored with the offset, how long the group has been empty, or the time of the
+    commit. Offsets of topics that the group subscribes to are kept.
     """
     from kgroup.history.query.stale import stale_offsets
 
@@ -462,15 +479,21 @@ def stale_command(
 )
 @group_argument
 @topic_option
-@at_option("Then: with the log end offsets recorded last.  [default: the newest known]")
-@time_options("Instead: each time from then on with log end offsets,", "and before then.")
+@at_option(
+    "Show the lag at this time, with the last log end offsets recorded before it.  [default: the "
+    "newest]"
+)
+@time_options(
+    "Show the lag at every recorded time from this one on, instead.",
+    "Show the lag at every recorded time before this one, instead.",
+)
 @click.option(
     "--snapshot",
     "snapshots",
     metavar="FILE",
     multiple=True,
     type=PATH,
-    help="Also take log end offsets from a file of 'kgroup snapshot'. Repeatable.",
+    help="Also use the log end offsets in this file of 'kgroup snapshot'. Repeatable.",
 )
 @warehouse_options
 @output_options("history.LAG_COLUMNS")
@@ -483,14 +506,14 @@ def lag_command(
     warehouse: WarehouseChoice,
     output: Output,
 ) -> ExitStatus:
-    """Show how far a group was behind, where log end offsets were recorded.
+    """Show the lag of a group at times when log end offsets were recorded.
 
     __consumer_offsets has no log end offsets; snapshots have. A row compares a log end offset with
-    the offset that was committed when it was recorded. Where no log end offset is known, the lag is
-    unknown too.
+    the offset that was committed when it was recorded. Without a log end offset, the lag is
+    unknown.
     """
     if at_ms is not None and span != {"since_ms": None, "until_ms": None}:
-        raise click.UsageError("--at is one time; choose it, or --since and --until")
+        raise click.UsageError("--at takes one time; choose either --at, or --since and --until")
     from kgroup.history.query.lag import lags
     from kgroup.history.sql.question import ends_of
     from kgroup.source.snapshot.file import read_snapshot
@@ -519,18 +542,18 @@ def lag_command(
     ),
 )
 @any_group_argument
-@time_options("Only from then on.", "Only before then.")
+@time_options("Only rebalances from this time on.", "Only rebalances before this time.")
 @warehouse_options
 @output_options("history.REBALANCE_COLUMNS")
 def rebalances_command(
     group_id: str | None, span: TimeRange, warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
-    """Tell when a group rebalanced, or all groups, and why.
+    """Show when and why a group, or every group, rebalanced.
 
     A rebalance is a new generation of a classic group, or a new epoch of a consumer, share or
-    streams group. Each has the members before and after, the partitions that moved, what the log
-    shows of how long it took, and its cause with the evidence. 'certain' is what the records prove,
-    'inferred' what they make likely.
+    streams group. Each has the members before and after, the partitions that moved, how long it
+    took as far as the log shows, and its cause with the evidence: 'certain' if the records prove
+    it, 'inferred' if they make it likely.
 
     A table for each group shows what happened; --columns, csv and json have more.
     """
@@ -548,7 +571,9 @@ def _parse_rate(text: str) -> tuple[int, int]:
     count, _, length = text.partition("/")
     number = whole_number(count, MOST_LONG) if count.isascii() else None
     if number is None or number < 2 or not length:
-        raise ValueError(f"expected a number of 2 or more and a time, like 5/10m; found {text!r}")
+        raise ValueError(
+            f"expected a number of 2 or more and a duration, as in 5/10m, found {text!r}"
+        )
     return number, parse_duration(length)
 
 
@@ -566,9 +591,9 @@ def _parse_rate(text: str) -> tuple[int, int]:
     default="5/10m",
     show_default=True,
     callback=parsed(_parse_rate),
-    help="So many rebalances in that time are a storm.",
+    help="Number of rebalances within a time that make a storm.",
 )
-@time_options("Only rebalances from then on.", "Only rebalances before then.")
+@time_options("Only rebalances from this time on.", "Only rebalances before this time.")
 @warehouse_options
 @output_options("history.STORM_COLUMNS")
 def storms_command(
@@ -578,10 +603,10 @@ def storms_command(
     warehouse: WarehouseChoice,
     output: Output,
 ) -> ExitStatus:
-    """Find times when groups rebalanced too often, and who started it.
+    """Find times when groups rebalanced too often, and who caused it.
 
-    A row for each storm: when it began and ended, how many rebalances it had, and the clients that
-    joined, left or changed most often in it.
+    Prints a row for each storm: start, end, number of rebalances, and the clients that joined, left
+    or changed most often in it.
     """
     from kgroup.history.rebalance.query import find_storms
 
@@ -600,17 +625,17 @@ def storms_command(
     ),
 )
 @group_argument
-@output_file_option("--html", kind=FileKind.PAGE, text="Where the page is written.")
-@time_options("Only from then on.", "Only before then.")
+@output_file_option("--html", kind=FileKind.PAGE, text="Write the page to this file.")
+@time_options("Show the history from this time on.", "Show the history before this time.")
 @warehouse_options
 def report_command(
     group_id: str, target: OutputFile, span: TimeRange, warehouse: WarehouseChoice
 ) -> ExitStatus:
-    """Draw a group's history as one page of HTML, which needs no network.
+    """Write the history of a group as an HTML page that works offline.
 
-    It shows who owned what, rebalances with their causes, when members were there, how often the
-    group committed, and its lag where log end offsets were recorded. A page of kgroup of that name
-    is replaced when the new one is whole, another file only with --force.
+    The page shows owners, rebalances with their causes, when members were in the group, how often
+    the group committed, and its lag if log end offsets were recorded. An existing page of kgroup is
+    replaced once the new one is complete; replacing any other file requires --force.
     """
     from kgroup.history.query.group_page import group_page
     from kgroup.render.history_page import group_html
@@ -641,9 +666,9 @@ def as_of_command(
 ) -> ExitStatus:
     """Describe a group as it was at a time.
 
-    Shows what 'kgroup describe' would have: the records up to then are replayed as a coordinator
-    would. What no record tells is not known: a rebalance that went on, say. Lag is known where a
-    snapshot recorded the log's end after the commit.
+    Shows what 'kgroup describe' would have shown: the records up to then are replayed as a
+    coordinator would. What no record has is unknown, such as a rebalance in progress. Lag is known
+    if a snapshot recorded the log end offset after the commit.
     """
     check_sections(sections, output)
     from kgroup.history.query.past_group import describe_past
@@ -665,23 +690,23 @@ def as_of_command(
 @warehouse_options
 @output_options(None)
 def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitStatus:
-    """Answer any other question, by a SELECT on the tables.
+    """Run a SELECT on the tables of a warehouse.
 
     \b
-    offset_commits         a row for each commit
-    group_generations      for each record of a classic group
-    consumer_group_epochs  for each record of a consumer, share or streams group
-    members                for each member in such a record
-    assignments            for each stretch of time in which a member owned a partition
-    tombstones             for each record without a value
-    transactions           for each end of a transaction
-    other_records          for each record that is none of these
-    log_ends               for each end of a partition that a snapshot recorded
-    damage                 for each stretch of bytes that could not be read
+    offset_commits         committed offsets
+    group_generations      records of classic groups
+    consumer_group_epochs  records of consumer, share and streams groups
+    members                members in these records
+    assignments            time ranges in which a member owned a partition
+    tombstones             records without a value
+    transactions           ends of transactions
+    other_records          all other records
+    log_ends               log end offsets recorded by snapshots
+    damage                 byte ranges that could not be read
 
-    Times are epoch milliseconds; each table also has the columns cluster and date. Tables can be
-    read, and nothing else. DESCRIBE shows the columns of a table; docs/history.md says what each
-    means.
+    Times are epoch milliseconds; each table also has the columns cluster and date. A query can read
+    these tables, and nothing else. 'DESCRIBE TABLE' shows the columns of a table; docs/history.md
+    says what each means.
     """
     from kgroup.history.sql.user_query import ask_sql
     from kgroup.render.history import answer_sheet

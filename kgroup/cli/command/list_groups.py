@@ -46,7 +46,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     multiple=True,
     type=CaseInsensitiveChoice(state.value for state in GroupState),
     shell_complete=suggest_choices,
-    help=f"Groups in this state: {', '.join(GroupState)}. Repeat it for more.",
+    help=f"Only groups in this state: {', '.join(GroupState)}. Repeatable.",
 )
 @click.option(
     "--type",
@@ -54,7 +54,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     metavar="TYPE",
     multiple=True,
     type=CaseInsensitiveChoice(type_.value for type_ in GroupType),
-    help=f"Groups of this type: {', '.join(GroupType)}. Repeat it for more.",
+    help=f"Only groups of this type: {', '.join(GroupType)}. Repeatable.",
 )
 @regex_option
 @click.option(
@@ -64,14 +64,14 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     multiple=True,
     type=ID,
     shell_complete=suggest_topics,
-    help="Groups that subscribe to the topic, own a part of it or have committed. "
-    "Repeat it for more.",
+    help="Only groups that subscribe to this topic, own partitions of it, or have committed "
+    "offsets for it. Repeatable.",
 )
 @click.option(
     "--members",
     is_flag=True,
-    help="Ask a cluster also for assignors, members and topics. The other sources tell them "
-    "anyway; so does a cluster where --columns has one of them, or --topic is given.",
+    help="Also request assignors, members and topics from a cluster; implied by --topic, and by "
+    "their columns in --columns. Other sources always have them.",
 )
 @output_options("group.LIST_COLUMNS")
 def command(
@@ -85,7 +85,7 @@ def command(
 ) -> ExitStatus:
     """List groups with their type, state, protocol and coordinator.
 
-    A group is listed that passes every filter given.
+    With several filters, lists the groups that match all of them.
     """
     from kgroup.operation.list_groups import list_groups
 

@@ -24,13 +24,14 @@ command = CommandGroup(
     "kgroup members",
     """Remove members from groups.
 
-    'kgroup describe' shows the members. What changes anything shows its plan, and does it with
-    --execute only.
+    'kgroup describe' shows the members. Without --execute, only the plan is shown.
     """,
 )
 
 
-_INTERRUPTED = "interrupted: whether members were removed is not known; describe the group"
+_INTERRUPTED = (
+    "interrupted: it is unknown whether members were removed; check with 'kgroup describe'"
+)
 
 
 @command.command(
@@ -49,7 +50,7 @@ _INTERRUPTED = "interrupted: whether members were removed is not known; describe
     multiple=True,
     type=ID,
     shell_complete=suggest_members,
-    help="The member of this id. Repeat it for more.",
+    help="Remove the member with this id. Repeatable.",
 )
 @click.option(
     "--instance",
@@ -57,10 +58,10 @@ _INTERRUPTED = "interrupted: whether members were removed is not known; describe
     metavar="ID",
     multiple=True,
     type=ID,
-    help="The static member of this group.instance.id. Repeat it for more.",
+    help="Remove the static member with this group.instance.id. Repeatable.",
 )
-@click.option("--all", "every", is_flag=True, help="All members.")
-@click.option("--reason", metavar="TEXT", help="For the broker's log.")
+@click.option("--all", "every", is_flag=True, help="Remove all members.")
+@click.option("--reason", metavar="TEXT", help="Reason to write to the broker's log.")
 @source_options(required=True)
 @execution_options(saves=False)
 @output_options("offsets.REMOVAL_COLUMNS")
@@ -76,11 +77,14 @@ def remove_command(
 ) -> ExitStatus:
     """Remove members from a group.
 
-    For members that are gone and whose session is long: static ones, say. One that still runs joins
-    again at once. Without --execute only the plan is shown.
+    Use it for members that are gone but whose session has not expired, such as static members with
+    a long session timeout. A member that is still running rejoins at once. Without --execute, only
+    the plan is shown.
     """
     if every == bool(member_ids or instance_ids):
-        raise click.UsageError("whom? Choose --member ID, --instance ID, or --all")
+        raise click.UsageError(
+            "no members selected: use --member ID, --instance ID, or --all alone"
+        )
     from kgroup.operation.offsets.plan import Result
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
     from kgroup.render.offsets import REMOVAL_COLUMNS

@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 command = CommandGroup(
     "kgroup offsets",
-    """Show, compare and change what groups have committed.
+    """Show, compare and change committed offsets.
 
-    Offsets are kept in Kafka, in ZooKeeper (by consumers of 0.8), in a SQL table (by applications
-    that commit them with their results), or in files. What changes any of them shows its plan, and
-    does it with --execute only. What was there before is saved first.
+    Offsets are stored in Kafka, in ZooKeeper (by consumers of 0.8), in a SQL table (by applications
+    that commit them with their results), or in files. Commands that change offsets only show the
+    plan unless --execute is given. They first save the current offsets to a file.
     """,
 )
 
@@ -78,10 +78,10 @@ command = CommandGroup(
 def show_command(
     groups: Sequence[str], every: bool, regex: Pattern | None, store: StoreChoice, output: Output
 ) -> ExitStatus:
-    """Show what groups have committed.
+    """Show committed offsets.
 
-    Unlike 'kgroup describe' it asks for nothing else, and also reads SQL tables and files. What it
-    writes as JSON or JSON lines 'kgroup offsets import' reads.
+    Unlike 'kgroup describe', this requests only committed offsets, and also reads SQL tables and
+    files. 'kgroup offsets import' reads its output in JSON or JSON lines.
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
@@ -103,13 +103,17 @@ def show_command(
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @output_file_option(
-    "-f", "--to", kind=FileKind.OFFSETS, text="File to write; - is standard output.", stdout=True
+    "-f",
+    "--to",
+    kind=FileKind.OFFSETS,
+    text="Write to this file; - for standard output.",
+    stdout=True,
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["kafka-csv", "json", "jsonl"]),
-    help="Form of the file.  [default: what its name ends in]",
+    help="Format of the file.  [default: from the file extension]",
 )
 @store_options
 def export_command(
@@ -120,14 +124,15 @@ def export_command(
     form: str | None,
     store: StoreChoice,
 ) -> ExitStatus:
-    """Write what groups have committed to a file.
+    """Write committed offsets to a file.
 
-    JSON and JSON lines have all of it. CSV is that of kafka-consumer-groups --reset-offsets:
-    topic,partition,offset where one group is named, else the group before that. A JSON file of
-    offsets of that name is replaced when the new one is whole, another file only with --force; so
-    is CSV, which does not tell who wrote it.
+    JSON and JSON lines have all fields. CSV has the format of kafka-consumer-groups
+    --reset-offsets: topic,partition,offset if a single group is named, else
+    group,topic,partition,offset. An existing JSON file of offsets is replaced once the new one is
+    complete. Replacing any other file requires --force; so does replacing CSV, which does not say
+    who wrote it.
 
-    Where something could not be read, the exit status is 4. JSON then lists it under "errors", and
+    If something could not be read, the exit status is 4. JSON then lists it under "errors", and
     import and diff report that the file is incomplete.
     """
     check_choice(groups, regex, every=every)
@@ -162,7 +167,7 @@ def export_command(
 )
 @click.argument("path", metavar="FILE", type=PATH)
 @groups_argument
-@click.option("--all", "every", is_flag=True, help="Every group of the file.")
+@click.option("--all", "every", is_flag=True, help="Import every group in the file.")
 @regex_option
 @topic_option
 @click.option(
@@ -171,7 +176,7 @@ def export_command(
 @click.option(
     "--without-epochs",
     is_flag=True,
-    help="Leave out epochs of leaders: for a file that comes from another cluster.",
+    help="Leave out leader epochs; use it for a file from another cluster.",
 )
 @clamp_option
 @store_options
@@ -190,19 +195,17 @@ def import_command(
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
-    """Commit what a file has, or undo a change by its backup.
+    """Commit the offsets in a file, or undo a change with its backup.
 
     The file is JSON, JSON lines or CSV as 'kgroup offsets export' writes them, or a plan of
-    kafka-consumer-groups. One without groups (topic,partition,offset) wants the name of one. - is
-    standard input. A file of one group needs no name of it, one of several wants names, or --all.
-    Offsets that the partitions do not have are refused (or choose --clamp), unless the file was
-    saved from this very store. Groups with members are left alone. Without --execute only the plan
-    is shown.
+    kafka-consumer-groups; - is standard input. For a file without group ids
+    (topic,partition,offset), name one group. For a file with several groups, name groups or use
+    --all. Offsets out of a partition's range are rejected (or use --clamp), unless the file was
+    saved from this very store. Groups with members are not changed. Without --execute, only the
+    plan is shown.
     """
     check_all(groups, regex, every=every)
-    check_new_name(
-        new_id, groups, regex, "name the one of the file that is meant (import FILE GROUP --as NEW)"
-    )
+    check_new_name(new_id, groups, regex, "name the group of the file (import FILE GROUP --as NEW)")
     from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
     from kgroup.source.offset_file import OffsetFile
 
@@ -225,7 +228,7 @@ def import_command(
         found = {row.group_id for row in plan.rows}
         if len(found) > 1 and not (groups or every or regex is not None):
             raise click.UsageError(
-                f"the file has {len(found)} groups: name those that are meant, or choose --all"
+                f"the file has {len(found)} groups: name the groups to import, or use --all"
             )
         return execution.run(plan, target, store, output)
 
@@ -242,15 +245,15 @@ def import_command(
 @click.argument("first", metavar="STORE")
 @click.argument("second", metavar="STORE")
 @GROUP_OPTION
-@click.option("--all", "every", is_flag=True, help="Every group of both.")
+@click.option("--all", "every", is_flag=True, help="Compare every group of both stores.")
 @regex_option
 @click.option(
-    "--as", "second_id", metavar="GROUP", type=ID, help="What the group is called in the second."
+    "--as", "second_id", metavar="GROUP", type=ID, help="Id of the group in the second store."
 )
 @click.option(
     "--times",
     is_flag=True,
-    help="Find out when the records were made that would be read next, where one is a cluster.",
+    help="Also show the timestamps of the next records to read, if one of the stores is a cluster.",
 )
 @connection_options
 @names_options
@@ -267,10 +270,10 @@ def diff_command(
     names: SqlNames,
     output: Output,
 ) -> ExitStatus:
-    """Compare two stores.
+    """Compare the committed offsets in two stores.
 
-    A row for each partition for which they have not the same offset; the exit status is 5 where
-    there are any. Stores are named as for 'kgroup offsets copy'.
+    Prints a row for each partition whose offsets differ; the exit status is 5 if there are any.
+    STORE is as for 'kgroup offsets copy'.
     """
     check_choice(groups, regex, every=every)
     check_two(first, second)
@@ -286,7 +289,7 @@ def diff_command(
     ):
         clusters = [source for source in (one, other) if source.can(GroupSource.next_records)]
         if times and not clusters:
-            raise click.UsageError("--times asks a cluster, and neither of the two is one")
+            raise click.UsageError("--times reads records from a cluster, and neither store is one")
         # Offsets of a store without records refer to the other store's cluster.
         report = diff_offsets(
             one,
@@ -311,7 +314,7 @@ def diff_command(
 @click.argument("origin", metavar="FROM")
 @click.argument("goal", metavar="TO")
 @GROUP_OPTION
-@click.option("--all", "every", is_flag=True, help="Of every group.")
+@click.option("--all", "every", is_flag=True, help="Copy every group.")
 @regex_option
 @topic_option
 @click.option(
@@ -321,7 +324,7 @@ def diff_command(
 @click.option(
     "--by-time",
     is_flag=True,
-    help="Commit the offset of the record with the same time: for a mirror of the partitions.",
+    help="Commit the offset of the record with the same timestamp; use it for mirrored topics.",
 )
 @connection_options
 @names_options
@@ -342,13 +345,14 @@ def copy_command(
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
-    """Commit in one store what another one has.
+    """Copy committed offsets from one store to another.
 
     A store is kafka:HOST:PORT (or kafka: the cluster of -b, -C or the environment),
-    zookeeper:HOST:PORT/CHROOT, sql:URL (or sql: of the profile or the environment), a file, or, to
-    copy from, log-dir:PATH, snapshot:FILE or sample. Epochs of leaders stay behind: they are the
-    cluster's. What only the second store has stays. Offsets that the partitions there do not have
-    are refused: choose --clamp, or --by-time. Without --execute only the plan is shown.
+    zookeeper:HOST:PORT/CHROOT, sql:URL (or sql: the database of the profile or the environment), or
+    a file; FROM can also be log-dir:PATH, snapshot:FILE or sample. Leader epochs are not copied, as
+    they belong to a cluster. Offsets that only TO has are kept. Offsets out of the range of a
+    partition in TO are rejected; use --clamp or --by-time. Without --execute, only the plan is
+    shown.
     """
     check_choice(groups, regex, every=every)
     check_two(origin, goal)
@@ -385,31 +389,36 @@ def copy_command(
 _MOST = (1 << 63) - 1
 _GOALS: Mapping[str, Callable[[Any], Any]] = {
     "to_earliest": click.option(
-        "--to-earliest", is_flag=True, help="To the first record of each partition."
+        "--to-earliest", is_flag=True, help="Reset to the earliest available offset."
     ),
-    "to_latest": click.option("--to-latest", is_flag=True, help="Past the last record."),
+    "to_latest": click.option("--to-latest", is_flag=True, help="Reset to the log end offset."),
     "to_offset": click.option(
-        "--to-offset", metavar="N", type=click.IntRange(0, _MOST), help="To an offset."
+        "--to-offset", metavar="N", type=click.IntRange(0, _MOST), help="Reset to this offset."
     ),
     "to_time": click.option(
         "--to-time",
         metavar="TIME",
         callback=parsed(parse_time),
-        help="To the first record of a time or later: RFC 3339, epoch milliseconds, or how long "
-        "ago (2h).",
+        help="Reset to the first record with this timestamp or a later one: RFC 3339, epoch "
+        "milliseconds, or an age (2h).",
     ),
     "shift_by": click.option(
-        "--shift-by", metavar="N", type=click.IntRange(-_MOST, _MOST), help="N on, or back with -N."
+        "--shift-by",
+        metavar="N",
+        type=click.IntRange(-_MOST, _MOST),
+        help="Move by N records (negative: back).",
     ),
     "to_current": click.option(
         "--to-current",
         is_flag=True,
-        help="To the committed offset, or past the last record where nothing is committed.",
+        help="Reset to the committed offset, or to the log end offset if there is none.",
     ),
     "to_group": click.option(
-        "--to-group", metavar="GROUP", type=ID, help="To where another group is."
+        "--to-group", metavar="GROUP", type=ID, help="Reset to the committed offsets of this group."
     ),
-    "to_file": click.option("--to-file", metavar="FILE", type=PATH, help="To what a file has."),
+    "to_file": click.option(
+        "--to-file", metavar="FILE", type=PATH, help="Reset to the offsets in this file."
+    ),
 }
 """Options for the target of a reset, by parameter name; exactly one is given."""
 
@@ -421,7 +430,7 @@ def _goal(**given: Any) -> tuple[str, Any]:
     if len(chosen) != 1:
         names = ", ".join("--" + name.replace("_", "-") for name in _GOALS)
         found = " and ".join("--" + name.replace("_", "-") for name, _ in chosen) or "none"
-        raise click.UsageError(f"where to? Choose one of {names}; found {found}")
+        raise click.UsageError(f"expected one of {names}; found {found}")
     return chosen[0]
 
 
@@ -440,7 +449,7 @@ _goal_options = options_into("goal", _goal, *_GOALS.values(), names=tuple(_GOALS
     ),
 )
 @groups_argument
-@click.option("--all", "every", is_flag=True, help="Every group that has committed something.")
+@click.option("--all", "every", is_flag=True, help="Reset every group that has committed offsets.")
 @regex_option
 @_goal_options
 @click.option(
@@ -450,21 +459,23 @@ _goal_options = options_into("goal", _goal, *_GOALS.values(), names=tuple(_GOALS
     multiple=True,
     callback=parsed(parse_topics),
     shell_complete=suggest_topics,
-    help="All partitions of this topic, or those of these numbers. Repeat it for more.  "
-    "[default: what is committed]",
+    help="Reset all partitions of this topic, or only the listed ones. Repeatable.  [default: "
+    "partitions with a committed offset]",
 )
 @click.option(
     "--topic-regex",
     metavar="RE",
     callback=parsed(parse_regex),
-    help="Topics that the group has committed whose whole name matches.",
+    help="Reset topics with committed offsets whose whole name matches this regular expression.",
 )
-@click.option("--uncommitted", is_flag=True, help="Only partitions without a commit.")
+@click.option(
+    "--uncommitted", is_flag=True, help="Reset only partitions without a committed offset."
+)
 @click.option(
     "--times",
     is_flag=True,
-    help="Find out when the records were made that would be read next, before and after, and how "
-    "many bytes lie between, where that is the whole partition.",
+    help="Also show the timestamps of the next records to read, before and after, and how many "
+    "bytes lie between them, if that is the whole partition.",
 )
 @store_options
 @execution_options(skips=True)
@@ -485,9 +496,10 @@ def reset_command(
     """Reset committed offsets.
 
     Without --topic, reset all partitions that the group has committed. An offset out of a
-    partition's range becomes its start or end, and is marked. Groups with members are left alone:
-    stop them first. Without --execute only the plan is shown. A plan that skips unread records says
-    so in its first line and is confirmed separately; scripts need --allow-skip.
+    partition's range is replaced by the log start or end offset, and marked. Groups with members
+    are not changed: stop them first. Without --execute, only the plan is shown. If the plan skips
+    unread records, its first line says so, and it needs a separate confirmation; scripts need
+    --allow-skip.
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.reset import PartitionSelection, plan_reset
@@ -558,8 +570,8 @@ def _refuse(problems: Sequence[Problem]) -> None:
 @click.option(
     "--delete-hidden",
     is_flag=True,
-    help="Also delete groups that have, or may have, committed offsets for topics that you may not "
-    "describe: the backup lacks them.",
+    help="Also delete groups that have, or may have, committed offsets for topics that you may "
+    "not describe; the backup lacks these offsets.",
 )
 @store_options
 @execution_options()
@@ -573,15 +585,15 @@ def delete_command(
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
-    """Delete groups, or what they have committed for topics.
+    """Delete groups, or their committed offsets for topics.
 
-    Without --topic groups go as a whole; --regex takes those that have committed something. Groups
-    with members are left alone, but for topics that none of them subscribes to, if they are
-    consumers; so are share groups, which cannot be saved, and groups with offsets that you may not
-    see. Without --execute only the plan is shown.
+    Without --topic, delete whole groups; --regex selects groups with committed offsets. Groups with
+    members are not deleted. With --topic, a consumer group with members loses only offsets for
+    topics that no member subscribes to. Share groups, which cannot be backed up, and groups with
+    offsets that you may not see are not deleted. Without --execute, only the plan is shown.
     """
     if not groups and regex is None:
-        raise click.UsageError("which groups? Name them, or choose --regex RE")
+        raise click.UsageError("no groups selected: name groups, or use --regex RE")
     from kgroup.operation.offsets.deletion import plan_deletion
 
     with json_errors(output), store.open(tuple(groups)) as target:

@@ -50,14 +50,14 @@ command = DefaultGroup(
     "kgroup plan",
     """Plan a migration of groups, step by step.
 
-    A plan has preconditions, steps with what to set, to do and to see, ways back, and a forecast by
-    the simulator of what each step costs. 'kgroup plan verify' compares a saved plan (-o json) with
-    the group, and 'kgroup plan apply' copies offsets, with --execute, where a step does. All else
-    sends nothing to anybody but requests that read.
+    A plan has preconditions, steps (what to set, what to do, what to expect), how to go back, and a
+    forecast by the simulator of what each step costs. 'kgroup plan verify' compares a saved plan
+    (-o json) with the group, and 'kgroup plan apply --execute' copies offsets where a step does.
+    Everything else only sends read requests.
 
-    Without a target, 'kgroup plan GROUP...' tells which of them make sense for groups, and what
-    each would save; 'kgroup plan --list' names them all. A group with the name of a target stands
-    behind the options and two dashes: 'kgroup plan --sample -- assignor'.
+    Without a target, 'kgroup plan GROUP...' shows which migrations make sense for groups, and what
+    each would save; 'kgroup plan --list' lists all targets. Put a group that has the name of a
+    target after the options and --: 'kgroup plan --sample -- assignor'.
     """,
     "COMMAND [ARGS]... | [GROUP...]",
 )
@@ -67,7 +67,7 @@ CONSUMER_CONFIG_OPTION = click.option(
     "--consumer-config",
     metavar="FILE",
     type=PATH,
-    help="Settings of the members (consumer.properties), which nothing in ZooKeeper tells.",
+    help="Settings of the members (consumer.properties), which ZooKeeper does not have.",
 )
 
 
@@ -81,7 +81,7 @@ def _parse_played(text: str) -> int:
         ValueError: the text is invalid, or longer than a day.
     """
     if (length_ms := parse_duration(text)) > _LONGEST_MS:
-        raise ValueError(f"expected a day (1d) at most, as all of it is played, found {text!r}")
+        raise ValueError(f"expected at most a day (1d), as all of it is simulated, found {text!r}")
     return length_ms
 
 
@@ -95,7 +95,7 @@ behavior_options = options_into(
         default="500ms",
         show_default=True,
         callback=parsed(parse_some_time),
-        help="How long a member takes for what a poll() has given, until the next.",
+        help="Time that a member needs to process the records of one poll().",
     ),
     click.option(
         "--restart-time",
@@ -104,21 +104,22 @@ behavior_options = options_into(
         default="5s",
         show_default=True,
         callback=parsed(_parse_played),
-        help="How long a restart takes, from the end of a program to its next start.",
+        help="Time that a restart takes, from the end of a process to its next start.",
     ),
     click.option(
         "--at-once",
         metavar="N",
         type=click.IntRange(1),
-        help="How many members are restarted at a time.  [default: 1; of more than 20 members "
-        "a twentieth]",
+        help="Number of members to restart at a time.  [default: 1; for more than 20 members, a "
+        "twentieth]",
     ),
     click.option(
         "--seed",
+        metavar="N",
         type=click.IntRange(0, 2**63 - 1),
         default=0,
         show_default=True,
-        help="Of everything that chance decides in the forecast.",
+        help="Seed of everything random in the forecast.",
     ),
 )
 """Adds the parameters of the simulation; the command takes ``behavior: ProgramBehavior``."""
@@ -141,8 +142,8 @@ def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
 
     settings = read_properties(path)
     notes = [
-        f"{setting.where} is no setting of consumers of Kafka 0.8; they pass it over"
-        f"{near_names(setting.key, BECOMES)}"
+        f"{setting.where} is not a setting of consumers of Kafka 0.8, which ignore "
+        f"it{near_names(setting.key, BECOMES)}"
         for setting in settings
         if setting.key not in BECOMES
     ]
@@ -217,7 +218,7 @@ def _parse_settings(
             names, meant = (), "".join(str(error).partition("; did you mean")[1:])
         if (equals and not member) or not names:
             raise click.BadParameter(
-                f"expected MEMBER=STRATEGY,… with strategies of {', '.join(CLASSES)}, found "
+                f"expected MEMBER=STRATEGY,... with strategies of {', '.join(CLASSES)}, found "
                 f"{text!r}{meant}",
                 ctx,
                 param,
@@ -243,14 +244,14 @@ def _parse_settings(
     metavar="[MEMBER=]STRATEGY,...",
     multiple=True,
     callback=_parse_settings,
-    help="What a member supports, or every member, which no cluster tells. Repeat it for more.  "
-    "[default: the group's strategy]",
+    help="Strategies that a member supports, or every member, which no cluster reports. "
+    "Repeatable.  [default: the group's strategy]",
 )
 @click.option(
     "--client",
     type=click.Choice(["java", "librdkafka"]),
-    help="Library of the members' clients; that of librdkafka (also of Python, Go, .NET, Node) "
-    "cannot mix strategies.",
+    help="Client library of the members; librdkafka (also in Python, Go, .NET and Node) cannot "
+    "mix strategies.",
 )
 @forecast_options
 def assignor_command(
@@ -260,11 +261,11 @@ def assignor_command(
     client: str | None,
     behavior: ProgramBehavior,
 ) -> Plans:
-    """Move groups to another strategy of their members.
+    """Move groups to another assignment strategy.
 
-    STRATEGY is range, roundrobin, sticky or cooperative-sticky, or its class. Changing
-    between an eager strategy and the cooperative one takes two rolling restarts; how many other
-    changes take depends on what members already support.
+    STRATEGY is range, roundrobin, sticky or cooperative-sticky, or its class. Changing between an
+    eager strategy and the cooperative one takes two rolling restarts; for other changes, the number
+    depends on what the members already support.
     """
     from kgroup.operation.plan.assignor import plan_assignors, strategy_named
 
@@ -292,10 +293,10 @@ def assignor_command(
 def kafka_offsets_command(
     source: Source, consumer_config: Path | None, behavior: ProgramBehavior
 ) -> Plans:
-    """Move commits of consumers on ZooKeeper to Kafka.
+    """Move commits of ZooKeeper consumers to Kafka.
 
-    Consumers of 0.8.2 go on to read meanwhile: they are restarted one after another with commits to
-    both stores, and then with commits to Kafka alone.
+    Consumers of 0.8.2 keep reading meanwhile: a rolling restart makes them commit to both stores,
+    and a second one to Kafka only.
     """
     from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
 
@@ -317,10 +318,11 @@ def kafka_offsets_command(
 def new_consumer_command(
     source: Source, consumer_config: Path | None, behavior: ProgramBehavior
 ) -> Plans:
-    """Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.
+    """Replace ZooKeeper consumers by the Java consumer of Kafka 0.9 and later.
 
-    Neither knows of the other, so that there is no rolling way: the old consumers are stopped,
-    what they have committed is copied to Kafka, and new ones start with settings of other names.
+    Neither consumer knows of the other, so a rolling migration is impossible: the old consumers are
+    stopped, their committed offsets are copied to Kafka, and new ones start with settings of other
+    names.
     """
     from kgroup.operation.plan.new_consumer import plan_new_consumer
 
@@ -342,21 +344,21 @@ def new_consumer_command(
     "--instance-id",
     "template",
     metavar="TEMPLATE",
-    help="What members are called: {client}, {host} and {number} stand for client id, host and a "
-    "number from 1.  [default: the shortest that tells members apart]",
+    help="Instance ids of the members: {client}, {host} and {number} stand for client id, host "
+    "and a number from 1.  [default: the shortest that tells members apart]",
 )
 @click.option("--back", is_flag=True, help="Plan the way back to dynamic members.")
 @forecast_options
 def static_membership_command(
     source: Source, template: str | None, back: bool, behavior: ProgramBehavior
 ) -> Plans:
-    """Give members of groups names that outlive restarts.
+    """Move groups to static membership, or back.
 
-    A static member (group.instance.id) that is back before its session ends gets its partitions
-    back, and nothing moves. What a rolling restart costs before and after stands side by side.
+    A static member (group.instance.id) that restarts within its session timeout gets its partitions
+    back, and nothing moves. The plan compares the cost of a rolling restart before and after.
     """
     if back and template is not None:
-        raise click.UsageError("--back leaves no instance ids; leave it out, or --instance-id")
+        raise click.UsageError("--back removes the instance ids; leave out --back or --instance-id")
     from kgroup.operation.plan.running_group import plan_each
     from kgroup.operation.plan.static_membership import (
         plan_dynamic_membership,
@@ -411,8 +413,8 @@ def _parse_reset(text: str) -> str:
     metavar="RESET",
     callback=parsed(_parse_reset),
     shell_complete=lambda *given: [each for each in _RESETS if each.startswith(given[-1])],
-    help="What members have for auto.offset.reset, which no cluster tells: earliest, latest, none, "
-    "or by_duration:PnDTnHnMn.nS.  [default: unknown; the forecast is for latest]",
+    help="auto.offset.reset of the members, which no cluster reports: earliest, latest, none, or "
+    "by_duration:PnDTnHnMn.nS.  [default: unknown; the forecast assumes latest]",
 )
 @click.option(
     "--metadata-max-age",
@@ -420,7 +422,7 @@ def _parse_reset(text: str) -> str:
     default="5m",
     show_default=True,
     callback=parsed(parse_some_time),
-    help="What members have for metadata.max.age.ms: how often they look for partitions.",
+    help="metadata.max.age.ms of the members: how often they look for new partitions.",
 )
 @forecast_options
 def partitions_command(
@@ -430,11 +432,11 @@ def partitions_command(
     metadata_max_age: int,
     behavior: ProgramBehavior,
 ) -> Plans:
-    """Give a topic more partitions, and lose no record of it.
+    """Add partitions to a topic without losing records.
 
-    Says for each group that reads the topic, or each that is named, who joins again and when, what
-    moves, which keys change their partition, and what becomes of records that are written to new
-    partitions before anybody owns them.
+    For each group that reads the topic, or each named group, the plan says which members rejoin and
+    when, what moves, which keys change their partition, and what happens to records that are
+    written to new partitions before a member owns them.
     """
     from kgroup.operation.plan.partitions import plan_partitions
 
@@ -471,23 +473,30 @@ def _parse_version(text: str) -> tuple[int, ...]:
 )
 @named_groups_argument
 @source_options(required=True)
-@click.option("--back", is_flag=True, help="From the consumer protocol to the classic one.")
+@click.option(
+    "--back", is_flag=True, help="Move back, from the consumer protocol to the classic one."
+)
 @click.option(
     "--assignor",
     metavar="NAME",
     type=ID,
-    help="Assignor to use: one of the brokers, or with --back a strategy of the members.  "
+    help="Assignor to use: one of the brokers', or with --back a strategy of the members.  "
     "[default: the nearest one]",
 )
-@click.option("--stop", "stops", is_flag=True, help="Stop the group meanwhile.")
 @click.option(
-    "--client", type=click.Choice(["java", "librdkafka"]), help="Library of the members' clients."
+    "--stop",
+    "stops",
+    is_flag=True,
+    help="Stop the group for the migration instead of a rolling restart.",
+)
+@click.option(
+    "--client", type=click.Choice(["java", "librdkafka"]), help="Client library of the members."
 )
 @click.option(
     "--client-version",
     metavar="VERSION",
     callback=parsed(_parse_version),
-    help="Version of it that the members will have.",
+    help="Version of the client library that the members will have.",
 )
 @forecast_options
 def consumer_protocol_command(
@@ -501,11 +510,11 @@ def consumer_protocol_command(
 ) -> Plans:
     """Move groups to the consumer protocol (KIP-848), or back.
 
-    Members are restarted one after another with group.protocol=consumer, and the group reads on.
-    The broker that coordinates it is asked whether it lets the group go.
+    A rolling restart sets group.protocol=consumer while the group keeps reading. kgroup asks the
+    broker that coordinates the group whether it allows the migration.
     """
     if client_version is not None and client is None:
-        raise click.UsageError("--client-version is of a library: say which with --client")
+        raise click.UsageError("--client-version requires --client")
     from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
     from kgroup.operation.plan.running_group import plan_each
 
@@ -531,11 +540,11 @@ def consumer_protocol_command(
     ),
 )
 @named_groups_argument
-@click.option("--to-kafka", is_flag=True, help="Back: from the table to Kafka.")
+@click.option("--to-kafka", is_flag=True, help="Move back, from the table to Kafka.")
 @click.option(
     "--rolling",
     is_flag=True,
-    help="Without stopping the group, by way of a version that keeps offsets in both.",
+    help="Do not stop the group: use a version of the application that stores offsets in both.",
 )
 @source_options(required=True)
 @table_options
@@ -548,11 +557,12 @@ def external_offsets_command(
     names: SqlNames,
     behavior: ProgramBehavior,
 ) -> Plans:
-    """Move offsets from Kafka to a table beside the application's results, or back.
+    """Move offsets from Kafka to a SQL table of the application, or back.
 
-    The listener of the application is the switch: it seeks to what the table has. The group is
-    stopped while offsets are copied, or goes in two rolling restarts. A plan has no password: it
-    names the database as sql, that of $KGROUP_SQL_URL or of the profile, where its URL has one.
+    The application switches by a ConsumerRebalanceListener that seeks to the offsets in the table.
+    The group is stopped while offsets are copied, or switches in two rolling restarts. A plan
+    contains no password: if the database URL has one, the plan calls the database sql, which stands
+    for the URL of $KGROUP_SQL_URL or of the profile.
     """
     from kgroup.operation.plan.external_offsets import plan_external_offsets
     from kgroup.operation.plan.running_group import plan_each
@@ -589,8 +599,8 @@ _CONNECTION = ("bootstrap_server", "command_config", "overrides", "profile", "ti
     ),
 )
 @groups_argument
-@click.option("--list", "lists", is_flag=True, help="Name every target in a line.")
-@click.option("--all", "every", is_flag=True, help="Every group.")
+@click.option("--list", "lists", is_flag=True, help="List all targets.")
+@click.option("--all", "every", is_flag=True, help="Select every group.")
 @source_options(required=False)
 @behavior_options
 @output_options("plan.ADVICE_COLUMNS", {"--list": "plan.TARGET_COLUMNS"})
@@ -602,10 +612,10 @@ def advice_command(
     behavior: ProgramBehavior,
     output: Output,
 ) -> ExitStatus:
-    """Tell which migrations make sense for groups, and what each would save.
+    """Show which migrations make sense for groups, and what each would save.
 
-    The simulator plays a rolling restart of the group as it is, and as it would be. Each target
-    that makes sense comes with the command that plans it.
+    The simulator runs a rolling restart of the group as it is, and as it would be. Each target that
+    makes sense comes with the command that plans it.
     """
     from kgroup.operation.plan.advice import advise, every_target
     from kgroup.operation.report import joined
@@ -614,14 +624,18 @@ def advice_command(
     if lists:
         given = [text for name, text in given_options().items() if name not in _OWN]
         if groups or every or given:
-            raise click.UsageError("--list names all targets; leave out groups and what is of them")
+            raise click.UsageError(
+                "--list lists all targets; leave out groups and all other options"
+            )
         return show(every_target(), output)
     check_all(groups, None, every=every)
     text = meant(groups[0], command.commands) if groups else None
     if source == Source():
         raise click.UsageError(text) if text else missing_source()
     if not (groups or every):
-        raise click.UsageError("which groups? Name them, or choose --all; --list names targets")
+        raise click.UsageError(
+            "no groups selected: name groups, or use --all; --list lists the targets"
+        )
     sources = source.divided(groups, every=every)
     reports = []
     with json_errors(output):

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
 
 _STALE = (
-    "the last copy is expected to be of the cluster as it is now, found --sample, --snapshot or "
-    "--log-dir, which tell what was committed then: choose the cluster in their place, by "
-    "-b HOST:PORT or -C PROFILE"
+    "the last copy must read the cluster as it is now, but --sample, --snapshot and --log-dir have "
+    "the offsets of an earlier time: choose the cluster instead, by -b HOST:PORT or -C PROFILE"
 )
 
 
@@ -45,7 +44,9 @@ _STALE = (
 )
 @click.argument("path", metavar="PLAN.json", type=PATH)
 @groups_argument
-@click.option("--step", type=click.IntRange(1), required=True, help="Number of the step.")
+@click.option(
+    "--step", metavar="N", type=click.IntRange(1), required=True, help="Number of the step."
+)
 @source_options(required=False)
 @SQL_OPTION
 @execution_options()
@@ -61,10 +62,10 @@ def apply_command(
 ) -> ExitStatus:
     """Copy the offsets that a step of a plan copies.
 
-    PLAN.json is what 'kgroup plan ... -o json' wrote. Nothing else of a plan is ever carried out:
-    of a step that copies nothing it is said what to do by hand. What both stores are to have in the
-    end is copied only of groups without members, and only as the cluster itself tells it. Like
-    'kgroup offsets copy' this shows what it would do, and does it with --execute only.
+    PLAN.json is the output of 'kgroup plan ... -o json'. kgroup carries out nothing else of a plan:
+    for any other step, it says what to do by hand. The last copy requires groups without members,
+    and a cluster as the source. As with 'kgroup offsets copy', only the plan is shown without
+    --execute.
     """
     from kgroup.operation.plan.offset_copy import copy_of_step, plan_copy
     from kgroup.operation.plan.plan_file import read_plan_file
@@ -104,12 +105,14 @@ _PAUSE_S = 1.0
 )
 @click.argument("path", metavar="PLAN.json", type=PATH)
 @groups_argument
-@click.option("--step", type=click.IntRange(1), required=True, help="Number of the step.")
+@click.option(
+    "--step", metavar="N", type=click.IntRange(1), required=True, help="Number of the step."
+)
 @click.option(
     "--wait",
     metavar="SECONDS",
     callback=parsed(parse_seconds),
-    help="Look again and again, at most for so long, until the step is done.",
+    help="Check repeatedly until the step is done, for at most SECONDS.",
 )
 @source_options(required=True)
 @SQL_OPTION
@@ -125,10 +128,10 @@ def verify_command(
 ) -> ExitStatus:
     """Check whether a step of a plan is done.
 
-    PLAN.json is what 'kgroup plan ... -o json' wrote. The status is 0 where the step is done in all
-    groups of the plan, or in those that are named, and 5 where it is not. Who was there when it was
-    done is noted in the file: the next step is to restart them. A step that copies offsets is done
-    when both stores have the same.
+    PLAN.json is the output of 'kgroup plan ... -o json'. The exit status is 0 if the step is done
+    in all groups of the plan, or in the named ones, and 5 if not. When a step is done, its members
+    are recorded in the file, as the next step restarts them. A step that copies offsets is done
+    when both stores have the same offsets.
     """
     from kgroup.operation.plan.plan_file import read_plan_file
     from kgroup.render.plan import checks_page, checks_sheet
@@ -193,6 +196,6 @@ def note_members(path: Path, file: PlanFile, report: Report[StepCheck]) -> None:
     except (OSError, InputError) as error:
         reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else error
         warn(
-            f"note: {reason}: who was there could not be noted; the next step cannot be told from "
-            "this one by the members' ids"
+            f"note: {reason}: the members could not be recorded in the plan, so the next step "
+            "cannot recognize restarted members by their ids"
         )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LARGEST_SCENARIO = 1 << 24
 """Maximum size of a scenario in bytes; one of 100,000 members has about 10 million."""
 _SMALLER = "simulate fewer members or topics"
-_VERSION_ADVICE = "; version in a file says otherwise"
+_VERSION_ADVICE = "; version in a scenario file changes that"
 
 
 @click.command(
@@ -45,36 +45,47 @@ _VERSION_ADVICE = "; version in a file says otherwise"
     ),
 )
 @click.argument("scenario", required=False, shell_complete=suggest_scenarios)
-@click.option("--list", "lists", is_flag=True, help="Show the scenarios that come with kgroup.")
+@click.option("--list", "lists", is_flag=True, help="List the scenarios that come with kgroup.")
 @click.option(
     "--from",
     "group",
     metavar="GROUP",
     type=ID,
     shell_complete=suggest_groups,
-    help="Begin with a group as a source knows it; SCENARIO adds what happens to it.",
+    help="Start with this group as a source has it; SCENARIO adds what happens to it.",
 )
 @source_options(required=False)
 @click.option(
-    "--crash", metavar="MEMBER", multiple=True, help="With --from: let a member crash at once."
+    "--crash",
+    metavar="MEMBER",
+    multiple=True,
+    help="With --from: crash this member at the start. Repeatable.",
 )
-@click.option("--stop", metavar="MEMBER", multiple=True, help="With --from: let it stop.")
-@click.option("--until", type=click.Choice(["stable"]), help="End as soon as the group rests.")
+@click.option(
+    "--stop",
+    metavar="MEMBER",
+    multiple=True,
+    help="With --from: stop this member at the start. Repeatable.",
+)
+@click.option("--until", type=click.Choice(["stable"]), help="End as soon as the group is stable.")
 @click.option(
     "--seed",
+    metavar="N",
     type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="Of everything that chance decides, such as delays.",
+    help="Seed of everything random, such as delays.",
 )
 @click.option(
     "--runs",
+    metavar="N",
     type=click.IntRange(1, 100_000),
     default=1,
     show_default=True,
-    help="Play it so often, each time with the next seed, and show how the results are spread.",
+    help="Simulate N times, each time with the next seed, and show the distribution of the "
+    "results.",
 )
-@click.option("--grid", is_flag=True, help="Draw who reads which partition over time.")
+@click.option("--grid", is_flag=True, help="Draw which member reads which partition over time.")
 @click.option("--diagram", is_flag=True, help="Write Mermaid diagrams of requests and states.")
 @output_options("simulation.EVENT_COLUMNS", {"--list": "simulation.SCENARIO_COLUMNS"})
 def command(
@@ -91,16 +102,16 @@ def command(
     diagram: bool,
     output: Output,
 ) -> ExitStatus:
-    """Play a scenario of joins, leaves, crashes and commits.
+    """Simulate joins, leaves, crashes and commits of group members.
 
-    SCENARIO is a TOML file, - for standard input, or one of the shipped scenarios by name. The
-    coordinator and the consumers are state machines on a virtual clock, which answer as those of
-    Kafka do: nothing is sent to anybody.
+    SCENARIO is a TOML file, - for standard input, or the name of a scenario that comes with kgroup
+    (--list). The coordinator and the consumers are state machines on a virtual clock that answer as
+    Kafka's do; nothing is sent to a cluster.
     """
     _check(scenario, group, source, lists=lists, steps=(*crash, *stop))
     played = grid or diagram or runs > 1 or until is not None
     if lists and (played or crash or stop):
-        raise click.UsageError("--list plays nothing; leave out what says how to play")
+        raise click.UsageError("--list simulates nothing; leave out the options of a simulation")
     if grid and diagram:
         raise click.UsageError("--grid and --diagram are two drawings; leave out one of them")
     if grid or diagram:
@@ -141,9 +152,11 @@ def _check(
         raise missing_source()
     given = click.get_current_context().get_parameter_source("timeout_s")
     if group is None and (source.is_named or given is ParameterSource.COMMANDLINE):
-        raise click.UsageError("a source is for --from GROUP; leave it out, or name a group")
+        raise click.UsageError(
+            "a source requires --from GROUP; leave out the source, or name a group"
+        )
     if group is None and steps:
-        raise click.UsageError("--crash and --stop are for --from GROUP; a scenario has steps")
+        raise click.UsageError("--crash and --stop require --from GROUP; a scenario has steps")
 
 
 def _scenario(

@@ -29,13 +29,13 @@ from kgroup.model.pattern import Pattern
     ),
 )
 @groups_argument
-@click.option("--all", "every", is_flag=True, help="Every group.")
+@click.option("--all", "every", is_flag=True, help="Select every group.")
 @regex_option
 @output_file_option(
     "-f",
     "--file",
     kind=FileKind.SNAPSHOT,
-    text="File to write, compressed where its name ends in .gz; - is standard output.",
+    text="Write to this file, compressed if its name ends in .gz; - for standard output.",
     stdout=True,
 )
 @source_options(required=True, formats=False)
@@ -48,12 +48,12 @@ def command(
     source: Source,
     log_budget: int,
 ) -> ExitStatus:
-    """Save what a source says, to work on it offline.
+    """Save groups and offsets to a file, to inspect them offline.
 
-    The file has groups, offsets, the ends of their partitions, coordinators, topics and brokers,
-    and what could not be learnt. Every command that reads groups takes it by --snapshot. It holds
-    no password and no other setting of the connection. A snapshot of that name is replaced
-    when the new one is whole, another file only with --force.
+    The file contains groups, committed offsets, log end offsets, coordinators, topics and brokers,
+    and says what could not be read. Every command that reads groups accepts it as --snapshot FILE.
+    It contains no passwords, and no other connection settings. An existing snapshot is replaced
+    once the new one is complete; replacing any other file requires --force.
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.take_snapshot import take_snapshot

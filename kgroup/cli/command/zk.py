@@ -15,11 +15,11 @@ from kgroup.errors import ExitStatus
 
 command = CommandGroup(
     "kgroup zk",
-    """Show what only the ZooKeeper consumer has: its nodes and fetchers.
+    """Inspect the nodes and fetchers of ZooKeeper consumers.
 
-    Kafka 0.7 and 0.8 keep in ZooKeeper who is in a group, who owns what and, mostly, what is
-    committed. 'kgroup list', 'describe', 'snapshot' and 'assign' read such groups as they read
-    others; here is what others do not have.
+    Kafka 0.7 and 0.8 keep the members and owners of a group, and usually its committed offsets, in
+    ZooKeeper. 'kgroup list', 'describe', 'snapshot' and 'assign' read these groups like all others;
+    the commands here show what only they have.
     """,
 )
 
@@ -38,9 +38,9 @@ command = CommandGroup(
 def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus:
     """List the consumers that are registered in ZooKeeper.
 
-    Their nodes are /consumers/GROUP/ids/*: what each reads with how many streams, since when it is
-    there, and how many partitions it owns. A consumer that crashed is listed until its session
-    expires. Without a group, all groups.
+    Reads /consumers/GROUP/ids/*: the topics of each consumer with the number of streams, since when
+    it is registered, and how many partitions it owns. A consumer that crashed is listed until its
+    session expires. Without GROUP, lists all groups.
     """
     from kgroup.operation.zookeeper.nodes import list_consumers
 
@@ -63,8 +63,8 @@ def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitSt
 def owners_command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus:
     """List which consumer thread owns which partition, and since when.
 
-    The nodes are /consumers/GROUP/owners/TOPIC/PARTITION. What has no node has no owner; whether
-    something is wrong with the owners tells 'kgroup check'. Without a group, all groups.
+    Reads /consumers/GROUP/owners/TOPIC/PARTITION. A partition without a node has no owner; 'kgroup
+    check' finds problems with owners. Without GROUP, lists all groups.
     """
     from kgroup.operation.zookeeper.nodes import list_owners
 
@@ -86,16 +86,17 @@ def owners_command(groups: Sequence[str], source: Source, output: Output) -> Exi
     "--depth",
     metavar="N",
     type=click.IntRange(min=0, max=2**31 - 1),
-    help="How many levels below PATH; 0 is that node alone.  [default: all]",
+    help="Show N levels below PATH; 0 shows only PATH itself.  [default: all]",
 )
 @zookeeper_source_options
 @output_options("zookeeper.NODE_COLUMNS")
 def tree_command(path: str, depth: int | None, source: Source, output: Output) -> ExitStatus:
     """Show nodes of ZooKeeper, decoded.
 
-    PATH is below the chroot; without it, the whole tree. Nodes that Kafka writes are decoded, in
-    every form that it has written. What cannot be decoded is shown as it is, with the reason, and
-    the exit status is 4. A snapshot has the nodes of its groups and of the cluster only.
+    PATH is relative to the chroot; without PATH, shows the whole tree. Nodes that Kafka writes are
+    decoded, in every format that Kafka has used. A node that cannot be decoded is shown as it is,
+    with the reason, and the exit status is 4. A snapshot has only the nodes of its groups and of
+    the cluster.
     """
     from kgroup.operation.zookeeper.nodes import list_nodes
 
@@ -123,22 +124,22 @@ _VERSIONS = ("0.8.0", "0.8.1.1", "0.8.2.2")
     type=click.IntRange(min=1, max=2**31 - 1),
     default=1,
     show_default=True,
-    help="The consumers' num.consumer.fetchers: fetcher threads for each broker.",
+    help="num.consumer.fetchers of the consumers: fetcher threads per broker.",
 )
 @click.option(
     "--reset",
     type=click.Choice(["largest", "smallest"]),
     default="largest",
     show_default=True,
-    help="The consumers' auto.offset.reset: where a fetcher goes that has no usable offset.",
+    help="auto.offset.reset of the consumers: where a fetcher without a usable offset starts.",
 )
 @click.option(
     "--kafka-version",
     type=click.Choice(_VERSIONS),
     default=_VERSIONS[-1],
     show_default=True,
-    help="The consumers' version of Kafka: 0.8.1 numbers fetchers otherwise, and 0.8.0 has one for "
-    "each broker.",
+    help="Kafka version of the consumers: 0.8.1 numbers fetchers differently, and 0.8.0 has one "
+    "per broker.",
 )
 @zookeeper_source_options
 @output_options("zookeeper.FETCH_COLUMNS")
@@ -147,11 +148,11 @@ def fetchers_command(
 ) -> ExitStatus:
     """Show what the fetcher threads of a group read, and from where.
 
-    A row for each partition that is owned: the consumer and its stream, the Java thread that should
-    be fetching it, the broker that is asked, and the offset at which a fetcher begins that is
-    started now. Partitions without a leader that lives wait for one. Of commits to ZooKeeper and to
-    Kafka the larger one counts. The settings of the consumers are not in ZooKeeper, hence the
-    options.
+    Prints a row for each partition that is owned: the consumer and its stream, the Java thread that
+    should be fetching it, the broker it fetches from, and the offset at which a fetcher would start
+    now. Partitions without a live leader wait for one. If offsets are committed to both ZooKeeper
+    and Kafka, the larger one counts. ZooKeeper does not have the settings of the consumers, so they
+    are options.
     """
     from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 

@@ -37,7 +37,7 @@ class AnyPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Convert the typed text to a path."""
         if value == "":
-            self.fail("expected a path, found an empty text", param, ctx)
+            self.fail("expected a path, found an empty string", param, ctx)
         if "\0" in str(value):
             self.fail(f"expected a path, found a NUL character in {str(value)!r}", param, ctx)
         return Path(os.fsdecode(value))
@@ -62,7 +62,9 @@ class _Folder(AnyPath):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
-            self.fail(f"expected a folder of a mounted disk, found the URI {value}", param, ctx)
+            self.fail(
+                f"expected a folder on a mounted file system, found the URI {value}", param, ctx
+            )
         return super().convert(value, param, ctx)
 
 
@@ -176,7 +178,7 @@ def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Out
         for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
             if is_given:
                 raise click.UsageError(
-                    f"{option} is for tables, csv and tsv; {form} has no columns"
+                    f"{option} applies to tables, csv and tsv; -o {form} has no columns"
                 )
     ctx = click.get_current_context()
     _, _, command = ctx.command_path.partition(" ")
@@ -208,7 +210,7 @@ class ColumnsOption(BlockOption):
             metavar="A,B,...",
             callback=self._chosen,
             shell_complete=self._suggested,
-            help="Columns of tables, csv and tsv, in this order; 'help' lists them.",
+            help="Show these columns in tables, csv and tsv, in this order; 'help' lists them.",
             **more,
         )
 
@@ -226,7 +228,7 @@ class ColumnsOption(BlockOption):
             ]
             for words, name in self.declared.items()
         }
-        raise _show_lists(ctx, lists, "The columns are those of the answer.\n")
+        raise _show_lists(ctx, lists, "The columns are those of the query.\n")
 
     def _suggested(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
         """Suggest columns of the selected rows, except those already typed."""
@@ -274,17 +276,15 @@ _FORM_OPTION = _output_option(
     type=_FormType(FORMS),
     default="table",
     show_default=True,
-    help="Output format: table, json, jsonl, csv, tsv, markdown, ...; 'help' lists all of them.",
+    help="Output format: table, json, jsonl, csv, tsv, markdown, ...; 'help' lists all formats.",
 )
-_NO_HEADERS_OPTION = _output_option(
-    "--no-headers", is_flag=True, help="Leave out the names of the columns."
-)
+_NO_HEADERS_OPTION = _output_option("--no-headers", is_flag=True, help="Leave out the header row.")
 
 
 def _parse_columns(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise ValueError(f"expected names of columns with commas between, found {text!r}")
+        raise ValueError(f"expected column names separated by commas, found {text!r}")
     return names
 
 
@@ -296,11 +296,11 @@ LOG_DIR_OPTION: Decorator = source_option(
     metavar="PATH",
     multiple=True,
     type=PATH,
-    help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
-    "Repeat it for a broker with several.",
+    help="Read a broker's log directory, or a folder with segments of __consumer_offsets. "
+    "Repeatable, for a broker with several log directories.",
 )
 SAMPLE_OPTION: Decorator = source_option(
-    "--sample", is_flag=True, help="Recorded data inside the package."
+    "--sample", is_flag=True, help="Read the sample data that comes with kgroup."
 )
 
 
@@ -323,7 +323,7 @@ regex_option: Decorator = click.option(
     "--regex",
     metavar="RE",
     callback=parsed(parse_regex),
-    help="Groups whose whole id matches this regular expression (RE2's syntax).",
+    help="Select groups whose whole id matches this regular expression (RE2 syntax).",
 )
 """Adds `--regex`; the command takes ``regex``, a compiled pattern or None."""
 
@@ -336,11 +336,9 @@ def _sections(state: bool, members: bool, offsets: bool) -> tuple[str, ...]:
 section_options = options_into(
     "sections",
     _sections,
-    click.option(
-        "--state", is_flag=True, help="Section: state, generation or epochs, leader, lag."
-    ),
-    click.option("--members", is_flag=True, help="Section: members and what they own."),
-    click.option("--offsets", is_flag=True, help="Section: committed offsets and lag."),
+    click.option("--state", is_flag=True, help="Show state, generation or epochs, leader and lag."),
+    click.option("--members", is_flag=True, help="Show members and what they own."),
+    click.option("--offsets", is_flag=True, help="Show committed offsets and lag."),
 )
 """Adds `--state`, `--members` and `--offsets`; the command takes ``sections`` (selected ones)."""
 
@@ -363,9 +361,9 @@ log_budget_option = options_into(
         "log_budget_mib",
         metavar="MIB",
         type=click.IntRange(min=0, max=2**31 - 1),
-        help="How much to read back of each partition of a cluster's __consumer_offsets, for "
-        "what no request tells: generation, leader and timeouts of classic groups, times of "
-        "commits.  [default: 32; for all groups 0]",
+        help="Read at most this many MiB back from the end of each __consumer_offsets partition "
+        "of a cluster, for what no request returns: generation, leader and timeouts of classic "
+        "groups, and commit times.  [default: 32; for all groups 0]",
     ),
 )
 """Adds `--log-budget`; the command, which has `--all`, takes ``log_budget`` in bytes.
@@ -377,14 +375,16 @@ By default, the log is not read for all groups.
 def check_all(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
     """Check that `--all` is not combined with names or a pattern."""
     if every and (groups or regex is not None):
-        raise click.UsageError("--all is every group; leave it out, or the names and --regex")
+        raise click.UsageError(
+            "--all selects every group; leave out --all, or the group names and --regex"
+        )
 
 
 def check_choice(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
     """Check that groups are selected either by names and a pattern, or by `--all`."""
     check_all(groups, regex, every=every)
     if not (every or groups or regex is not None):
-        raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
+        raise click.UsageError("no groups selected: name groups, or use --regex RE or --all")
 
 
 def given_options() -> dict[str, str]:

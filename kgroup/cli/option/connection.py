@@ -227,29 +227,29 @@ connection_options = options_into(
         "-b",
         "--bootstrap-server",
         metavar="HOST:PORT,…",
-        help="Brokers of the cluster to ask; $KGROUP_BOOTSTRAP_SERVER. The port is 9092 where it "
-        "is left out.",
+        help="Connect to the cluster with these brokers; the default port is 9092.  [env var: "
+        "KGROUP_BOOTSTRAP_SERVER]",
     ),
     _option(
         "--command-config",
         metavar="FILE",
         type=PATH,
-        help="Settings of Kafka's own clients, as a Java .properties file.",
+        help="Read Kafka client settings from a .properties file, as Kafka's own tools do.",
     ),
     _option(
         "-X",
         "overrides",
         metavar="KEY=VALUE",
         multiple=True,
-        help="One such setting, stronger than the file. Repeat it for more.",
+        help="Set one Kafka client setting; overrides the file. Repeatable.",
     ),
     _option(
         "-C",
         "--profile",
         metavar="NAME",
         shell_complete=suggest_profiles,
-        help="Profile of ~/.config/kgroup/config.toml ($KGROUP_CONFIG) to connect by; "
-        "$KGROUP_PROFILE.",
+        help="Connect with this profile of ~/.config/kgroup/config.toml ($KGROUP_CONFIG).  [env "
+        "var: KGROUP_PROFILE]",
     ),
     _option(
         "--timeout",
@@ -258,7 +258,7 @@ connection_options = options_into(
         default=f"{DEFAULT_TIMEOUT_S:g}",
         callback=parsed(parse_seconds),
         show_default=True,
-        help="How long to wait for the cluster; with many groups, for its next answer.",
+        help="Wait at most SECONDS for the cluster; with many groups, for its next response.",
     ),
 )
 """Adds the connection options; the command takes ``connection: Connection``."""

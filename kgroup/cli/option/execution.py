@@ -102,8 +102,8 @@ class Execution:
         skipped = None if self._allows_skip else skip_warning(plan.rows)
         if skipped is not None and not self._asks:
             raise UsageError(
-                f"--execute would skip {skipped}; nothing was changed. To skip them choose "
-                "--allow-skip, or leave those partitions out (--topic NAME:P,...)"
+                f"--execute would skip {skipped}; nothing was changed. To skip them, add "
+                "--allow-skip; otherwise leave those partitions out (--topic NAME:P,...)"
             )
         self.ask(plan_page(plan.rows), lambda: _question(plan, store.store_name))
         if skipped is not None:
@@ -112,7 +112,7 @@ class Execution:
         if before := plan.backup:
             file = self._save(before, store.store_name)
             undo = _undo(file, chosen, {offset.group_id for offset in before})
-            saved = f"what was committed before is in {file}; {undo}"
+            saved = f"the previous offsets are in {file}; {undo}"
             warn(f"note: {saved}")
         store.renew()  # the timeout excludes planning and the user's answer
         done: dict[str, None] = {}
@@ -151,8 +151,8 @@ class Execution:
             return
         if not sys.stderr.isatty():
             raise UsageError(
-                "--execute asks on standard error, which is no terminal, while standard input is "
-                "one; leave it to the terminal, or choose --yes not to be asked"
+                "--execute asks for confirmation on standard error, which is not a terminal; do "
+                "not redirect it, or use --yes to skip the question"
             )
         for block in page_text(plan, terminal=True):
             click.echo(block, nl=False, err=True)
@@ -184,8 +184,8 @@ class Execution:
                 raise _unsaved(path, str(error).removeprefix(f"{path}: ")) from None
             return path
         raise InputError(
-            f"{self._backup}: expected a new file for what is committed now, found one; "
-            "nothing was changed",
+            f"{self._backup}: expected a new file for the backup, found an existing file; nothing "
+            "was changed. Name another file with --backup",
             path=str(self._backup),
         )
 
@@ -232,7 +232,7 @@ def planned(store: StoreName | None) -> str:
     """Return a note that nothing was changed, and how to do it; None stands for read-only."""
     if store is not None:
         return f"note: nothing was changed in {store}; --execute carries out the plan"
-    return f"note: nothing was changed, and --execute cannot change it: {_READ_ONLY}"
+    return f"note: nothing was changed, and --execute cannot change anything here: {_READ_ONLY}"
 
 
 def _show(report: Report[PlannedOffset], output: Output) -> ExitStatus:
@@ -323,23 +323,23 @@ def execution_options(*, saves: bool = True, skips: bool = False) -> Decorator:
 
 def _check_file(path: Path) -> Path:
     if path == Path("-"):
-        raise ValueError("expected a new file, found -: standard output is for what was changed")
+        raise ValueError("expected a new file, found -: standard output has the report")
     return path
 
 
 _OPTIONS = (
-    click.option("--execute", is_flag=True, help="Do it; otherwise the plan is shown."),
-    click.option("--yes", is_flag=True, help="Do not ask on a terminal."),
+    click.option("--execute", is_flag=True, help="Carry out the plan; otherwise only show it."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
 )
 _SKIP_OPTION = click.option(
     "--allow-skip",
     is_flag=True,
-    help="Skip unread records without a second question; needed where nobody is asked.",
+    help="Skip unread records without a separate confirmation; required with --yes and in scripts.",
 )
 _BACKUP_OPTION = click.option(
     "--backup",
     metavar="FILE",
     type=OutputPath(),
     callback=parsed(_check_file),
-    help="New file for what is committed now (JSON).  [default: kgroup-offsets-TIME.json]",
+    help="Save the current offsets to this new file (JSON).  [default: kgroup-offsets-TIME.json]",
 )

@@ -26,7 +26,7 @@ LARGEST = 1 << 27
 def standard_input() -> BinaryIO:
     """Return standard input; print a note if it is a terminal."""
     if sys.stdin.isatty():
-        warn("note: reading from the terminal, up to Ctrl-D")
+        warn("note: reading standard input from the terminal; end it with Ctrl-D")
     return sys.stdin.buffer
 
 
@@ -115,7 +115,7 @@ def output_file_option(
     def target(output_path: Path | None, force: bool) -> OutputFile | None:
         if output_path is None:
             if force:
-                raise click.UsageError(f"--force is for {names[-1]}; leave it out")
+                raise click.UsageError(f"--force requires {names[-1]} FILE")
             return None
         file = OutputFile(output_path, kind, force)
         if output_path == Path("-") and not stdout:
@@ -133,7 +133,7 @@ def output_file_option(
         click.option(
             "--force",
             is_flag=True,
-            help="Replace a file that kgroup did not write. A file that the command reads is "
-            "never replaced.",
+            help="Replace the file even if kgroup did not write it. An input file of the command "
+            "is never replaced.",
         ),
     )

@@ -42,8 +42,8 @@ def parse_instant(text: str) -> int:
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time; expected RFC 3339 (2023-11-14T22:13:20Z), epoch milliseconds "
-            "(1700000000000), now, or how long ago (2h, 1d12h)"
+            f"{text!r} is not a time; expected RFC 3339 (2023-11-14T22:13:20Z), epoch milliseconds "
+            "(1700000000000), now, or an age (2h, 1d12h)"
         ) from None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)
@@ -61,8 +61,8 @@ def parse_time(text: str) -> int:
     instant = parse_instant(text)
     if re.fullmatch(r"-?\d+", text.strip()) and instant < LEAST_EPOCH_MS:
         raise ValueError(
-            f"expected epoch milliseconds (1700000000000), found {text!r}, which is before Kafka's "
-            "time; seconds have 000 behind them there"
+            f"expected epoch milliseconds (1700000000000), found {text!r}, a time before Kafka "
+            "existed; if it is in seconds, append 000"
         )
     return instant
 
@@ -79,7 +79,7 @@ def parse_seconds(text: str) -> float:
         seconds = nan
     if not 0 < seconds <= LONGEST_S:
         limit = f" and at most {LONGEST_S:,.0f}" if seconds > LONGEST_S else ""
-        raise ValueError(f"expected seconds, more than 0{limit}, found {text!r}")
+        raise ValueError(f"expected a number of seconds greater than 0{limit}, found {text!r}")
     return seconds
 
 
@@ -90,7 +90,7 @@ def parse_duration(text: str) -> int:
         ValueError: the text is invalid.
     """
     if (length_ms := duration_ms(text)) is None:
-        raise ValueError(f"{text!r} is no length of time; expected 90s, 5m, 2h or 1d12h")
+        raise ValueError(f"{text!r} is not a duration; expected 90s, 5m, 2h or 1d12h")
     return _int64(length_ms)
 
 
@@ -101,7 +101,7 @@ def parse_some_time(text: str) -> int:
         ValueError: the text is invalid.
     """
     if (length_ms := parse_duration(text)) == 0:
-        raise ValueError(f"expected some time, found {text!r}")
+        raise ValueError(f"expected a duration greater than 0, found {text!r}")
     return length_ms
 
 
@@ -120,12 +120,12 @@ def parse_end(text: str) -> tuple[int | None, int | None]:
     form, colon, rest = text.strip().partition(":")
     if colon and form == "offset":
         if not re.fullmatch(r"\d{1,18}", rest):
-            raise ValueError(f"{text!r} is no offset; expected offset:42")
+            raise ValueError(f"{text!r} is not an offset; expected offset:42")
         return int(rest), None
     value = parse_instant(text)
     is_offset = re.fullmatch(r"-?\d+", text.strip()) and value < LEAST_EPOCH_MS
     if is_offset and value < 0:
-        raise ValueError(f"expected an offset from 0 on, or a time, found {text!r}")
+        raise ValueError(f"expected an offset of 0 or more, or a time, found {text!r}")
     return (value, None) if is_offset else (None, value)
 
 
@@ -154,13 +154,13 @@ def parse_bytes(text: str) -> bytes:
     is_hex = re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits) is not None
     if form == "hex" or (form == "" and is_hex and not digits.startswith("A")):
         if not is_hex:
-            raise ValueError(f"{rest!r} is not made of pairs of hexadecimal digits")
+            raise ValueError(f"expected pairs of hexadecimal digits, found {rest!r}")
         return bytes.fromhex(digits)
     base64 = re.sub(r"\s", "", rest).replace("-", "+").replace("_", "/")
     if form == "" and len(base64) % 4 and not base64.startswith("A"):
         raise ValueError(
-            f"{rest!r} is neither hexadecimal nor base64 of a key or value, which begins with A; "
-            "say base64: before it if it is base64"
+            f"{rest!r} is neither hexadecimal nor the base64 of a key or value, which begins with "
+            "A; if it is base64, put base64: before it"
         )
     try:
         return b64decode(base64 + "=" * (-len(base64) % 4), validate=True)
@@ -179,8 +179,8 @@ def parse_record_bytes(text: str) -> bytes:
     literal = _LITERAL.fullmatch(text.strip())
     if literal is not None and literal[2] and "\\" not in literal[2]:
         raise ValueError(
-            f"{text.strip()} is text, and a key or value begins with a zero byte; leave out the "
-            "quotes if it is hexadecimal or base64"
+            f"{text.strip()} is text without escapes, but a key or value begins with a zero byte; "
+            "if it is hexadecimal or base64, remove the quotes"
         )
     return parse_bytes(text)
 
@@ -276,7 +276,7 @@ def _topic(text: str) -> tuple[str, frozenset[int] | None]:
 
 def _int64(number: int) -> int:
     if not -_INT64 <= number < _INT64:
-        raise ValueError("expected a number of 64 bits")
+        raise ValueError("expected a 64-bit number")
     return number
 
 

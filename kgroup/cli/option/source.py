@@ -250,8 +250,8 @@ def _source_of_nodes(source: Source) -> Source:
     source = source.of_zookeeper
     if source.file is None and source.zookeeper is None:
         raise click.UsageError(
-            "expected a source that has nodes of ZooKeeper: choose --zookeeper HOST:PORT/CHROOT"
-            ", a --snapshot that was taken of one, or --sample"
+            "this command needs a source with ZooKeeper nodes: use --zookeeper HOST:PORT/CHROOT, a "
+            "--snapshot taken from ZooKeeper, or --sample"
         )
     return source
 
@@ -271,8 +271,8 @@ _SOURCE_PARAMETERS = (
 _ZOOKEEPER_OPTION: Decorator = source_option(
     "--zookeeper",
     metavar="HOST:PORT,…/CHROOT",
-    help="ZooKeeper, for the groups of the consumers of Kafka 0.7 and 0.8. The brokers that are "
-    "registered there are asked for the ends of partitions.",
+    help="Read groups of consumers of Kafka 0.7 and 0.8 from ZooKeeper, and log end offsets from "
+    "the brokers registered there.",
 )
 
 
@@ -342,7 +342,7 @@ _CHOICES = {
     "log_dir": "--log-dir PATH (a broker's log directory)",
     "zookeeper": "--zookeeper HOST:PORT/CHROOT",
     **{name.replace("-", "_"): f"{each.option} FILE" for name, each in FILE_FORMATS.items()},
-    "sample": "--sample (recorded data inside the package)",
+    "sample": "--sample (the sample data of kgroup)",
 }
 """Options that select a source, by parameter name; not every command has all of them."""
 
@@ -352,4 +352,4 @@ def missing_source() -> click.UsageError:
     ctx = click.get_current_context(silent=True)
     known = {param.name for param in ctx.command.params} if ctx is not None else _CHOICES.keys()
     *choices, last = (text for name, text in _CHOICES.items() if name in known)
-    return click.UsageError(f"where do the groups come from? Choose {', '.join(choices)} or {last}")
+    return click.UsageError(f"no source of groups given: use {', '.join(choices)} or {last}")

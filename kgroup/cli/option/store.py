@@ -156,8 +156,8 @@ class StoreChoice:
         settings = sql_settings(None if text == PROFILE else text, environment, profile)
         if settings.url is None:
             raise UsageError(
-                "which database? Expected --sql URL, $KGROUP_SQL_URL, or a profile (-C) with a "
-                "table [profiles.NAME.sql]"
+                "no database given: use --sql URL, $KGROUP_SQL_URL, or a profile (-C) with a "
+                "section [profiles.NAME.sql]"
             )
         layout = renamed(settings.layout, self.names.table, self.names.columns)
         timeout_s = (connection or self.source).timeout_s
@@ -174,7 +174,9 @@ def _store(source: Source, sql: str | None, file: Path | None, names: SqlNames) 
         file is not None and source.is_named
     ):
         option = "--file" if sql is None else "--sql"
-        raise click.UsageError(f"{option} and where groups come from are two stores; choose one")
+        raise click.UsageError(
+            f"{option} and a source of groups are two stores; choose one of them"
+        )
     return StoreChoice(source, sql, file, names)
 
 
@@ -223,7 +225,7 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoi
     if "://" in text:
         return _beside(connection, text, names)
     if not text:
-        raise click.UsageError("expected a store, found an empty text")
+        raise click.UsageError("expected a store, found an empty string")
     from difflib import get_close_matches
 
     path = _path(text, text)
@@ -265,7 +267,7 @@ def open_copied(
         with first.open(group_ids) as origin, second.open(group_ids) as goal:
             yield origin, goal
     except AbsentTableError as error:
-        raise InputError(f"{error.what}; an earlier step of the plan makes it") from None
+        raise InputError(f"{error.what}; an earlier step of the plan creates it") from None
 
 
 def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> StoreChoice:
@@ -306,13 +308,16 @@ def check_new_name(
         advice: how to select a single group.
     """
     if new_id is not None and (len(groups) != 1 or regex is not None):
-        raise click.UsageError(f"--as gives one group another name: {advice}")
+        raise click.UsageError(f"--as renames a single group: {advice}")
 
 
 def check_two(first: str, second: str) -> None:
     """Check that not both stores are standard input."""
     if {first, second} <= {"-", "file:-"}:
-        raise click.UsageError("standard input is read once: name a file for one of the two stores")
+        raise click.UsageError(
+            "both stores are standard input, which can be read only once: use a file for one of "
+            "them"
+        )
 
 
 def _path(text: str, store: str) -> Path:
@@ -324,7 +329,7 @@ def _path(text: str, store: str) -> Path:
     from kgroup.source.config.properties_file import user_path
 
     if not text:
-        raise click.UsageError(f"{store} expected a path, found an empty text")
+        raise click.UsageError(f"{store} expected a path, found an empty string")
     return user_path(text, store)
 
 
@@ -349,14 +354,15 @@ topic_option: Decorator = click.option(
     multiple=True,
     callback=parsed(parse_topics),
     shell_complete=suggest_topics,
-    help="Only this topic, or its partitions of these numbers. Repeat it for more.",
+    help="Only this topic, or only these partitions of it. Repeatable.",
 )
 """Adds `--topic`; the command takes ``topics``: partition numbers by topic, None for all."""
 
 clamp_option: Decorator = click.option(
     "--clamp",
     is_flag=True,
-    help="Commit the log start or end offset instead of one that is out of the partition's range.",
+    help="If an offset is out of the partition's range, commit the log start or end offset "
+    "instead.",
 )
 
 GROUP_OPTION: Decorator = click.option(
@@ -366,26 +372,28 @@ GROUP_OPTION: Decorator = click.option(
     multiple=True,
     type=ID,
     shell_complete=suggest_groups,
-    help="Of this group. Repeat it for more.",
+    help="Select this group. Repeatable.",
 )
 _option = partial(click.option, cls=BlockOption, block=Block.STORE)
 SQL_OPTION: Decorator = _option(
     "--sql",
     metavar="URL",
-    help="A table of a database: postgresql://…, mysql://…, sqlite:///FILE, the path of an SQLite "
-    "file, @FILE that has the URL, or 'profile' ($KGROUP_SQL_URL or the profile's).",
+    help="Use a SQL table: postgresql://…, mysql://…, sqlite:///FILE, the path of an SQLite file, "
+    "@FILE (a file with the URL), or 'profile' (the URL of $KGROUP_SQL_URL or the profile).",
 )
 _NAME_OPTIONS = (
     _option(
-        "--sql-table", metavar="NAME", help="Its name, perhaps with schema.  [default: t_offset]"
+        "--sql-table",
+        metavar="NAME",
+        help="Name of the table, with its schema if needed.  [default: t_offset]",
     ),
     _option(
         "--sql-column",
         "sql_columns",
         metavar="WHAT=NAME",
         multiple=True,
-        help="Name of a column: group-id, topic, partition, offset, and those that it need not "
-        "have: metadata, leader-epoch, updated-at, generation. Repeat it for more.",
+        help="Name of a column of the table. WHAT is group-id, topic, partition or offset, or an "
+        "optional column: metadata, leader-epoch, updated-at or generation. Repeatable.",
     ),
 )
 table_options = options_into("names", _names, SQL_OPTION, *_NAME_OPTIONS)
@@ -396,9 +404,7 @@ names_options = options_into(
     _names,
     *_NAME_OPTIONS,
     _option(
-        "--create-table",
-        is_flag=True,
-        help="Take a missing table for an empty one, which --execute makes.",
+        "--create-table", is_flag=True, help="Treat a missing table as empty; --execute creates it."
     ),
 )
 """Adds the options for names of a table; the command takes ``names: SqlNames``."""
@@ -407,7 +413,9 @@ store_options = options_into(
     "store",
     _store,
     source_options(required=False),
-    _option("--file", metavar="FILE", type=PATH, help="A file of offsets; - is standard input."),
+    _option(
+        "--file", metavar="FILE", type=PATH, help="Use a file of offsets; - for standard input."
+    ),
     SQL_OPTION,
     names_options,
 )

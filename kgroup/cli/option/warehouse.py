@@ -66,7 +66,7 @@ class WarehouseChoice:
                 asking = self.command("sql", "SELECT * FROM damage")
                 warn(
                     f"note: {count:,} place{'s' * (count > 1)} of the log could not be read, so "
-                    f"records may be missing; to see where: {asking}"
+                    f"records may be missing; to see where, run: {asking}"
                 )
             yield engine
 
@@ -95,14 +95,15 @@ class WarehouseChoice:
             if self.cluster is not None and self.cluster not in warehouse.clusters:
                 there = ", ".join(warehouse.clusters) or "none yet"
                 raise NotFoundError(
-                    f"{self.root}: no cluster {self.cluster} in this warehouse; there are: {there}"
+                    f"{self.root}: expected a cluster of this warehouse ({there}), found "
+                    f"{self.cluster}"
                 )
             with self._engine(warehouse.files(self.cluster)) as engine:
                 try:
                     yield warehouse, engine
                 except UnknownGroupError as error:
                     listing = self.command("show", options=["--groups"])
-                    text = f"{error} To see which there are: {listing}"
+                    text = f"{error} To list the groups, run: {listing}"
                     raise UnknownGroupError(text, group_id=error.group_id) from None
 
     @contextmanager
@@ -127,8 +128,8 @@ def _default_engine() -> str:
         if find_spec(module) is not None:
             return name
     raise KgroupError(
-        "questions to a warehouse are answered by DuckDB or by Spark, and neither is installed; "
-        "pip install 'kgroup[history]' or pip install 'kgroup[spark]'"
+        "a query of a warehouse needs DuckDB or Spark, and neither is installed; run pip install "
+        "'kgroup[history]' (DuckDB) or pip install 'kgroup[spark]'"
     )
 
 
@@ -137,15 +138,13 @@ def _warehouse(
 ) -> WarehouseChoice:
     if spark.master is not None or spark.settings:
         if engine == "duckdb":
-            raise click.UsageError("--master and --spark-conf are for --engine spark")
+            raise click.UsageError("--master and --spark-conf require --engine spark")
         engine = "spark"
     return WarehouseChoice(root, cluster, engine, spark)
 
 
 @contextmanager
-def explain_write_errors(
-    root: Path, outcome: str = "Nothing has changed: the tables are as they were."
-) -> Iterator[None]:
+def explain_write_errors(root: Path, outcome: str = "The tables are unchanged.") -> Iterator[None]:
     """Add the effect on the tables to write errors, such as a full disk."""
     try:
         yield
@@ -164,7 +163,7 @@ any_group_argument: Decorator = click.argument(
 )
 """Group id, as ``group_id``; None for all groups."""
 
-topic_option: Decorator = click.option("--topic", type=ID, help="Only of this topic.")
+topic_option: Decorator = click.option("--topic", metavar="NAME", type=ID, help="Only this topic.")
 
 
 to_option: Decorator = click.option(
@@ -173,7 +172,7 @@ to_option: Decorator = click.option(
     metavar="DIR",
     type=OutputFolder(),
     required=True,
-    help="The warehouse: a new folder, or one that was made so before.",
+    help="Folder of the warehouse: a new folder, or an existing warehouse.",
 )
 """Output folder of the tables, as ``root``."""
 
@@ -216,7 +215,7 @@ class TimeRange(TypedDict):
 
 def _span(since_ms: int | None, until_ms: int | None) -> TimeRange:
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
-        raise click.UsageError("--since wants an earlier time than --until")
+        raise click.UsageError("--since must be earlier than --until")
     return {"since_ms": since_ms, "until_ms": until_ms}
 
 
@@ -273,8 +272,8 @@ def spark_options(default: str) -> Decorator:
         option(
             "--master",
             metavar="URL",
-            help="Spark's master to do the work, such as local[4] or spark://host:7077.  "
-            f"[default: {default}]",
+            help="Run on this Spark master, such as local[4] or spark://host:7077.  [default: "
+            f"{default}]",
         ),
         option(
             "--spark-conf",
@@ -282,7 +281,7 @@ def spark_options(default: str) -> Decorator:
             metavar="NAME=VALUE",
             multiple=True,
             callback=parsed(_parse_settings),
-            help="A setting of Spark. Repeat it for more.",
+            help="Set a Spark setting. Repeatable.",
         ),
     )
 
@@ -309,20 +308,20 @@ warehouse_options = options_into(
         envvar="KGROUP_WAREHOUSE",
         show_envvar=True,
         required=True,
-        help="The folder that 'kgroup history build' made.",
+        help="Folder of the warehouse that 'kgroup history build' wrote.",
     ),
     _option(
         "--cluster",
         metavar="NAME",
         type=ID,
-        help="Only of this cluster; needed where several have what is asked for.",
+        help="Only this cluster; required if several clusters have the group or topic.",
     ),
     _option(
         "--engine",
         type=CaseInsensitiveChoice(_ENGINES),
-        help="What answers; the answers are the same.  [default: duckdb, or spark where only that "
-        "is installed]",
+        help="Engine that runs the query; results are the same.  [default: duckdb, or spark if "
+        "only Spark is installed]",
     ),
-    spark_options("local[*], where Spark answers"),
+    spark_options("local[*] with --engine spark"),
 )
 """Adds the options for a warehouse and engine; the command takes ``warehouse``."""

@@ -56,7 +56,9 @@ class Output:
     def check_drawing(self, option: str) -> None:
         """Check that an option that requests a drawing is not combined with a format."""
         if self.form != "table" or self.columns:
-            raise click.UsageError(f"{option} is a drawing; leave it out, or -o and --columns")
+            raise click.UsageError(
+                f"{option} draws a diagram; leave out {option}, or -o and --columns"
+            )
 
 
 def columns_named(name: str) -> tuple[Column, ...]:
@@ -191,7 +193,7 @@ def unsaved(status: ExitStatus, verb: str, path: Path) -> KgroupError | None:
     if status not in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
         return None
     error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
-    unwritten = "" if path == Path("-") else f"; {path} is not written"
+    unwritten = "" if path == Path("-") else f"; {path} was not written"
     return error(f"nothing to {verb}{unwritten}")
 
 

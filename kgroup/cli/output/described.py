@@ -177,7 +177,7 @@ class _Lines:
         if errors != self._told:
             warn_of([problem for problem in errors if problem not in self._told])
             if not errors:
-                warn("note: no errors any more")
+                warn("note: no more errors")
             self._told = errors
 
     def wait(self, seconds: float) -> None:
@@ -242,5 +242,8 @@ def _cut(lines: Sequence[str]) -> list[str]:
     room = max(1, os.get_terminal_size(sys.stdout.fileno()).lines)
     if len(lines) > room:
         left_out = len(lines) - room + 1
-        lines = [*lines[: room - 1], f"… {left_out} more lines; --state, --members, --offsets"]
+        lines = [
+            *lines[: room - 1],
+            f"… {left_out} more lines; show less with --state, --members or --offsets",
+        ]
     return [f"{line}{_END_OF_LINE}" for line in lines]

@@ -60,15 +60,15 @@ class ProgressLine:
         compiled = sys.modules.get("kgroup.kernel.compiled")
         if compiled is not None and (where := compiled.why_unkept()):
             warn(
-                f"note: compiled code cannot be kept in {where}; every run that decodes a large "
-                "input compiles it again. Set XDG_CACHE_HOME to a folder that can be written."
+                f"note: compiled code cannot be stored in {where}; every run that decodes a large "
+                "input compiles it again. Set XDG_CACHE_HOME to a writable folder."
             )
 
         sizes = sys.modules.get("kgroup.columnar.input_size")
         if sizes is not None and (why := sizes.why_missed()):
             warn(
-                "note: a large input was read without compiled code, which is many times as fast: "
-                f"{why}"
+                "note: a large input was read without compiled code, which would be many times "
+                f"faster: {why}"
             )
 
     def clear(self) -> None:

@@ -48,9 +48,9 @@ def pages() -> dict[str, str]:
 
 def _index() -> Iterator[str]:
     yield "# Commands\n"
-    yield "What `kgroup COMMAND --help` says, and the fields and columns of what it writes."
-    yield "[options.md](../options.md) explains the options that many commands have,"
-    yield "[output.md](../output.md) what all outputs have in common.\n"
+    yield "The help of each command, and the fields and columns of its output."
+    yield "[options.md](../options.md) explains the options that commands share,"
+    yield "[output.md](../output.md) the formats and what all outputs have in common.\n"
     yield from ("| command | |", "| --- | --- |")
     for name, command in EVERY_COMMAND.items():
         first = inspect.cleandoc(command.help or "").partition("\n")[0]

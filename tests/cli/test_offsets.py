@@ -196,7 +196,7 @@ def test_active_groups_are_refused(cli: Cli) -> None:
         ("diff sample sample --group a --group b --as c", "--as renames a single group"),
         ("diff sample '' --all", "expected a store, found an empty string"),
         ("diff - file:- --all", "both stores are standard input"),
-        ("diff sample file: --all", "file: expected a path, found an empty text"),
+        ("diff sample file: --all", "file: expected a path, found an empty string"),
         ("diff sample snapshot:~nobody-of-this-name/x --all", "found none for ~nobody-of-this-"),
         ("diff kafka-1:9092 sample --all", "kafka-1:9092: expected kafka:…, zookeeper:…, sql:…"),
         ("copy kafak sql:o.db --all", "found no such file; did you mean kafka?"),

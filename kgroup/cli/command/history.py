@@ -120,7 +120,7 @@ def build_command(
     if "" in locations:
         raise click.UsageError("--from: expected a path, found an empty string")
     if cluster == "":
-        raise click.UsageError("--cluster: expected a name, found an empty text")
+        raise click.UsageError("--cluster: expected a name, found an empty string")
     given = {"--from": locations, "--sample": sample, connection.chosen_by: connection.chosen_by}
     chosen = [option for option, is_given in given.items() if option and is_given]
     if len(chosen) > 1:
@@ -197,7 +197,7 @@ def stream_command(
     Nothing is written to the cluster. Other builds may use the warehouse between two batches.
     """
     if cluster == "":
-        raise click.UsageError("--cluster: expected a name, found an empty text")
+        raise click.UsageError("--cluster: expected a name, found an empty string")
     from kgroup.history.input.live_source import ask_live
     from kgroup.spark.session import check_installed, spark_session
 

@@ -95,8 +95,8 @@ class WarehouseChoice:
             if self.cluster is not None and self.cluster not in warehouse.clusters:
                 there = ", ".join(warehouse.clusters) or "none yet"
                 raise NotFoundError(
-                    f"{self.root}: expected a cluster of this warehouse ({there}), found "
-                    f"{self.cluster}"
+                    f"{self.root}: the warehouse has no cluster {self.cluster}; its clusters are: "
+                    f"{there}"
                 )
             with self._engine(warehouse.files(self.cluster)) as engine:
                 try:

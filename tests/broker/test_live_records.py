@@ -201,7 +201,7 @@ def test_names_that_are_not_there(live: Live, cli: Cli) -> None:
     options = ("--group", "nobody", "--from-offset", "1", "-o", "jsonl")
     result = cli("decode-offsets", "-b", live.server.bootstrap, *options)
     assert (result.status, result.out) == (0, "")
-    assert result.err.startswith("kgroup: note: nothing about 'nobody' was met")
+    assert result.err.startswith("kgroup: note: found no records of 'nobody'")
     result = cli("decode-offsets", "-b", live.server.bootstrap, "--offsets-partition", "4")
     assert (result.status, result.out) == (1, "")
     assert result.err == "kgroup: error: __consumer_offsets has no partition 4; it has 0 to 3\n"

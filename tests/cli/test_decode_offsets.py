@@ -176,7 +176,7 @@ def test_parquet_is_kept_where_nothing_is_read(
     assert (result.status, file.read_text()) == (status, "what was there")
     told, error = result.err.splitlines()
     assert reason in told
-    assert error == f"kgroup: error: nothing to write; {file} is not written"
+    assert error == f"kgroup: error: nothing to write; {file} was not written"
     assert set(tmp_path.iterdir()) == {source, file}
 
 
@@ -418,7 +418,10 @@ def test_one_message(cli: Cli) -> None:
         (["--key", "0063", "--latest", "--strict"], "leave out --latest, --strict\n"),
         (["--key", "0063", "--isolation", "read-committed"], "leave out --isolation\n"),
         (["--sample", "--since", "1h", "--until", "2h"], "--since must be earlier than --until"),
-        (["--sample", "--since", "2023-11-14", "--until", "2023-11-14"], "no time lies between"),
+        (
+            ["--sample", "--since", "2023-11-14", "--until", "2023-11-14"],
+            "--since must be earlier than --until",
+        ),
         (["--sample", "--parquet", "-"], "the name of a file, not -"),
         (["--sample", "--parquet", ""], "expected a path, found an empty string"),
         (["--sample", "--parquet", "x", "-o", "table"], "leave out --output\n"),
@@ -426,10 +429,13 @@ def test_one_message(cli: Cli) -> None:
         (["--value", "00", "--sample"], "--value requires --key"),
         (["--sample", "--latest", "--as-of", "now"], "two views"),
         (["--sample", "--as-of", "10"], "one partition of __consumer_offsets only, found 8"),
-        (["--sample", "--as-of", "never"], "is no time"),
-        (["--sample", "--since", "yesterday"], "is no time"),
+        (["--sample", "--as-of", "never"], "is not a time"),
+        (["--sample", "--since", "yesterday"], "is not a time"),
         (["--sample", "--stats", "--parquet", "x"], "choose one"),
-        (["--sample", "--type", "Offset"], "no type Offset; there are: LegacyOffsetCommit,"),
+        (
+            ["--sample", "--type", "Offset"],
+            "unknown record type Offset; expected: LegacyOffsetCommit,",
+        ),
         (["--sample", "--columns", "nothing"], "no column nothing"),
         (["--sample", "--columns", "nothing", "-o", "csv"], "no column nothing"),
         (["--sample", "--columns", "detail", "-o", "csv"], "no column detail"),
@@ -478,11 +484,11 @@ CLUSTER = ("-b", "127.0.0.1:1")
     ("args", "said"),
     [
         (["--sample", "--follow"], "--follow reads new records from a cluster"),
-        ([*CLUSTER, "--follow", "--latest"], "which --latest needs"),
-        ([*CLUSTER, "--follow", "--as-of", "1h"], "which --as-of needs"),
-        ([*CLUSTER, "--follow", "--stats", "-o", "json"], "which --stats and -o json need;"),
-        ([*CLUSTER, "--follow", "--until", "1h"], "which --until needs"),
-        ([*CLUSTER, "--follow", "--parquet", "file"], "which --parquet needs"),
+        ([*CLUSTER, "--follow", "--latest"], "--latest needs an end"),
+        ([*CLUSTER, "--follow", "--as-of", "1h"], "--as-of needs an end"),
+        ([*CLUSTER, "--follow", "--stats", "-o", "json"], "--stats and -o json need an end"),
+        ([*CLUSTER, "--follow", "--until", "1h"], "--until needs an end"),
+        ([*CLUSTER, "--follow", "--parquet", "file"], "--parquet needs an end"),
         ([*CLUSTER, "--include", "swap"], "--include applies to files"),
         ([*CLUSTER, "--sample"], "--bootstrap-server (a cluster) and files are two sources"),
         ([*CLUSTER, "file"], "--bootstrap-server (a cluster) and files are two sources"),

@@ -131,7 +131,7 @@ def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
         (("--to", "w"), "no input given"),
         (("--sample", "--from", "x", "--to", "w"), "--from and --sample are two sources"),
         (("--from", "x", "-b", "h:1", "--to", "w"), "--from and --bootstrap-server are two"),
-        (("x", "--to", "w"), "x: name it behind --from"),
+        (("x", "--to", "w"), "x: put paths after --from"),
         (("--sample", "--to", "w", "--spark-conf", "a"), "expected NAME=VALUE, found 'a'"),
         (("--sample",), "Missing option '--to'"),
         (("--sample", "--to", "w", "--cluster", ""), "--cluster: expected a name"),

@@ -286,7 +286,7 @@ def test_several_groups_are_meant_only_if_that_is_said(cli: Cli, tmp_path: Path)
     path.write_text("a,t,0,1\nb,t,0,1\n")
     line = ["offsets", "import", "--sample", path]
     result = cli(*line)
-    assert (result.status, "the file has 2 groups: name those" in result.err) == (2, True)
+    assert (result.status, "the file has 2 groups: name the groups" in result.err) == (2, True)
     assert len(rows(cli(*line, "a", "-o", "json"))) == 1
     assert len(rows(cli(*line, "--all", "-o", "json"))) == 2
     assert len(rows(cli(*line, "--regex", "b|c", "-o", "json"))) == 1

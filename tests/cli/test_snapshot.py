@@ -138,7 +138,7 @@ def test_groups_that_do_not_exist(cli: Cli, tmp_path: Path) -> None:
     assert none.status == 3
     assert none.err.splitlines() == [
         "kgroup: group 'nobody': not-found: The group does not exist.",
-        f"kgroup: error: nothing to save; {file} is not written",
+        f"kgroup: error: nothing to save; {file} was not written",
     ]
     assert cli("snapshot", "--sample", "--regex", "nobody", "-f", file, "--force").status == 3
     for command, to_do in (("snapshot", "save"), ("offsets export", "export")):
@@ -300,7 +300,7 @@ def test_nothing_could_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path)
     file = tmp_path / "a.json"
     result = cli("snapshot", "-b", "h:1", "g", "-f", file)
     assert result.status == 1
-    assert result.err.splitlines()[-1] == f"kgroup: error: nothing to save; {file} is not written"
+    assert result.err.splitlines()[-1] == f"kgroup: error: nothing to save; {file} was not written"
     assert not list(tmp_path.iterdir())
 
 

@@ -95,7 +95,7 @@ def test_a_diagram(cli: Cli) -> None:
     out = cli(*STICKY, "--diagram").out
     assert out.startswith("```mermaid\nflowchart TD\n")
     assert "verify --step 2" in out
-    assert "--diagram draws a diagram" in ended(cli, 2, *STICKY, "--diagram", "-o", "json").err
+    assert "--diagram writes a drawing" in ended(cli, 2, *STICKY, "--diagram", "-o", "json").err
 
 
 def test_a_group_that_is_not_there(cli: Cli) -> None:

@@ -252,7 +252,7 @@ def test_groups_that_are_none(cli: Cli, args: tuple[str, ...], status: int, said
         (("two-members", "--timeout", "3"), 2, "a source requires --from GROUP"),
         (("",), 2, "SCENARIO is empty; name a file or a scenario of --list"),
         (("two-members", "--grid", "--diagram"), 2, "leave out one of them"),
-        (("two-members", "--grid", "-o", "json"), 2, "--grid draws a diagram"),
+        (("two-members", "--grid", "-o", "json"), 2, "--grid writes a drawing"),
         (("two-members", "--diagram", "--runs", "2"), 2, "--diagram draws one run"),
         (("two-member",), 1, "did you mean 'two-members'?"),
         (("/nowhere/x.toml",), 1, "expected a file or a scenario of --list, found neither"),

@@ -283,7 +283,7 @@ def command(
     if grid and (compare or bounce):
         raise click.UsageError("--grid draws one assignment; leave out --compare and --bounce")
     if grid and (output.form != "table" or output.columns):
-        raise click.UsageError("--grid draws a diagram; leave out --grid, or -o and --columns")
+        raise click.UsageError("--grid writes a drawing; leave out --grid, or -o and --columns")
     if client is not None and kafka_version is not None:
         raise click.UsageError(
             "--client selects a library and its version; leave out --kafka-version"

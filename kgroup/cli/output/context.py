@@ -57,7 +57,7 @@ class Output:
         """Check that an option that requests a drawing is not combined with a format."""
         if self.form != "table" or self.columns:
             raise click.UsageError(
-                f"{option} draws a diagram; leave out {option}, or -o and --columns"
+                f"{option} writes a drawing; leave out {option}, or -o and --columns"
             )
 
 

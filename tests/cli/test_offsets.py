@@ -627,7 +627,7 @@ def test_a_change_is_carried_out_and_undone(cli: Cli, database: str, tmp_path: P
         partition: offset - 2 for partition, offset in ORDERS.items()
     }
     (backup,) = tmp_path.glob("kgroup-offsets-*.json")
-    assert f"is in {backup.name}; to undo this: kgroup offsets import {backup.name}" in done.err
+    assert f"are in {backup.name}; to undo this: kgroup offsets import {backup.name}" in done.err
 
     undone = cli(*undo(done), "--backup", "u.json")
     assert undone.status == 0

@@ -56,7 +56,7 @@ class FileFormat(NamedTuple):
 
 _SNAPSHOT = FileFormat(
     "snapshot",
-    "What 'kgroup snapshot' saved; - is standard input.",
+    "Read a file that 'kgroup snapshot' wrote; - for standard input.",
     "kgroup.source.snapshot.source:read_source",
 )
 FILE_FORMATS: Mapping[str, FileFormat] = {each.name: each for each in (_SNAPSHOT,)}

@@ -64,7 +64,7 @@ def _hint(option: str, ctx: click.Context) -> str | None:
     known = {name for parameter in parameters.values() for name in parameter.opts}
     takes_ids = any(isinstance(parameters.get(name), click.Argument) for name in _ARGUMENTS)
     if option in _NAMED and takes_ids:
-        return f"Groups are named without an option: {ctx.command_path} GROUP"
+        return f"Groups are arguments, not an option: {ctx.command_path} GROUP"
     meant = _FAMILIAR_OPTIONS.get(option)
     if meant is not None and meant.split()[0] in known:
         return f"Did you mean {meant}?"

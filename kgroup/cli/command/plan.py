@@ -272,7 +272,7 @@ def assignor_command(
     return partial(
         plan_assignors,
         strategy=strategy_named(strategy),
-        told=settings,
+        settings=settings,
         behavior=behavior,
         library=client,
     )

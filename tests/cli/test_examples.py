@@ -92,7 +92,7 @@ def test_examples_show_how_to_ask_a_cluster(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    # Questions to a warehouse are run in test_history_examples, what reads files elsewhere, too.
+    # Questions to a warehouse are run in test_history, what reads files elsewhere, too.
     "name",
     [
         name

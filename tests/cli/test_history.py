@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib.util
 import json
+import re
+import resource
 import shlex
+import subprocess
+import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kgroup.cli.command import history
+from kgroup.cli.main import status_of
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 from tests.columnar.log_writer import Plain, batch
+from tests.examples import some_of
+from tests.history.builds import build
 from tests.history.owner_story import STORY, T, generation, interval
 from tests.history.recorded import Built, log_of, time_of
 from tests.history.warehouse_files import make_warehouse
@@ -555,3 +568,158 @@ def test_stale_offsets_of_the_sample(cli: Cli, sample: str) -> None:
     assert {row["expires_by"] for row in rows} >= {"subscribed", "empty"}
     nothing = cli(*args, "--for", "1000d", "--expiring", "0s", "-o", "csv", "--no-headers")
     assert (nothing.status, nothing.out) == (0, "")
+
+
+ASKED = ("history", "sql", "SELECT COUNT(*) AS n FROM transactions", "-o", "csv")
+
+
+def test_without_any_engine_both_extras_are_named(
+    cli: Cli, sample: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_spec = importlib.util.find_spec
+
+    def without(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name in ("duckdb", "pyspark") else find_spec(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    result = cli(*ASKED, "--warehouse", sample)
+    assert (result.status, result.out) == (1, "")
+    assert "kgroup[history]" in result.err
+    assert "kgroup[spark]" in result.err
+
+
+@pytest.mark.parametrize("option", [("--master", "local[1]"), ("--spark-conf", "spark.x=1")])
+def test_settings_of_spark_are_not_for_duckdb(
+    cli: Cli, sample: str, option: tuple[str, str]
+) -> None:
+    result = cli(*ASKED, "--warehouse", sample, "--engine", "duckdb", *option)
+    assert (result.status, result.out) == (2, "")
+    assert "--master and --spark-conf require --engine spark" in result.err
+
+
+def test_a_setting_of_spark_asks_for_spark(
+    cli: Cli, sample: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroup.spark.session.is_installed", lambda: False)
+    assert cli(*ASKED, "--warehouse", sample).out == "n\n3\n"
+    result = cli(*ASKED, "--warehouse", sample, "--spark-conf", "spark.x=1")
+    assert (result.status, result.out) == (1, "")
+    assert "pip install 'kgroup[spark]'" in result.err
+
+
+@pytest.mark.parametrize("setting", ["=1", "spark.x"])
+def test_a_setting_has_a_name_and_a_value(cli: Cli, sample: str, setting: str) -> None:
+    result = cli(*ASKED, "--warehouse", sample, "--spark-conf", setting)
+    assert (result.status, result.out) == (2, "")
+    assert f"expected NAME=VALUE, found '{setting}'" in result.err
+
+
+@pytest.mark.slow
+def test_without_plotly(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str
+) -> None:
+    old = tmp_path / "page.html"
+    old.write_text("old")
+    load = builtins.__import__
+
+    def without(name: str, *args: Any, **more: Any) -> Any:
+        if name.startswith("plotly"):
+            raise ImportError(name)
+        return load(name, *args, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    args = ("history", "report", "--warehouse", sample, "order-service")
+    result = cli(*args, "--html", old, "--force")
+    assert result.status == 1
+    assert "pip install 'kgroup[history]'" in result.err
+    assert old.read_text() == "old"
+    assert [path.name for path in tmp_path.glob("*.html*")] == ["page.html"]
+
+
+@pytest.mark.slow
+def test_a_page_with_nothing_on_it_is_said_to_be_so(cli: Cli, tmp_path: Path, sample: str) -> None:
+    args = ("history", "report", "--warehouse", sample, "order-service")
+    result = cli(*args, "--html", tmp_path / "page.html", "--until", "2020-01-01")
+    assert result.status == 0
+    assert "'order-service' neither rebalanced nor committed in that time" in result.err
+    assert cli(*args, "--html", tmp_path / "page.html").err == ""
+
+
+def test_unknown_group_makes_no_file(cli: Cli, tmp_path: Path, sample: str) -> None:
+    page = tmp_path / "page.html"
+    result = cli("history", "report", "--warehouse", sample, "no-such-group", "--html", page)
+    assert (result.status, page.exists()) == (3, False)
+    assert "no-such-group" in result.err
+
+
+@pytest.mark.slow
+def test_a_page_needs_a_file_and_room_for_it(cli: Cli, tmp_path: Path, sample: str) -> None:
+    args = ("history", "report", "--warehouse", sample, "order-service", "--html")
+    result = cli(*args, "-")
+    assert result.status == 2
+    assert "--html needs the name of a file" in result.err
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
+
+    page = tmp_path / "page.html"
+    full = subprocess.run(
+        [sys.executable, "-m", "kgroup", *args, page], capture_output=True, preexec_fn=limit
+    )
+    assert full.returncode == 1
+    assert full.stderr.decode() == f"kgroup: error: {page}: File too large\n"
+    assert not list(tmp_path.glob("*.html*"))
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text("utf-8")
+ASKING = PAGE.split("## Asking\n")[1].split("\n## ")[0]
+QUESTIONS = (
+    *(
+        "owner",
+        "timeline",
+        "commits",
+        "rebalances",
+        "storms",
+        "report",
+        "stale",
+        "lag",
+        "as-of",
+        "show",
+    ),
+    "sql",
+)
+
+
+def help_lines() -> Iterator[str]:
+    for name in QUESTIONS:
+        epilog = history.command.commands[name].epilog or ""
+        yield from (line.strip() for line in epilog.splitlines() if "kgroup " in line)
+
+
+LINES = sorted({*help_lines(), *re.findall(r"^kgroup .*", ASKING, re.MULTILINE)})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    build(folder / "warehouse", sample_log_dir(), cluster="prod")
+    assert status_of(["snapshot", "--sample", "--all", "-f", str(folder / "snapshot.json")]) == 0
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", some_of(LINES, 3))
+def test_example(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.chdir(folder)
+    program, *args = shlex.split(line.replace(" billing", " order-service"))
+    assert program == "kgroup"
+    result = cli(*args)
+    assert result.status == 0, result.err
+    says_why = result.err.startswith("kgroup: note: ")  # in the place of a table without rows
+    assert result.out or says_why or args[0] == "snapshot" or args[1] == "report"
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_question_is_in_the_page(name: str) -> None:
+    assert f"### {name}\n" in ASKING
+    assert any(line.startswith(f"kgroup history {name} ") for line in LINES)

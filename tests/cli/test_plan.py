@@ -7,14 +7,32 @@ import io
 import json
 import os
 import re
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from threading import Thread
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from kgroup import sample
+from kgroup.cli.command import plan_step
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.model.problem import Problem
+from kgroup.operation.plan.assignor import plan_assignor
+from kgroup.operation.plan.forecast import ProgramBehavior
+from kgroup.operation.plan.plan import MigrationTarget, OffsetCopy
+from kgroup.operation.plan.plan_file import PlanFile, read_plan_file
+from kgroup.operation.plan.verify import verify_step
+from kgroup.render.json_document import json_document, json_rows
+from kgroup.sample import sample_log_dir
+from kgroup.source.base import EVERYTHING, Question, Reading
 from tests.cli.command_line import Cli, Result
+from tests.cli.suggested import suggested
+from tests.operation.plan.fake_cluster import group_of, running
+from tests.operation.sources import FakeSource
+from tests.source.sql.stored import query
 
 KAFKAJS = Path(__file__).parents[1] / "data" / "field" / "kafkajs-group.json"
 UNPLAYED = (
@@ -402,3 +420,461 @@ def test_advice_for_all_groups_tells_the_one_that_cannot_be_simulated(
 def test_a_group_that_cannot_be_simulated_is_told_by_simulate(cli: Cli) -> None:
     found = ended(cli, 1, "simulate", "--from", "g2-kafkajs", "--snapshot", KAFKAJS)
     assert found.err == f"kgroup: error: group g2-kafkajs: {UNPLAYED}\n"
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv", "tsv", "markdown", "table", "html"])
+def test_the_list_names_every_target_in_every_form(cli: Cli, form: str) -> None:
+    found = cli("plan", "--list", "-o", form)
+    assert (found.status, found.err) == (0, "")
+    for target in MigrationTarget:
+        assert str(target) in found.out
+        assert target.sentence.partition("'")[0] in found.out
+
+
+def test_the_list_is_of_no_group(cli: Cli) -> None:
+    assert cli("plan", "--list", "order-service").status == 2
+    assert cli("plan", "--list", "--sample").status == 2
+    assert len(cli("plan", "--list", "--no-headers").out.splitlines()) == len(MigrationTarget)
+
+
+def test_each_proposal_has_a_command_that_plans_it(cli: Cli) -> None:
+    found = cli("plan", "order-service", "--sample", "--restart-time", "7s", "-o", "json")
+    assert found.status == 0
+    (row,) = rows(found.out)
+    assert [each["target"] for each in row["proposals"]] == [
+        "consumer-protocol",
+        "static-membership",
+    ]
+    for each in row["proposals"]:
+        program, *words = each["command"].split()
+        assert program == "kgroup"
+        assert words[-3:] == ["--sample", "--restart-time", "7s"]
+        (plan,) = rows(cli(*words, "-o", "json").out)
+        assert (plan["target"], plan["group_id"]) == (each["target"], "order-service")
+        assert plan["steps"]
+
+
+def test_the_saving_of_static_membership_is_that_of_its_plan(cli: Cli) -> None:
+    (row,) = rows(cli("plan", "order-service", "--sample", "-o", "json").out)
+    (proposed,) = [each for each in row["proposals"] if each["target"] == "static-membership"]
+    (plan,) = rows(cli("plan", "static-membership", "order-service", "--sample", "-o", "json").out)
+    assert proposed["now"]["forecast"] == plan["naive"]["forecast"]
+    assert proposed["then"]["forecast"] == plan["steps"][-1]["forecast"]
+
+
+def test_every_group_is_advised_those_on_zookeeper_too(cli: Cli) -> None:
+    found = cli("plan", "--all", "--sample", "-o", "csv")
+    assert found.status == 0
+    advised = [*csv.DictReader(io.StringIO(found.out))]
+    by_group = {each["group_id"]: each for each in advised}
+    assert by_group["search-index"]["why"].startswith("Nobody is in it")
+    assert by_group["stock-sync"]["target"] == "kafka-offsets"
+    assert by_group["notifications"]["target"] == ""
+    old = cli("plan", "stock-sync", "--sample", "-o", "json")
+    assert [each["target"] for each in rows(old.out)[0]["proposals"]] == ["kafka-offsets"]
+
+
+def test_a_target_that_is_misspelt(cli: Cli) -> None:
+    for words in (
+        ["asignor", "x"],
+        ["asignor", "sticky", "payment-service", "--sample"],
+        ["asignor", "x", "--settings", "range", "--sample"],
+        ["asignor", "x", "--sample", "-o", "json"],
+    ):
+        found = cli("plan", *words)
+        assert (found.status, found.out) == (2, "")
+        assert "No such command 'asignor'. Did you mean assignor?" in found.err
+
+
+def test_a_group_that_is_called_like_a_target(cli: Cli) -> None:
+    found = cli("plan", "--sample", "--", "assignor")
+    assert found.status == 3
+    assert "group 'assignor': not-found" in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        ([], 2, "Usage: kgroup plan"),
+        (["--sample"], 2, "no groups selected"),
+        (["order-service"], 2, "no source of groups given"),
+        (["--all", "order-service", "--sample"], 2, "--all selects every group"),
+        (["nosuch", "--sample"], 3, "The group does not exist."),
+        (["nosuch", "order-service", "--sample"], 4, "The group does not exist."),
+        (["order-service", "--sample", "--step", "1"], 2, "No such option '--step'"),
+    ],
+)
+def test_other_lines(cli: Cli, words: list[str], status: int, told: str) -> None:
+    found = cli("plan", *words)
+    assert (found.status, told in found.err) == (status, True), found.err
+
+
+def test_passwords_are_not_repeated(cli: Cli) -> None:
+    """A command to type next names settings of the connection, and not what they are."""
+    line = ["plan", "billing", "-b", "127.0.0.1:1", "-X", "sasl.password=secret", "--timeout", "1"]
+    found = cli(*line, "-o", "json")
+    assert "secret" not in found.out + found.err
+
+
+def test_help_has_options_of_lines_without_a_target(cli: Cli) -> None:
+    found = cli("plan", "--help")
+    assert found.status == 0
+    for text in ("--list", "--restart-time", "static-membership", "kgroup plan --all --sample"):
+        assert text in found.out
+
+
+def test_completion_suggests_targets_and_groups(cli: Cli) -> None:
+    _, words = suggested(cli, "kgroup plan as")
+    assert words == ["assignor"]
+    _, words = suggested(cli, "kgroup plan --sample order-")
+    assert words == ["order-service", "order-totals"]
+    _, words = suggested(cli, "kgroup plan --res")
+    assert words == ["--restart-time"]
+    _, words = suggested(cli, "kgroup plan order-service --sample --columns targ")
+    assert words == ["target"]
+
+
+BEFORE, AFTER = group_of(), group_of(strategy="sticky", incarnation=2)
+SILENCE = BrokerError(ProblemKind.UNREACHABLE, "nobody answers")
+
+
+class Rounds(FakeSource):
+    """Another group each time that it is read, or nobody who answers."""
+
+    def __init__(self, *rounds: FakeSource | BrokerError) -> None:
+        super().__init__()
+        self._rounds = [*rounds]
+        self.renewed: list[bool] = []
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        broker_error = self._rounds.pop(0)
+        if isinstance(broker_error, BrokerError):
+            raise broker_error
+        return broker_error.read(group_ids, question)
+
+    def renew(self, *, anew: bool = False) -> None:
+        self.renewed.append(anew)
+
+
+def no_stores(copy: OffsetCopy, group_ids: tuple[str, ...]) -> NoReturn:
+    raise AssertionError
+
+
+def look(source: FakeSource, wait_s: float) -> ExitStatus:
+    file = PlanFile(
+        1, "plan assignor", [plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())]
+    )
+    return plan_step.look(source, file, 1, (), no_stores, wait_s, 0).exit_status
+
+
+def test_a_broker_that_goes_away_is_waited_for() -> None:
+    source = Rounds(FakeSource(BEFORE), SILENCE, SILENCE, FakeSource(AFTER))
+    assert look(source, 600) is ExitStatus.DONE
+    assert source.renewed == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "wait_s"), [((SILENCE,), 600), ((SILENCE,), 0), ((FakeSource(BEFORE), SILENCE), 0.1)]
+)
+def test_who_does_not_answer(rounds: tuple[FakeSource | BrokerError, ...], wait_s: float) -> None:
+    """At first, or at the end."""
+    source = Rounds(*rounds[:-1], *[rounds[-1]] * 1_000_000)
+    with pytest.raises(BrokerError, match="nobody answers"):
+        look(source, wait_s)
+
+
+def test_several_may_wait_for_groups_of_a_plan(tmp_path: Path) -> None:
+    """Each has read the file before the other one has noted something in it."""
+    groups = [replace(BEFORE, group_id=name) for name in "xy"]
+    plans = [plan_assignor(running(group), "sticky", {}, ProgramBehavior()) for group in groups]
+    path = tmp_path / "plan.json"
+    path.write_bytes(b"".join(json_document("plan assignor", json_rows(plans), [])))
+    files = [read_plan_file(path) for _ in "xy"]
+    there = FakeSource(*(replace(AFTER, group_id=name) for name in "xy"))
+    for name, file in zip("xy", files, strict=True):
+        plan_step.note_members(path, file, verify_step(there, file.data, 1, [name]))
+    assert all(plan.steps[0].seen for plan in read_plan_file(path).data)
+
+
+def test_a_plan_that_another_one_has_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "plan.json"
+    plan = plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())
+    path.write_bytes(b"".join(json_document("plan assignor", json_rows([plan]), [])))
+    file = read_plan_file(path)
+    other = plan_assignor(running(AFTER), "range", {}, ProgramBehavior())
+    path.write_bytes(b"".join(json_document("plan assignor", json_rows([other]), [])))
+    plan_step.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
+    assert read_plan_file(path).data == [other]
+    assert "found another one" in capsys.readouterr().err
+
+
+def test_a_note_changes_nothing_else_in_the_file(tmp_path: Path) -> None:
+    """Errors of other groups stay, and what people or later versions have written beside plans."""
+    plan = plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())
+    problem = Problem(ProblemKind.NOT_FOUND, "there is none", group_id="h")
+    path = tmp_path / "plan.json"
+    path.write_bytes(b"".join(json_document("plan assignor", json_rows([plan]), [problem])))
+    before = json.loads(path.read_bytes())
+    before["ticket"] = "OPS-1"
+    before["data"][0]["steps"][1]["remark"] = {"by": ["us", None, 2**63]}
+    path.write_text(json.dumps(before))
+    file = read_plan_file(path)
+    plan_step.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
+    after = json.loads(path.read_bytes())
+    seen = after["data"][0]["steps"][0].pop("seen")
+    assert [each["member_id"] for each in seen] == ["a-2", "b-2", "c-2"]
+    assert before["data"][0]["steps"][0].pop("seen") is None
+    assert after == before
+    assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]
+
+
+COMMITS = ("plan", "kafka-offsets", "--sample")
+
+
+@pytest.mark.parametrize("target", ["kafka-offsets", "new-consumer"])
+def test_a_group_that_is_in_kafka_alone(cli: Cli, target: str) -> None:
+    found = cli("plan", target, "order-service", "--sample")
+    assert (found.status, "found the group in Kafka alone" in found.err) == (1, True)
+    missing = cli("plan", target, "nosuch", "--sample")
+    assert (missing.status, "does not exist" in missing.err) == (3, True)
+
+
+def test_where_members_commit_is_read_from_their_settings(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "consumer.properties"
+    path.write_text("offsets.storage = kafka \nrebalance.backoff.ms=100\n")
+    found = cli(*COMMITS, "stock-sync", "--consumer-config", str(path), "-o", "json")
+    assert found.status == 0
+    (plan,) = json.loads(found.out)["data"]
+    (step,) = plan["steps"]
+    assert [(each["name"], each["after"]) for each in step["settings"]] == [
+        ("dual.commit.enabled", "false")
+    ]
+    assert any("offsets.storage kafka and dual.commit.enabled" in each for each in plan["assumed"])
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "message"),
+    [
+        ("group.id=other\n", 2, "expected group.id stock-sync, found other"),
+        ("offsets.storage=disk\n", 2, "offsets.storage: expected zookeeper or kafka, found 'disk'"),
+        ("#\ngroup.id=a\0\n", 2, ".properties:2: expected text, found a NUL byte"),
+        ("a=\\u12\n", 2, "expected four hexadecimal digits after \\u"),
+        (None, 1, "consumer.properties"),
+    ],
+)
+def test_settings_that_are_none(
+    cli: Cli, tmp_path: Path, text: str | None, status: int, message: str
+) -> None:
+    path = tmp_path / "consumer.properties"
+    if text is not None:
+        path.write_text(text)
+    found = cli(*COMMITS, "stock-sync", "--consumer-config", str(path))
+    assert (found.status, found.out) == (status, "")
+    assert message in found.err
+
+
+def test_a_setting_that_no_consumer_has_is_told(cli: Cli, tmp_path: Path) -> None:
+    """Kafka 0.8.2's `VerifiableProperties.verify` warns of it: "Property … is not valid"."""
+    path = tmp_path / "consumer.properties"
+    path.write_text("group.id=stock-sync\nrebalance.backof.ms=100\nx=1\n")
+    found = cli(*COMMITS, "stock-sync", "--consumer-config", str(path))
+    assert found.status == 0
+    assert (
+        f"note: rebalance.backof.ms ({path}:2) is not a setting of consumers of Kafka 0.8, "
+        "which ignore it; did you mean 'rebalance.backoff.ms'" in found.err
+    )
+    assert f"note: x ({path}:3) is not a setting" in found.err
+    assert "note: group.id" not in found.err
+
+
+def test_groups_elsewhere_than_in_zookeeper(cli: Cli) -> None:
+    found = cli("plan", "new-consumer", "order-service", "-b", "127.0.0.1:1")
+    assert found.status == 2
+    assert "this command needs a source with ZooKeeper nodes: use --zookeeper" in found.err
+    found = cli(*COMMITS, "order-service")
+    assert (found.status, found.out) == (1, "")
+    found = cli(*COMMITS, "stock-sync", "nobody")
+    assert found.status == 4
+    assert "stock-sync: kafka-offsets" in found.out
+
+
+def test_one_commit_is_counted_as_one(cli: Cli) -> None:
+    assert "1 commit in ZooKeeper, none in Kafka" in cli(*COMMITS, "click-stats").out
+    assert "1 has one" in cli("plan", "new-consumer", "--sample", "click-stats").out
+
+
+def test_a_step_on_zookeeper_is_looked_at(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(cli(*COMMITS, "stock-sync", "-o", "json").out)
+    found = cli("plan", "verify", str(path), "--step", "1", "--sample")
+    assert found.status == 5
+    assert "stock-sync: step 1 is not-begun" in found.out
+    found = cli("plan", "verify", str(path), "--step", "1", "-b", "127.0.0.1:1")
+    assert found.status == 2
+    assert "step 1 is to be seen in ZooKeeper: expected --zookeeper" in found.err
+
+
+def test_old_brokers_refuse_new_consumers(cli: Cli) -> None:
+    found = cli("plan", "new-consumer", "stock-sync", "--sample", "-o", "json")
+    assert found.status == 5
+    (plan,) = json.loads(found.out)["data"]
+    assert plan["steps"] == []
+
+
+@pytest.mark.parametrize("form", [("-o", "markdown"), ("--diagram",), ("-o", "csv")])
+def test_forms(cli: Cli, form: tuple[str, ...]) -> None:
+    found = cli(*COMMITS, "stock-sync", *form)
+    assert found.status == 0
+    assert "Restart every member with commits to Kafka alone" in found.out
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        ("assignor", "sticky"),
+        ("consumer-protocol",),
+        ("static-membership",),
+        ("partitions", "orders=9"),
+        ("external-offsets", "--sql", "offsets.db"),
+    ],
+)
+def test_what_only_a_coordinator_can_do(cli: Cli, target: tuple[str, ...]) -> None:
+    path = Path(sample.__file__).parent / "zookeeper" / "snapshot.json"
+    found = cli("plan", *target, "stock-sync", "--snapshot", str(path))
+    assert found.status == 1
+    assert "found one of type zookeeper" in found.err
+
+
+ORDERS = {0: 10, 1: 11, 2: 12, 3: 9, 4: 4, 5: 15}
+"""What order-service has committed, as the sample's manifest says."""
+
+NAME = ("plan", "external-offsets", "order-service", "--sample")
+
+
+def saved_plan(cli: Cli, path: Path, *options: str | Path) -> Any:
+    result = cli(*NAME, *options, "-o", "json")
+    path.write_text(result.out)
+    return json.loads(result.out)["data"][0]
+
+
+def test_a_copy_is_applied(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, file = Path("plan.json"), Path("x.db")
+    plan = saved_plan(cli, path, "--sql", file, "--sql-table", "t")
+    assert plan["steps"][0]["copies"]["table"] == "t"
+    where = ("--step", "1", "--sample")
+    assert cli("plan", "verify", path, *where).status == 5
+    shown = cli("plan", "apply", path, *where)
+    assert (shown.status, file.exists()) == (0, False)
+    assert "--execute" in shown.err
+    assert cli("plan", "apply", path, *where, "--execute", "-o", "csv").status == 0
+    assert query(file, "SELECT partition, offset FROM t") == list(ORDERS.items())
+    assert cli("plan", "verify", path, *where).status == 0
+    again = cli("plan", "apply", path, *where, "--execute", "-o", "json")
+    assert {row["result"] for row in json.loads(again.out)["data"]} == {"unchanged"}
+    # It is the command's own database, where another one is named.
+    assert cli("plan", "verify", path, *where, "--sql", "other.db").status == 5
+
+
+def test_what_is_not_for_a_tool_is_told(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # what was there is saved
+    path = tmp_path / "plan.json"
+    saved_plan(cli, path, "--sql", tmp_path / "x.db")
+    stop = cli("plan", "apply", path, "--step", "2", "--execute")
+    assert stop.status == 0
+    assert "step 2 for order-service copies no offsets" in stop.err
+    assert "Stop all members. Stop all members in order" in stop.err
+    assert cli("plan", "apply", path, "--step", "1", "--sample", "--execute").status == 0
+    running = cli("plan", "apply", path, "--step", "3", "--sample")
+    assert (running.status, "stop its members first" in running.err) == (4, True)
+    missing = cli("plan", "apply", path, "--step", "3")
+    assert (missing.status, "no source of groups given" in missing.err) == (2, True)
+    assert cli("plan", "apply", path, "--step", "5", "--sample").status == 2
+
+
+def test_a_plan_has_no_password(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database does not answer, which is told without it too."""
+    url = "postgresql://app:hush@127.0.0.1:1/db"
+    result = cli(*NAME, "--sql", url)
+    assert (result.status, "hush" in result.err + result.out) == (1, False)
+    from kgroup.cli.option.store import SqlNames, planned_copy
+
+    def goal(text: str | None) -> str:
+        names = SqlNames("t", ("offset=next",))
+        copy = planned_copy(text, names)
+        assert (copy.origin, copy.table, copy.columns) == ("kafka", "t", ("offset=next",))
+        return copy.goal
+
+    assert goal(url) == "sql"
+    assert goal("postgresql://app@127.0.0.1:1/db?sslpassword=hush") == "sql"
+    assert goal("postgresql://app@127.0.0.1:1/db") == "sql:postgresql://app@127.0.0.1:1/db"
+    assert goal("x.db") == "sql:x.db"
+    file = tmp_path / "url"
+    file.write_text(url)
+    assert goal(f"@{file}") == f"sql:@{file}"
+    monkeypatch.setenv("KGROUP_SQL_URL", url)
+    assert goal(None) == goal("profile") == "sql"
+
+
+def test_a_step_before_makes_what_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    """`plan apply` has no --create-table to be named."""
+    path = tmp_path / "plan.json"
+    path.write_text(cli(*NAME, "--sql", tmp_path / "x.db", "-o", "json").out)
+    applied = cli("plan", "apply", path, "--step", "3", "--sample")
+    assert (applied.status, "an earlier step of the plan creates it" in applied.err) == (1, True)
+    verified = cli("plan", "verify", path, "--step", "3", "--sample")
+    assert (verified.status, "an earlier step of the plan creates it" in verified.out) == (5, True)
+    assert "--create-table" not in applied.err + verified.out
+
+
+def test_which_database_must_be_said(cli: Cli) -> None:
+    result = cli(*NAME)
+    assert (result.status, "no database given" in result.err) == (2, True)
+
+
+def test_every_form(cli: Cli, tmp_path: Path) -> None:
+    options = ("--sql", tmp_path / "x.db", "--rolling")
+    runbook = cli(*NAME, *options, "-o", "markdown").out
+    assert "### Step 2: Restart every member with the version that keeps offsets in both" in runbook
+    assert cli(*NAME, *options, "--diagram").out.startswith("```mermaid\n")
+    rows = cli(*NAME, *options, "-o", "csv", "--columns", "step,restarted").out
+    assert rows.splitlines() == ["step,restarted", "1,0", "2,3", "3,3"]
+    unknown = cli("plan", "external-offsets", "nobody", "--sample", "--sql", tmp_path / "x.db")
+    assert unknown.status == 3
+    empty = cli("plan", "external-offsets", "invoice-batch", "--sample", "--sql", tmp_path / "x.db")
+    assert (empty.status, "From Kafka to the table, as the group is stopped." in empty.out) == (
+        0,
+        True,
+    )
+
+
+@pytest.mark.parametrize("kind", ["sample", "snapshot", "log-dir"])
+def test_the_last_copy_is_of_no_past(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Members would begin at what was committed when the snapshot was taken."""
+    monkeypatch.chdir(tmp_path)
+    path, file = Path("plan.json"), Path("x.db")
+    path.write_text(
+        cli("plan", "external-offsets", "search-index", "--sample", "--sql", file, "-o", "json").out
+    )
+    assert cli("snapshot", "search-index", "--sample", "-f", "taken").status == 0
+    where = {
+        "sample": ("--sample",),
+        "snapshot": ("--snapshot", "taken"),
+        "log-dir": ("--log-dir", sample_log_dir()),
+    }[kind]
+    line = ("plan", "apply", path, "--step", "1", *where)
+    found = cli(*line, "--execute", "--yes")
+    assert (found.status, found.out) == (2, "")
+    assert "choose the cluster instead, by -b HOST:PORT or -C PROFILE" in found.err
+    assert not file.exists()
+    shown = cli(*line)
+    assert shown.status == 0
+    assert "with --execute the last copy must read the cluster" in shown.err

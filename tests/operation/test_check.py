@@ -5,10 +5,17 @@ Rules find what they should on real brokers, in `tests/broker/test_live_check.py
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -37,12 +44,19 @@ from kgroup.operation.check.look import (
     with_limits,
 )
 from kgroup.operation.check.rule import Finding, Rule, Severity
+from kgroup.operation.plan.advice import advise
+from kgroup.operation.plan.coordinator import MIGRATION_POLICY
+from kgroup.operation.plan.forecast import USUAL
+from kgroup.operation.plan.plan import MigrationTarget
+from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.render.check import nagios_lines, nagios_status, prometheus_lines
 from kgroup.render.json_document import json_document, json_rows
 from kgroup.sample import sample_log_dir
 from kgroup.source.base import SettingReading
 from kgroup.source.log.source import LogDir
 from tests.field_log import groups_of
+from tests.model.records import classic, classic_member, groups
+from tests.operation.plan.fake_cluster import FakeCluster, group_of
 from tests.operation.sources import FakeSource
 
 NOW_MS = 1_700_000_000_000
@@ -91,13 +105,13 @@ def test_the_worst_of_each_group_first_and_the_exit_status() -> None:
         "1 commit of the group will be forgotten, the first in 2.0 hours."
     )
     assert found.report.exit_status is ExitStatus.PROBLEM
-    for severity, groups, status in (
+    for severity, expiring, status in (
         (Severity.ERROR, (EXPIRING,), ExitStatus.DONE),
         (Severity.ERROR, (EXPIRING, LAGGING), ExitStatus.PROBLEM),
         (Severity.WARNING, (EXPIRING,), ExitStatus.PROBLEM),
         (Severity.INFO, (), ExitStatus.DONE),
     ):
-        assert audit(*groups, ranges=LOGS, fail_on=severity).report.exit_status is status
+        assert audit(*expiring, ranges=LOGS, fail_on=severity).report.exit_status is status
 
 
 class SeenSource(FakeSource):
@@ -266,7 +280,7 @@ def test_what_the_sample_has() -> None:
     }
 
 
-class FakeCluster(FakeSource):
+class OffsetsTopicSource(FakeSource):
     """Has brokers too, and their settings."""
 
     def __init__(self, *groups: Group, offsets: Sequence[Partition], brokers: int = 3) -> None:
@@ -294,16 +308,18 @@ class FakeCluster(FakeSource):
     ],
 )
 def test_where_commits_are_kept(offsets: Sequence[Partition], reasons: Sequence[str]) -> None:
-    report = check(FakeCluster(offsets=offsets), Request(), lambda: NOW_MS).report
+    report = check(OffsetsTopicSource(offsets=offsets), Request(), lambda: NOW_MS).report
     assert len(report.data) == len(reasons)
     for finding, reason in zip(report.data, reasons, strict=True):
         assert finding.code is Rule.OFFSETS_TOPIC
         assert finding.reason.endswith(reason)
-    named = check(FakeCluster(LAGGING, offsets=offsets), Request(["b"]), lambda: NOW_MS).report
+    named = check(
+        OffsetsTopicSource(LAGGING, offsets=offsets), Request(["b"]), lambda: NOW_MS
+    ).report
     assert named.data == ()
 
 
-class MuteCluster(FakeCluster):
+class MuteCluster(OffsetsTopicSource):
     """Brokers that do not tell how they, and the topic with the commits, are configured."""
 
     def __init__(self, *groups: Group, offsets: Sequence[Partition], kind: ProblemKind) -> None:
@@ -654,3 +670,202 @@ def test_a_commit_past_the_end_of_a_log_whose_start_is_not_known() -> None:
     assert (finding.code, finding.log_end_offset) == (Rule.PAST_END, 10)
     assert finding.reason.startswith("12 is committed, and the log of orders-0 ends at 10.")
     assert "earliest reads the whole log again" in finding.reason
+
+
+RECORDED = Path(__file__).parents[1] / "data" / "clients" / "live-members.jsonl.gz"
+
+
+@cache
+def recorded() -> Sequence[dict[str, Any]]:
+    """A row for each member of a group of one library on a real broker, in each of its rounds."""
+    lines = gzip.decompress(RECORDED.read_bytes()).splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def rounds() -> Iterator[list[dict[str, Any]]]:
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in recorded():
+        found[row["broker"], row["group_id"], str(row["round"])].append(row)
+    yield from found.values()
+
+
+def findings(*rows: dict[str, Any]) -> Sequence[Finding]:
+    """Put these members into one group, of which the first one leads, and check it."""
+    strategy = rows[0]["strategy"]
+    members = [
+        classic_member(
+            f"member-{number}",
+            clientId=row["client_id"].replace(row["group_id"], "mixed"),  # its default has it
+            groupInstanceId=row["instance_id"],
+            subscription=decode_subscription(b64decode(row["subscription"]), strategy),
+            assignment=decode_assignment(b64decode(rows[0]["assignment"]), strategy),
+        )
+        for number, row in enumerate(rows)
+    ]
+    made = groups(classic("mixed", members, protocol=strategy))
+    request = Request(rules=frozenset({Rule.MIXED_CLIENTS}))
+    return check(FakeSource(*made.values()), request, lambda: NOW_MS).report.data
+
+
+def row_of(library: str, version: str, strategy: str = "range") -> dict[str, Any]:
+    wanted = (library, version, strategy)
+    return next(
+        row for row in recorded() if (row["library"], row["version"], row["strategy"]) == wanted
+    )
+
+
+def test_groups_of_one_library_have_nothing_of_it() -> None:
+    every = list(rounds())
+    assert len({row["library"] for rows in every for row in rows}) >= 7
+    for rows in every:
+        assert findings(*rows) == ()
+
+
+@pytest.mark.parametrize(
+    ("members", "severity", "reason"),
+    [
+        (
+            [("librdkafka", "2.16.1"), ("kafka-clients", "4.3.1"), ("librdkafka", "2.0.2")],
+            "warning",
+            "Members are 1 of kafka-clients, 2 of librdkafka, as far as client ids tell.",
+        ),
+        (
+            [("kafka-clients", "1.1.1"), ("kafka-clients", "3.9.2")],
+            "info",
+            "1 of 2 members of kafka-clients are of an older version, which does not say what it "
+            "owns: member-0.",
+        ),
+        ([("kafka-clients", "3.9.2"), ("kafka-clients", "4.3.1")], None, None),
+    ],
+)
+def test_mixed(members: Sequence[tuple[str, str]], severity: str | None, reason: str) -> None:
+    found = findings(*(row_of(*member) for member in members))
+    told = [(finding.severity, finding.reason) for finding in found]
+    assert told == ([] if severity is None else [(severity, reason)])
+
+
+ASKED = frozenset({Rule.CONSUMER_PROTOCOL})
+SETTINGS = {
+    MIGRATION_POLICY: "bidirectional",
+    "group.consumer.max.size": "100",
+    "group.consumer.assignors": "uniform,range",
+}
+
+
+def readiness(group: Group, settings: Mapping[str, str], rules: frozenset[Rule] = ASKED) -> Audit:
+    there = replace(group, coordinator=Broker(1, "b", 9092))
+    source = FakeCluster(there, topics={"t": 6}, settings={1: settings})
+    return check(source, Request(rules=rules), lambda: 1)
+
+
+def of_library(name: str) -> Group:
+    return group_of("ab", "cooperative-sticky", library=name)
+
+
+@pytest.mark.parametrize(
+    ("group", "settings", "reason"),
+    [
+        (
+            group_of("ab"),
+            SETTINGS,
+            "Ready as far as is known; not known: client-version, listeners.",
+        ),
+        (
+            group_of("ab"),
+            SETTINGS | {MIGRATION_POLICY: "disabled", "group.consumer.max.size": "1"},
+            "Not ready: migration-policy (disabled on broker 1); "
+            "group-size (group.consumer.max.size is 1).",
+        ),
+        (
+            of_library("kafka-clients"),
+            SETTINGS,
+            "Ready as far as is known; not known: client-version.",
+        ),
+        (
+            of_library("librdkafka"),
+            SETTINGS,
+            "Not ready: user-data (none yet; librdkafka adds some with cooperative-sticky from the "
+            "second rebalance on).",
+        ),
+        (
+            of_library("sarama"),
+            SETTINGS,
+            "Ready as far as is known; not known: user-data, client-version.",
+        ),
+    ],
+)
+def test_preconditions_of_the_plan(group: Group, settings: Mapping[str, str], reason: str) -> None:
+    (finding,) = readiness(group, settings).report.data
+    assert (finding.severity, finding.reason) == ("info", reason)
+
+
+def test_nothing_is_told_unasked_nor_of_a_group_that_nobody_is_in() -> None:
+    unasked = readiness(group_of("ab"), SETTINGS, frozenset()).report.data
+    assert Rule.CONSUMER_PROTOCOL not in {finding.code for finding in unasked}
+    assert readiness(group_of(""), SETTINGS).report.data == ()
+
+
+def test_a_group_of_a_strategy_that_nobody_knows_is_an_error() -> None:
+    report = readiness(group_of("ab", "mine"), SETTINGS).report
+    assert report.data == ()
+    assert [(error.kind, error.group_id) for error in report.errors] == [("unfit", "g")]
+
+
+EAGER = frozenset({Rule.EAGER_STRATEGY})
+
+
+def random_groups(count: int) -> Iterator[Group]:
+    """Groups with an eager strategy; the last one is large, which is what gains."""
+    random = Random(5)
+    for number in range(count):
+        names = "abcdefghijklmnopqrst"[: 20 if number == count - 1 else random.randint(2, 6)]
+        yield group_of(
+            names,
+            random.choice(("range", "roundrobin", "sticky")),
+            each=5 if number == count - 1 else random.randint(1, 4),
+            static=bool(number % 3 == 0) and number < count - 1,
+        )
+
+
+@pytest.mark.slow
+def test_check_recommends_a_strategy_just_where_its_plan_does() -> None:
+    """By the same numbers: what stops partitions for longer is not recommended."""
+    recommended = []
+    for group in random_groups(9):
+        source = FakeSource(group)
+        (row,) = advise(source, ["g"], USUAL).data
+        plans = [
+            proposal for proposal in row.proposals if proposal.target is MigrationTarget.ASSIGNOR
+        ]
+        plan = plans[0] if plans else None
+        (finding,) = check(source, Request(rules=EAGER), lambda: 1).report.data
+        if plan is None or plan.against is not None:
+            assert "cooperative-sticky is not worth it: " in finding.reason
+            assert finding.advice == "Nothing to do."
+            assert finding.commands == ("kgroup plan g",)
+            (why,) = (
+                [plan.against]
+                if plan
+                else [reason for reason in row.reasons if "sticky: " in reason]
+            )
+            assert why is not None
+            assert why.partition("sticky: ")[2].rstrip(".") in finding.reason
+        else:
+            assert plan.now is not None
+            assert plan.then is not None
+            now, then = plan.now.forecast.stopped_ms, plan.then.forecast.stopped_ms
+            assert then < now
+            assert f"for {now / 1000:g} s together" in finding.reason
+            assert f"it would for {then / 1000:g} s." in finding.reason
+            assert finding.commands == (plan.command,)
+        recommended.append(finding.advice != "Nothing to do.")
+    assert {True, False} == {*recommended}
+
+
+def test_a_strategy_is_judged_where_that_is_asked_for_only() -> None:
+    """The forecast takes requests and time, which monitoring does not have for each group."""
+    source = FakeSource(group_of("ab", each=1))
+    (finding,) = check(source, Request(), lambda: 1).report.data
+    assert (finding.code, finding.advice) == (Rule.EAGER_STRATEGY, Rule.EAGER_STRATEGY.advice)
+    assert "cooperative-sticky" not in finding.reason + finding.advice
+    assert finding.commands == ("kgroup plan g",)

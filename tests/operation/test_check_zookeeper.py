@@ -18,7 +18,7 @@ from kgroup.operation.report import Report
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.protocol.zookeeper.tree import tree_of
 from kgroup.source.snapshot.source import snapshot_source
-from tests.operation.plan.zookeeper.old_tree import changed as changed_tree
+from tests.operation.plan.old_tree import changed as changed_tree
 from tests.operation.sources import KafkaSource
 from tests.recorded_tree import (
     OLDER_TREES,

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import struct
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.columnar import log_reader
+from kgroup.columnar import input_size, log_reader
+from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.log_reader import AsOf
 from kgroup.columnar.segment_check import LARGEST_TYPE
 from kgroup.errors import ProblemKind, UsageError
+from kgroup.kernel import compiled
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log as ReadLog
 from kgroup.model.segment import Segment
-from kgroup.operation.decode import NOT_COMMITTED, Decoding, Selection, decode, decode_message
+from kgroup.operation.decode import (
+    NOT_COMMITTED,
+    Count,
+    Decoding,
+    Selection,
+    count_records,
+    decode,
+    decode_message,
+)
+from kgroup.protocol.batch.batch import Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import LogDir
 from tests.columnar.log_writer import Plain, batch, message_set
@@ -522,3 +536,202 @@ def test_a_key_of_four_bytes_is_that_of_a_control_record(key: str, name: str) ->
 def test_other_short_keys_are_none(key: str) -> None:
     (row,) = decode_message(bytes.fromhex(key), None).data[0].to_pylist()
     assert not row["type"].startswith("Control")
+
+
+RECORDED = [
+    ROOT / "kgroup/sample/log-dir",
+    *sorted(path.parent for path in ROOT.glob("tests/data/kafka-*/manifest.json")),
+]
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
+def test_bytes_are_those_of_the_stored_keys_and_values(folder: Path) -> None:
+    segments = [segment for segment in find_segments([folder]) if segment.is_loaded]
+    stored = [
+        len(record.key or b"") + len(record.value or b"")
+        for segment in segments
+        for found in read_batches(segment.path.read_bytes())
+        if isinstance(found, RecordBatch)
+        for record in read_records(found)
+        if isinstance(record, Record)
+    ]
+    measured = decode(segments, Selection()).map(lambda rows: rows["size"].to_pylist())
+    assert [size for sizes in measured for size in sizes] == stored
+    assert stored
+
+
+@pytest.mark.parametrize("length", [0, 126, 127, 128, 16382, 16383, 16384, 32767])
+def test_bytes_of_long_metadata(log: Log, length: int) -> None:
+    record = commit(0, "g", metadata="é" * (length // 2) + "x" * (length % 2))
+    assert record.key is not None
+    assert record.value is not None
+    log.add(0, batch([record]))
+    (sizes,) = decode(log.segments(), Selection()).map(lambda rows: rows["size"].to_pylist())
+    assert sizes == [len(record.key) + len(record.value)]
+
+
+@pytest.mark.parametrize("topic_id", [b"", b"\x00\x10" + bytes(range(1, 17))])
+@pytest.mark.parametrize("length", [0, 126, 127, 128, 16382, 16383, 16384])
+def test_bytes_of_long_metadata_in_version_4(log: Log, length: int, topic_id: bytes) -> None:
+    """Offset, leader epoch, metadata with a varint of its length and one, time, tags."""
+    size = length + 1
+    varint = bytearray()
+    while size >= 0x80:
+        varint.append(size & 0x7F | 0x80)
+        size >>= 7
+    varint.append(size)
+    tags = (b"\x01" if topic_id else b"\x00") + topic_id
+    value = struct.pack(">hqi", 4, 7, 3) + varint + b"x" * length + struct.pack(">q", 9) + tags
+    log.add(0, batch([Plain(0, -1, commit_key("g"), value)]))
+    (found,) = decode(log.segments(), Selection()).map(lambda rows: rows)
+    assert found["key_json"].null_count == 1
+    assert found["size"].to_pylist() == [len(commit_key("g")) + len(value)]
+
+
+@pytest.fixture
+def damaged_log(log: Log) -> Log:
+    log.add(
+        0,
+        batch([commit(0, "a"), commit(1, "b"), tombstone(2, "a")]),
+        b"\xff" * 80,
+        transaction([commit(3, "a")], 7),
+        transaction([commit(4, "b")], 8),
+        end(5, 7, commits=True),
+        batch([commit(6, "a")], codec="gzip"),
+    )
+    return log
+
+
+KEY = len(commit_key("a"))
+VALUE = 2 + 8 + 4 + 2 + 8
+"""Version, offset, leader epoch, length of no metadata, time."""
+
+
+def test_counts(damaged_log: Log) -> None:
+    decoding = decode(damaged_log.segments(), Selection(), with_batches=True)
+    counts = count_records(decoding).data
+    data = damaged_log.segments()[0].path.read_bytes()
+    sizes: Counter[str] = Counter()
+    for found in read_batches(data):
+        if isinstance(found, RecordBatch):
+            sizes[found.compression] += found.size
+    assert counts == (
+        Count("type", "OffsetCommit", 3, 5, 5 * (KEY + VALUE)),
+        Count("type", "ControlCommit", 0, 1, 4 + 6),
+        Count("type", "OffsetCommit", None, 1, KEY),
+        Count("transaction", "committed", None, 2, KEY + VALUE + 10),
+        Count("transaction", "open", None, 1, KEY + VALUE),
+        Count("group", "a", None, 4, 4 * KEY + 3 * VALUE),
+        Count("group", "b", None, 2, 2 * (KEY + VALUE)),
+        Count("batch", "none", 2, 4, sizes["none"]),
+        Count("batch", "gzip", 2, 1, sizes["gzip"]),
+        Count("damage", "garbage", None, 1, None),
+    )
+    assert sum(sizes.values()) == len(data) - 80
+
+
+def test_counts_of_a_selection(damaged_log: Log) -> None:
+    decoding = decode(damaged_log.segments(), Selection(groups=frozenset({"b"})), with_batches=True)
+    counts = count_records(decoding).data
+    assert [(count.by, count.name, count.count) for count in counts] == [
+        ("type", "OffsetCommit", 2),
+        ("transaction", "open", 1),
+        ("group", "b", 2),
+        ("batch", "none", 4),
+        ("batch", "gzip", 1),
+        ("damage", "garbage", 1),
+    ]
+
+
+@pytest.mark.parametrize("size", [0, 1 << 40])
+def test_as_many_batches_of_one_kind_as_of_another(
+    size: int, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the log counts as large or as small."""
+    monkeypatch.setattr(input_size, "LARGE", size)
+    codecs = ["zstd", "none", "none", "lz4", "gzip", "gzip"]
+    log.add(0, *(batch([commit(at, "g")], codec=codec) for at, codec in enumerate(codecs)))
+    log.add(6, message_set([commit(6, "g")], magic=0, codec="lz4"))
+    decoding = decode(log.segments(), Selection(), with_batches=True)
+    counts = count_records(decoding).data
+    assert [(count.name, count.version) for count in counts if count.by == "batch"] == [
+        ("gzip", 2),
+        ("none", 2),
+        ("lz4", 0),
+        ("lz4", 2),
+        ("zstd", 2),
+    ]
+
+
+def test_whatever_compiles_first_says_so(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def load(on_compile: Callable[[], None] | None = None) -> compiled.Functions:
+        assert on_compile is not None
+        on_compile()
+        return loaded
+
+    loaded = compiled.load()
+    monkeypatch.setattr(compiled, "load", load)
+    monkeypatch.setattr(input_size, "LARGE", 0)
+    log.add(0, batch([commit(0, "g")]))
+    decoding = decode(
+        log.segments(), Selection(), with_batches=True, on_compile=lambda: said.append("compiling")
+    )
+    assert len(count_records(decoding).data) == 3
+    assert set(said) == {"compiling"}
+
+
+def test_counts_of_many_rows_add_up_over_batches(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SIZES, "plain_rows", 1000)
+    count = 4000
+    log.add(
+        0,
+        *(
+            batch([commit(n, f"g{n % 7}") for n in range(at, at + 100)])
+            for at in range(0, count, 100)
+        ),
+    )
+    decoding = decode(log.segments(), Selection(), with_batches=True)
+    counts = count_records(decoding).data
+    assert counts[0] == Count("type", "OffsetCommit", 3, count, count * (KEY + 1 + VALUE))
+    groups = {found.name: found.count for found in counts if found.by == "group"}
+    assert groups == {f"g{n}": len(range(n, count, 7)) for n in range(7)}
+
+
+COMPACTED = sorted(
+    folder
+    for folder in ROOT.glob("tests/data/compacted-*/__consumer_offsets-*")
+    if any(folder.glob("*.log.deleted"))
+)
+"""Beside the segment that the cleaner wrote: those that it read, renamed to `.log.deleted`."""
+
+
+def kept_by_the_cleaner(segment: Path) -> list[int]:
+    """Offsets of the records in a compacted segment, without markers."""
+    return [
+        record.offset
+        for found in read_batches(segment.read_bytes())
+        if isinstance(found, RecordBatch) and not found.is_control
+        for record in read_records(found)
+        if isinstance(record, Record)
+    ]
+
+
+@pytest.mark.parametrize(
+    "folder", COMPACTED, ids=lambda path: f"{path.parent.name}-{path.name[-1]}"
+)
+def test_latest_is_what_the_cleaner_keeps(folder: Path, tmp_path: Path) -> None:
+    before = tmp_path / folder.name
+    before.mkdir()
+    for segment in folder.glob("*.log.deleted"):
+        shutil.copy(segment, before / segment.name.removesuffix(".deleted"))
+    latest = offsets(decode(find_segments([tmp_path]), Selection(), last_only=True))
+    everything = decode(find_segments([tmp_path]), Selection())
+    compacted = kept_by_the_cleaner(min(folder.glob("*.log")))
+    assert latest == compacted
+    assert 5 < len(latest) < sum(everything.map(len))
+
+
+def test_there_is_something_to_compare_with() -> None:
+    assert len(COMPACTED) >= 4

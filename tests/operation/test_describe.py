@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from kgroup.model.group import (
     TaskAssignment,
     Topology,
 )
-from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.log_range import LogRange, NextReading, NextRecord, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import (
@@ -29,10 +30,16 @@ from kgroup.operation.describe import (
     OffsetDescription,
     ShareOffsetDescription,
     describe,
+    with_time_lags,
 )
+from kgroup.protocol.zookeeper.tree import decode_tree
 from kgroup.render.group import description_object
-from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.sample import sample_zookeeper
+from kgroup.source.base import EVERYTHING, Capability, GroupSource, Question, Reading
+from kgroup.source.snapshot.file import read_snapshot
+from kgroup.source.snapshot.source import snapshot_source
 from tests.operation.sources import FakeSource
+from tests.recorded_tree import TREE, TREES, recorded, recorded_nodes, recorded_ranges
 
 ID = "vSfqgMKeR9eannCdjVzeYQ"
 
@@ -495,3 +502,163 @@ def test_a_problem_of_another_group_hides_none() -> None:
 
 def test_no_groups_at_all_is_no_error() -> None:
     assert describe(FakeSource()).data == ()
+
+
+DATA = Path(__file__).parents[1] / "data"
+SAMPLE = "sample-zookeeper"
+FILES = {**{name: DATA / name / "snapshot.json" for name in TREES}, SAMPLE: sample_zookeeper()}
+ONLY_IN_KAFKA = {
+    (TREE, "migrating", "shipments", 3): (4, 13),
+    (SAMPLE, "loyalty-points", "payments", 2): (4, 12),
+}
+"""Commits of the tool, which asks Kafka first, and of ZooKeeper."""
+
+
+@pytest.mark.parametrize(
+    ("name", "group_id"), [(name, each) for name in FILES for each in recorded(name)["checked"]]
+)
+def test_same_owners_offsets_ends_and_lags(name: str, group_id: str) -> None:
+    source = snapshot_source(read_snapshot(FILES[name]))
+    (group,) = describe(source, [group_id]).data
+    assert group.group.type is GroupType.ZOOKEEPER
+    found = {(row.topic, row.partition): row for row in group.offsets}
+    rows = [row for row in recorded(name)["checked"][group_id] if "topic" in row]
+    assert rows
+    for theirs in rows:
+        ours = found.pop((theirs["topic"], theirs["partition"]))
+        place = (name, group_id, theirs["topic"], theirs["partition"])
+        if place in ONLY_IN_KAFKA:
+            assert (theirs["offset"], ours.committed_offset) == ONLY_IN_KAFKA[place]
+        else:
+            assert ours.committed_offset == (None if theirs["offset"] == -1 else theirs["offset"])
+            assert ours.lag == theirs["lag"]
+        assert ours.log_end_offset == theirs["log_size"]
+        owner = None if ours.member_id is None else f"{ours.member_id}-{ours.owner_thread}"
+        assert owner == theirs["owner"]
+    assert {topic for topic, _ in found} <= {"returns"}  # the tool passes over what has no leader
+    alive = set(recorded(name)["consumers"].values())
+    members = {member.member_id for member in group.group.members}
+    assert members == {each for each in alive if each.startswith(f"{group_id}_")}
+    assert group.group.state is (GroupState.STABLE if members else GroupState.EMPTY)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_the_snapshot_has_the_nodes_and_ends_that_others_saw(name: str) -> None:
+    snapshot = read_snapshot(FILES[name])
+    saved = {node.path: node for node in snapshot.zookeeper or ()}
+    seen = {node["path"]: node for node in recorded_nodes(name)}
+    for path, node in saved.items():
+        theirs = seen[path]
+        assert (node.data, node.base64) == (theirs["text"], None), path
+        assert node.stat.ctime_ms == theirs["stat"]["ctime"]
+        if name == "zookeeper-0.8.0-beta1" and path.startswith("/consumers/billing/offsets/"):
+            continue  # its auto commit, twice a second, writes what is written already
+        assert node.stat.mtime_ms == theirs["stat"]["mtime"]
+    told = {path for path, node in seen.items() if node["text"]}
+    assert {path for path in told - saved.keys() if not path.startswith("/zookeeper")} == set()
+    ends = {(row.topic, row.partition): row for row in snapshot.log_ranges}
+    assert {
+        at: (row.log_start_offset, row.log_end_offset)
+        for at, row in ends.items()
+        if row.log_end_offset is not None
+    } == {at: (log.start, log.end) for at, log in recorded_ranges(name).items()}
+
+
+def test_the_sample_is_read_without_trouble() -> None:
+    source = snapshot_source(read_snapshot(sample_zookeeper()))
+    reading = source.read()
+    assert reading.zookeeper is not None
+    assert decode_tree(reading.zookeeper).problems == ()
+    assert set(reading.image.groups) == set(recorded(SAMPLE)["checked"])
+
+
+NOW_MS = 1_700_000_000_000
+PROBLEM = Problem(ProblemKind.NOT_AUTHORIZED, "Why.", topic="secret")
+
+
+class FakeRecords(GroupSource):
+    """Records with their timestamps."""
+
+    def __init__(self, **timestamps: int | None) -> None:
+        self.asked: list[Position] = []
+        self._timestamps = timestamps
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        self.asked = sorted(positions)
+        records = {at: NextRecord(at[2], self._timestamps[at[0]]) for at in positions}
+        return NextReading(records, (PROBLEM,))
+
+
+def test_time_lags() -> None:
+    rows = {
+        "behind": (CommittedOffset("behind", 0, 3), LogRange(0, 5)),
+        "done": (CommittedOffset("done", 0, 5), LogRange(0, 5)),
+        "timeless": (CommittedOffset("timeless", 0, 4), LogRange(0, 5)),
+        "past": (CommittedOffset("past", 0, 6), LogRange(0, 5)),
+        "before": (CommittedOffset("before", 0, 1), LogRange(2, 5)),
+        "unknown": (CommittedOffset("unknown", 0, 1), LogRange()),
+    }
+    group = Group(
+        "g",
+        GroupType.CLASSIC,
+        GroupState.EMPTY,
+        offsets=tuple(commit for commit, _ in rows.values()),
+    )
+    source = FakeSource(group, ranges={(name, 0): log for name, (_, log) in rows.items()})
+    records = FakeRecords(behind=NOW_MS - 70, timeless=None)
+    report = with_time_lags(describe(source), records, now_ms=NOW_MS)
+    assert records.asked == [("behind", 0, 3), ("timeless", 0, 4)]
+    (row,) = report.data
+    assert {o.topic: (o.next_timestamp_ms, o.time_lag_ms) for o in row.offsets} == {
+        "behind": (NOW_MS - 70, 70),
+        "done": (None, 0),
+        "timeless": (None, None),
+        "past": (None, None),
+        "before": (None, None),
+        "unknown": (None, None),
+    }
+    assert row.max_time_lag_ms == 70
+    assert report.errors == (PROBLEM,)
+
+
+def test_only_what_consumers_never_see_is_left() -> None:
+    class Markers(FakeRecords):
+        def next_records(
+            self, positions: Collection[Position], *, committed: bool = False
+        ) -> NextReading:
+            return NextReading(dict.fromkeys(positions, NextRecord()))
+
+    group = Group(
+        "g", GroupType.CLASSIC, GroupState.EMPTY, offsets=(CommittedOffset("orders", 0, 4),)
+    )
+    source = FakeSource(group, ends={("orders", 0): 5})
+    (row,) = with_time_lags(describe(source), Markers(), now_ms=NOW_MS).data
+    assert [(o.lag, o.next_timestamp_ms, o.time_lag_ms) for o in row.offsets] == [(1, None, 0)]
+    assert row.max_time_lag_ms == 0
+
+
+def test_share_groups_by_the_first_record_that_is_not_finished() -> None:
+    shared = (
+        ShareOffset("id", "orders", 0, start_offset=2, delivery_complete_count=1),
+        ShareOffset("id", "orders", 1, start_offset=2, delivery_complete_count=3),
+        ShareOffset("id", "orders", 2),
+    )
+    group = Group("g", GroupType.SHARE, GroupState.EMPTY, share_offsets=shared)
+    source = FakeSource(group, ends={("orders", number): 5 for number in range(3)})
+    records = FakeRecords(orders=NOW_MS - 9)
+    (row,) = with_time_lags(describe(source), records, now_ms=NOW_MS).data
+    assert records.asked == [("orders", 0, 2)]
+    assert [(o.lag, o.time_lag_ms) for o in row.share_offsets or ()] == [
+        (2, 9),
+        (0, 0),
+        (None, None),
+    ]
+    assert row.max_time_lag_ms == 9
+
+
+def test_nothing_is_known_of_nothing() -> None:
+    group = Group("g", GroupType.CLASSIC, GroupState.EMPTY)
+    (row,) = with_time_lags(describe(FakeSource(group)), FakeRecords(), now_ms=NOW_MS).data
+    assert row.max_time_lag_ms is None

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import re
+import sys
+import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import distributions
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +16,14 @@ from kgroup.model.group import Broker
 from kgroup.model.offset import StoreName
 from kgroup.model.problem import Problem
 from kgroup.operation import doctor
-from kgroup.operation.doctor import PACKAGES, Availability, Diagnosis, examine
+from kgroup.operation.doctor import (
+    PACKAGES,
+    Availability,
+    Diagnosis,
+    examine,
+    installed_version,
+    versions,
+)
 from kgroup.source.base import GroupSource
 
 ONE, TWO = Broker(1, "kafka-1", 9092), Broker(2, "::1", 9093)
@@ -93,3 +105,34 @@ def test_what_is_missing_is_said_with_what_needs_it_and_how_to_get_it(
     assert by_name["pyspark"].version is None
     assert "history" in (by_name["pyspark"].needed_for or "")
     assert (by_name["numpy"].version, by_name["numpy"].condition) == ("9", Availability.OK)
+
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))[
+    "project"
+]
+
+
+def name_of(requirement: str) -> str:
+    (name,) = re.findall(r"^[a-z0-9-]+", requirement)
+    return str(name)
+
+
+def test_parts_are_what_the_project_depends_on() -> None:
+    required = {name_of(each): None for each in PROJECT["dependencies"]}
+    extra = {
+        name_of(each): name
+        for name, group in PROJECT["optional-dependencies"].items()
+        for each in group
+    }
+    assert {part.name: part.extra for part in PACKAGES} == required | extra
+
+
+def test_versions_are_of_what_is_installed() -> None:
+    there = {
+        distribution.metadata["Name"].lower(): distribution.version
+        for distribution in distributions()
+    }
+    found = dict(versions())
+    assert found.pop("Python") == sys.version.split()[0]
+    assert found == {part.name: there[part.name] for part in PACKAGES}
+    assert installed_version("kgroup-no-such-part") is None

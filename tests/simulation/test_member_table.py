@@ -11,7 +11,7 @@ from kgroup.simulation.rules import Version
 @pytest.mark.parametrize(
     ("version", "order"),
     [
-        ((2, 5, 1), ["b", "a", "c"]),  # as Scala 2.11 prints it, see `test_scala_hash`
+        ((2, 5, 1), ["b", "a", "c"]),  # as Scala 2.11 prints it, see `test_java_hash`
         ((2, 6), ["a", "b", "c"]),  # Scala 2.13: in buckets by the hashes 97, 98 and 99
         ((3, 9, 2), ["a", "b", "c"]),
     ],

@@ -10,9 +10,15 @@ from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import MigrationTarget
 from kgroup.source.base import GroupSource
-from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
-from tests.operation.plan.groups import group_of, running
-from tests.operation.plan.zookeeper.old_tree import GROUP, IDS, source, stopped
+from tests.operation.plan.fake_cluster import (
+    FakeCluster,
+    classic_group,
+    consumer_group,
+    group_of,
+    member,
+    running,
+)
+from tests.operation.plan.old_tree import GROUP, IDS, source, stopped
 from tests.operation.sources import FakeSource
 from tests.recorded_tree import recorded_tree
 

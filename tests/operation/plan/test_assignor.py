@@ -17,7 +17,7 @@ from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.operation.plan.assignor import CLASSES, plan_assignor, plan_assignors, strategy_named
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import Plan, Verdict
-from tests.operation.plan.groups import group_of, running
+from tests.operation.plan.fake_cluster import group_of, running
 from tests.operation.sources import FakeSource
 
 RANGE, COOPERATIVE = CLASSES["range"], CLASSES["cooperative-sticky"]

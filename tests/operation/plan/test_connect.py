@@ -20,7 +20,7 @@ from kgroup.operation.plan.partitions import plan_partitions
 from kgroup.operation.plan.plan import MigrationTarget, Plan, SettingChange, Verdict
 from kgroup.operation.plan.running_group import plan_each, read_running
 from kgroup.operation.plan.static_membership import plan_static_membership
-from tests.operation.plan.groups import group_of
+from tests.operation.plan.fake_cluster import group_of
 from tests.operation.sources import FakeSource
 
 STRATEGY = "consumer.override.partition.assignment.strategy"

@@ -17,7 +17,7 @@ from kgroup.operation.plan.plan import OffsetCopy, Plan, Verdict
 from kgroup.operation.plan.running_group import read_running
 from kgroup.source.base import OffsetReading, OffsetTable
 from tests.operation.offset_stores import At, Store, commits
-from tests.operation.plan.groups import group_of
+from tests.operation.plan.fake_cluster import group_of
 from tests.operation.sources import FakeSource
 
 COPY = OffsetCopy("kafka", "sql")

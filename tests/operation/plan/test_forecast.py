@@ -15,8 +15,7 @@ from kgroup.operation.plan.forecast import (
 from kgroup.operation.plan.plan import Forecast
 from kgroup.operation.plan.running_group import read_running
 from kgroup.simulation.scenario.scenario import Action, Step
-from tests.operation.plan.fake_cluster import FakeCluster
-from tests.operation.plan.groups import group_of, running
+from tests.operation.plan.fake_cluster import FakeCluster, group_of, running
 
 SESSION_MS = 45_000
 HEARTBEAT_MS = 3_000

@@ -17,8 +17,7 @@ from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.running_group import read_running
 from kgroup.operation.plan.static_membership import plan_dynamic_membership, plan_static_membership
 from kgroup.operation.plan.verify import StepProgress, verify_step
-from tests.operation.plan.fake_cluster import FakeCluster
-from tests.operation.plan.groups import group_of, running
+from tests.operation.plan.fake_cluster import FakeCluster, group_of, running
 from tests.operation.sources import FakeSource
 
 STOPPED = replace(

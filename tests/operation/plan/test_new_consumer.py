@@ -18,15 +18,7 @@ from kgroup.operation.plan.plan import Plan, Precondition, Verdict
 from kgroup.operation.plan.zookeeper_group import plan_old
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
-from tests.operation.plan.zookeeper.old_tree import (
-    COMMITTED,
-    GROUP,
-    IDS,
-    changed,
-    empty,
-    source,
-    stopped,
-)
+from tests.operation.plan.old_tree import COMMITTED, GROUP, IDS, changed, empty, source, stopped
 from tests.operation.sources import TreeSource
 from tests.recorded_tree import recorded
 

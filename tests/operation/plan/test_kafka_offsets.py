@@ -17,7 +17,7 @@ from kgroup.operation.plan.plan import Plan, Precondition, Verdict
 from kgroup.operation.plan.zookeeper_group import plan_old
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
-from tests.operation.plan.zookeeper.old_tree import COMMITTED, GROUP, IDS, changed, empty, source
+from tests.operation.plan.old_tree import COMMITTED, GROUP, IDS, changed, empty, source
 from tests.operation.sources import FakeSource, TreeSource
 from tests.recorded_tree import recorded_tree
 

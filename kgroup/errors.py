@@ -294,8 +294,8 @@ def near_names(name: str, names: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     by_letters: dict[str, list[str]] = {}
-    for each in names:
-        by_letters.setdefault(each.lower(), []).append(repr(each))
+    for candidate in names:
+        by_letters.setdefault(candidate.lower(), []).append(repr(candidate))
     alike = get_close_matches(name.lower(), by_letters)
     close = [letter for letters in alike for letter in by_letters[letters]]
     return f"; did you mean {' or '.join(close)}?" if close else ""

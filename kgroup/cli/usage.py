@@ -48,8 +48,8 @@ def usage_message(error: click.UsageError) -> str:
     wrong = re.match("'(.*)' is not one of ", error.message)
     if wrong and isinstance(error, click.BadParameter) and error.param is not None:
         choices = getattr(error.param.type, "choices", ())
-        meant = near_names(wrong[1], map(str, choices))
-        return f"{message.removesuffix('.')}{meant}" if meant else message
+        suggestion = near_names(wrong[1], map(str, choices))
+        return f"{message.removesuffix('.')}{suggestion}" if suggestion else message
     return message
 
 
@@ -65,9 +65,9 @@ def _hint(option: str, ctx: click.Context) -> str | None:
     takes_ids = any(isinstance(parameters.get(name), click.Argument) for name in _ARGUMENTS)
     if option in _NAMED and takes_ids:
         return f"Groups are arguments, not an option: {ctx.command_path} GROUP"
-    meant = _FAMILIAR_OPTIONS.get(option)
-    if meant is not None and meant.split()[0] in known:
-        return f"Did you mean {meant}?"
+    suggestion = _FAMILIAR_OPTIONS.get(option)
+    if suggestion is not None and suggestion.split()[0] in known:
+        return f"Did you mean {suggestion}?"
     if takes_ids and not option.startswith("--"):
         return f"Put an id that begins with a dash after --: {ctx.command_path} -- -ID"
     return None

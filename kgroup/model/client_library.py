@@ -232,13 +232,13 @@ def recognize(
     if len(members) == 1:
         leader_id = members[0]["memberId"]
     assigning = _assigning(strategy, members)
-    found = []
+    recognitions = []
     for member in members:
         libraries = _subscribing(strategy, member)
         if member["memberId"] == leader_id and assigning is not None:
             libraries &= assigning
-        found.append(_decided(libraries, group_id, member))
-    return found
+        recognitions.append(_decided(libraries, group_id, member))
+    return recognitions
 
 
 def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None:
@@ -249,22 +249,24 @@ def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None
     assigning = _assigning(strategy, members)
     if assigning is None:
         return None
-    there = frozenset(each for member in members for each in _subscribing(strategy, member))
-    libraries = assigning & there
+    subscribing = frozenset(
+        library for member in members for library in _subscribing(strategy, member)
+    )
+    libraries = assigning & subscribing
     return next(iter(libraries)) if len(libraries) == 1 else None
 
 
 def always_told(strategy: str | None) -> frozenset[str]:
     """Give the libraries whose members are told by their bytes alone: no other one writes such."""
-    signatures = [each for each in _SUBSCRIPTIONS if strategy in each.strategies]
+    signatures = [signature for signature in _SUBSCRIPTIONS if strategy in signature.strategies]
     shared = {
-        one.library
-        for one in signatures
+        signature.library
+        for signature in signatures
         for other in signatures
-        if one.library != other.library
-        and one.is_short == other.is_short
-        and one.versions & other.versions
-        and one.user_data & other.user_data
+        if signature.library != other.library
+        and signature.is_short == other.is_short
+        and signature.versions & other.versions
+        and signature.user_data & other.user_data
     }
     return frozenset(signature.library for signature in signatures) - shared
 
@@ -273,7 +275,7 @@ def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognit
     if len(libraries) == 1:
         (library,) = libraries
         return Recognition(library, Certainty.CERTAIN)
-    named = [each for each in libraries if _is_default(each, group_id, member)]
+    named = [library for library in libraries if _is_default(library, group_id, member)]
     return Recognition(named[0], Certainty.INFERRED) if len(named) == 1 else None
 
 
@@ -298,11 +300,11 @@ def _subscribing(strategy: str | None, member: Data) -> frozenset[str]:
     form = _form(data["userData"])
     is_short = data["version"] > 0 and "ownedPartitions" not in data
     return frozenset(
-        each.library
-        for each in _SUBSCRIPTIONS
-        if _fits(each, strategy, data["version"], form, topics)
-        and each.is_short == is_short
-        and (rack or "rackId" not in data or rack == each.no_rack)
+        signature.library
+        for signature in _SUBSCRIPTIONS
+        if _fits(signature, strategy, data["version"], form, topics)
+        and signature.is_short == is_short
+        and (rack or "rackId" not in data or rack == signature.no_rack)
     )
 
 
@@ -312,12 +314,12 @@ def _assigning(strategy: str | None, members: Iterable[Data]) -> frozenset[str] 
     for member in members:
         data = member.get("assignment")
         if isinstance(data, Mapping) and "assignedPartitions" in data:
-            topics = [each["topic"] for each in data["assignedPartitions"]]
+            topics = [topic["topic"] for topic in data["assignedPartitions"]]
             form = _form(data["userData"])
             could = frozenset(
-                each.library
-                for each in _ASSIGNMENTS
-                if _fits(each, strategy, data["version"], form, topics)
+                signature.library
+                for signature in _ASSIGNMENTS
+                if _fits(signature, strategy, data["version"], form, topics)
             )
             libraries = could if libraries is None else libraries & could
     return libraries
@@ -334,7 +336,7 @@ def _fits(
         strategy in signature.strategies
         and version in signature.versions
         and form in signature.user_data
-        and not (signature.in_order and any(one >= other for one, other in pairwise(topics)))
+        and not (signature.in_order and any(first >= other for first, other in pairwise(topics)))
     )
 
 

@@ -296,9 +296,9 @@ def _classic_member(protocol_type: str | None, data: Data, library: Recognition 
     rebalance_timeout_ms = known(data.get("rebalanceTimeout"))
     if rebalance_timeout_ms is None:  # until 0.10.1 the session timeout bounded rebalances too
         rebalance_timeout_ms = session_timeout_ms
-    said, assignment = data.get("subscription"), data.get("assignment")
+    sent, assignment = data.get("subscription"), data.get("assignment")
     is_consumer = protocol_type == _CONSUMER_PROTOCOL_TYPE
-    subscription = readable(said) if is_consumer else None
+    subscription = readable(sent) if is_consumer else None
     assigned: tuple[AssignedPartition, ...] | None = None
     user_data: Any = None
     if is_consumer and isinstance(assignment, Mapping):
@@ -317,7 +317,7 @@ def _classic_member(protocol_type: str | None, data: Data, library: Recognition 
         rebalance_timeout_ms=rebalance_timeout_ms,
         subscription=None if subscription is None else _classic_subscription(subscription),
         assignment=assigned,
-        protocol_metadata=_meaningful(said) if subscription is None else None,
+        protocol_metadata=_meaningful(sent) if subscription is None else None,
         protocol_assignment=None if assigned is not None else _meaningful(assignment),
         assignment_user_data=user_data,
         client_library=library and library.name,
@@ -363,7 +363,9 @@ def _consumer_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[
         state=_epoch_state(log, stable=0),
         protocol_type=_CONSUMER_PROTOCOL_TYPE,
         assignor=wanted[0][0] if decided else None,
-        members=tuple(_consumer_member(log, each, topic_names) for each in log.member_ids),
+        members=tuple(
+            _consumer_member(log, member_id, topic_names) for member_id in log.member_ids
+        ),
         resolved_regexes={
             regex: tuple(sorted(log.regexes[regex]["topics"])) for regex in sorted(log.regexes)
         },
@@ -388,7 +390,8 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
         pending_revocation=_partitions(revoked, topic_names),
         uses_classic_protocol=classic is not None if data else None,
         assignor=data.get("serverAssignor"),
-        classic_protocols=classic and tuple(each["name"] for each in classic["supportedProtocols"]),
+        classic_protocols=classic
+        and tuple(protocol["name"] for protocol in classic["supportedProtocols"]),
         **_member_fields(log, member_id, MEMBER_STATES),
     )
 
@@ -418,7 +421,7 @@ def _share_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str
         type=GroupType.SHARE,
         state=GroupState.STABLE if log.member_ids else GroupState.EMPTY,
         protocol_type=GroupType.SHARE.value,
-        members=tuple(_share_member(log, each, topic_names) for each in log.member_ids),
+        members=tuple(_share_member(log, member_id, topic_names) for member_id in log.member_ids),
         share_offsets=_share_offsets(log.share_state or {}, topic_names),
         **_epochs(log),
         **common,
@@ -510,9 +513,9 @@ def _tasks(data: Data, suffix: str = "") -> TaskAssignment:
     def tasks(field: str) -> tuple[Task, ...]:
         return tuple(
             sorted(
-                Task(each["subtopologyId"], partition, since_epoch)
-                for each in data.get(field + suffix, ())
-                for partition, since_epoch in partitions_since(each)
+                Task(tasks["subtopologyId"], partition, since_epoch)
+                for tasks in data.get(field + suffix, ())
+                for partition, since_epoch in partitions_since(tasks)
             )
         )
 
@@ -524,18 +527,20 @@ def _topology(data: Data) -> Topology:
         epoch=data["epoch"],
         subtopologies=tuple(
             Subtopology(
-                subtopology_id=each["subtopologyId"],
-                source_topics=tuple(each["sourceTopics"]),
-                source_topic_regex=tuple(each["sourceTopicRegex"]),
+                subtopology_id=subtopology["subtopologyId"],
+                source_topics=tuple(subtopology["sourceTopics"]),
+                source_topic_regex=tuple(subtopology["sourceTopicRegex"]),
                 repartition_source_topics=tuple(
-                    topic["name"] for topic in each["repartitionSourceTopics"]
+                    topic["name"] for topic in subtopology["repartitionSourceTopics"]
                 ),
-                repartition_sink_topics=tuple(each["repartitionSinkTopics"]),
+                repartition_sink_topics=tuple(subtopology["repartitionSinkTopics"]),
                 state_changelog_topics=tuple(
-                    topic["name"] for topic in each["stateChangelogTopics"]
+                    topic["name"] for topic in subtopology["stateChangelogTopics"]
                 ),
             )
-            for each in sorted(data["subtopologies"], key=lambda each: str(each["subtopologyId"]))
+            for subtopology in sorted(
+                data["subtopologies"], key=lambda subtopology: str(subtopology["subtopologyId"])
+            )
         ),
     )
 

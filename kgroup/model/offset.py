@@ -187,8 +187,8 @@ def _number(number: int | None) -> str:
     return "none" if number is None else str(number)
 
 
-def _differ(one: object, other: object) -> bool:
-    return one is not None and other is not None and one != other
+def _differ(first: object, other: object) -> bool:
+    return first is not None and other is not None and first != other
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,9 +141,9 @@ class Names:
             # Compare bytes: Arrow rejects names from a command line that is not UTF-8.
             names = pa.array([name.encode(errors="surrogatepass") for name in missing])
             texts = batch[self._column].dictionary
-            there = texts.cast(pa.binary())
-            found = names.filter(pc.is_in(names, there)).to_pylist()
-            self.found.update(name.decode() for name in found)
+            in_batch = texts.cast(pa.binary())
+            matching = names.filter(pc.is_in(names, in_batch)).to_pylist()
+            self.found.update(name.decode() for name in matching)
             if len(self._seen) < MOST_SEEN:
                 self._seen.update(texts.to_pylist())
 

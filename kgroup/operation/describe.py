@@ -375,13 +375,13 @@ def _forgotten(
         if group.type in (GroupType.CLASSIC, GroupType.CONSUMER) and _tells_owners(group)
     }
     names = {name for topics in subscribed.values() for name in topics}
-    found = source.view(names).topics if names else {}
+    topic_views = source.view(names).topics if names else {}
     return {
         group.group_id: {
             (name, partition)
             for name in subscribed[group.group_id]
-            if name in found
-            for partition in found[name].partitions
+            if name in topic_views
+            for partition in topic_views[name].partitions
         }
         - group.partitions
         for group in groups

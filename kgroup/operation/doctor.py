@@ -69,9 +69,9 @@ def versions() -> Iterator[tuple[str, str]]:
     """Yield the names and versions of Python and of the installed packages."""
     yield "Python", sys.version.partition(" ")[0]
     for package in PACKAGES:
-        found = installed_version(package.name)
-        if found is not None:
-            yield package.name, found
+        version = installed_version(package.name)
+        if version is not None:
+            yield package.name, version
 
 
 class Availability(DescribedEnum):
@@ -127,8 +127,8 @@ def examine(source: GroupSource | None, java_trouble: str | None) -> Report[Diag
 
 def _installed(java_trouble: str | None) -> Iterator[Diagnosis]:
     python, version = next(versions())
-    for name, found in (("kgroup", __version__), (python, version)):
-        yield Diagnosis("part", name, Availability.OK, found, "everything")
+    for name, installed in (("kgroup", __version__), (python, version)):
+        yield Diagnosis("part", name, Availability.OK, installed, "everything")
     yield from map(_package, PACKAGES)
     needed_for = "pyspark"
     if java_trouble is None:

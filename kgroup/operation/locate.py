@@ -110,14 +110,14 @@ def locate(
     for group_id in dict.fromkeys(group_ids):
         group = reading.image.groups.get(group_id) if reading else None
         computed = offsets_partition(group_id, count)
-        found = group.offsets_partition if group else None
+        reported = group.offsets_partition if group else None
         rows.append(
             GroupLocation(
                 group_id=group_id,
                 offsets_partition=computed,
                 partition_count=count,
-                found_in=found,
-                agrees=None if found is None else found == computed,
+                found_in=reported,
+                agrees=None if reported is None else reported == computed,
                 coordinator=group.coordinator if group else None,
             )
         )

@@ -196,7 +196,7 @@ def ranges(partitions: Iterable[TopicPartition]) -> str:
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[str]:
-    for _, run in groupby(enumerate(numbers), key=lambda each: each[1] - each[0]):
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         own = [number for _, number in run]
         yield str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}"
 

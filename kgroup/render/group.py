@@ -300,8 +300,8 @@ def _connect_work(
         (assignment.get("revoked"), owned.difference_update),
         (assignment.get("assignment"), owned.update),
     ):
-        for each in part or ():
-            change((each["connector"], task) for task in each["tasks"])
+        for connector in part or ():
+            change((connector["connector"], task) for task in connector["tasks"])
     return sorted(owned)
 
 

@@ -177,7 +177,8 @@ def description_page(
     for change in changes:
         by_group.setdefault(change.group_id, []).append(change)
     return apart(
-        _group_parts(one, sections, now_ms, by_group.get(one.group.group_id, ())) for one in groups
+        _group_parts(description, sections, now_ms, by_group.get(description.group.group_id, ()))
+        for description in groups
     )
 
 

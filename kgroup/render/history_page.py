@@ -49,7 +49,7 @@ def group_html(page: GroupPage) -> Iterator[str]:
     yield _text_of("page.html").replace("VERSION", __version__).replace("TITLE", title)
     yield f"<h1>{title}</h1>\n<p>{summary}</p>\n"
     if page.left_out:
-        left_out = "; ".join(_text(each) for each in page.left_out)
+        left_out = "; ".join(_text(what) for what in page.left_out)
         yield f'<p class="note">Left out: {left_out}.</p>\n'
     yield (
         f'<div id="picture" role="img" aria-label="{title}: who owned what over time, rebalances, '
@@ -205,8 +205,8 @@ def _length(ms: int) -> str:
     return f"{ms // 1000} s"
 
 
-def _height(count: int, each: int) -> int:
-    return 30 + each * max(count, 1)
+def _height(count: int, row_height: int) -> int:
+    return 30 + row_height * max(count, 1)
 
 
 def _colours(page: GroupPage) -> dict[str, str]:
@@ -248,8 +248,8 @@ def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
         yield go.Bar(
             orientation="h",
             name=_text(member_id),
-            base=[_time(each.from_ms) for each in stretches],
-            x=[max(1, end - each.from_ms) for each, end in zip(stretches, ends, strict=True)],
+            base=[_time(stretch.from_ms) for stretch in stretches],
+            x=[max(1, end - stretch.from_ms) for stretch, end in zip(stretches, ends, strict=True)],
             y=[labels[name_of_owned(stretch)] for stretch in stretches],
             marker={"color": colours[member_id], "line": {"width": 0}},
             hovertext=[
@@ -289,22 +289,23 @@ def _causes(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
     """A mark for each rebalance; an empty one where its cause is inferred."""
     import plotly.graph_objects as go
 
-    def hover(each: Rebalance) -> str:
-        evidence = "<br>".join(_text(cause.evidence) for cause in each.causes[:8])
+    def hover(rebalance: Rebalance) -> str:
+        evidence = "<br>".join(_text(cause.evidence) for cause in rebalance.causes[:8])
         took = [
             f"{name} {age(value)}"
             for name, value in (
-                ("sync", each.sync_ms),
-                ("reconciled after", each.reconcile_ms),
-                ("without commits", each.commit_gap_ms),
+                ("sync", rebalance.sync_ms),
+                ("reconciled after", rebalance.reconcile_ms),
+                ("without commits", rebalance.commit_gap_ms),
             )
             if value is not None
         ]
         return (
-            f"<b>{_words(each.cause)}</b> ({each.certainty.value})<br>{rfc3339(each.time_ms or 0)}"
-            f"<br>generation {each.generation_id}, members {_members(each)}, "
-            f"moved {'-' if each.moved_count is None else each.moved_count}"
-            f"<br>{evidence or _text(each.evidence)}"
+            f"<b>{_words(rebalance.cause)}</b> ({rebalance.certainty.value})"
+            f"<br>{rfc3339(rebalance.time_ms or 0)}"
+            f"<br>generation {rebalance.generation_id}, members {_members(rebalance)}, "
+            f"moved {'-' if rebalance.moved_count is None else rebalance.moved_count}"
+            f"<br>{evidence or _text(rebalance.evidence)}"
             f"{'<br>' + ', '.join(took) if took else ''}"
         )
 

@@ -152,7 +152,7 @@ def _group_plan(group_id: str, rows: Iterable[PlannedOffset]) -> Iterator[Part]:
 def plan_totals(rows: Sequence[PlannedOffset]) -> str:
     """Sum up a plan, or what became of it: partitions, groups without any, results, and records."""
     counts = Counter(row.result for row in rows)
-    results = ", ".join(f"{counts[each]} {each}" for each in Result if counts[each])
+    results = ", ".join(f"{counts[result]} {result}" for result in Result if counts[result])
     records = record_totals(rows)
     bare = sum(row.topic is None for row in rows)
     what = [counted(len(rows) - bare, "partition")] if len(rows) > bare else []

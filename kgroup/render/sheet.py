@@ -131,9 +131,9 @@ def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
     known |= {column.name: index for index, column in enumerate(columns)}
     missing = [name for name in names if name not in known]
     if missing:
-        there = ", ".join(column.name for column in columns)
+        known_names = ", ".join(column.name for column in columns)
         similar = near_names(missing[0], (column.name for column in columns))
-        raise UsageError(f"no column {', '.join(missing)}; there are: {there}{similar}")
+        raise UsageError(f"no column {', '.join(missing)}; there are: {known_names}{similar}")
     return [known[name] for name in names]
 
 

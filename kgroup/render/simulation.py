@@ -154,7 +154,7 @@ def _partition_rows(partitions: Iterable[PartitionTotal]) -> Iterator[tuple[obje
     for partition in partitions:
         alike[replace(partition, partition=0)].append(partition)
     for total, totals in alike.items():
-        names = ranges([(each.topic, each.partition) for each in totals])
+        names = ranges([(total.topic, total.partition) for total in totals])
         times = age(total.unowned_ms), age(total.unread_ms)
         yield names, *times, total.read_again, total.skipped
 
@@ -196,9 +196,11 @@ def _runs(simulations: Sequence[Simulation]) -> Sheet:
         ("records read again", "read_again", sum, str),
         ("records skipped", "skipped", sum, str),
     ):
-        found = [[getattr(of, field) for of in simulation.partitions] for simulation in simulations]
-        known = [[value for value in each if value is not None] for each in found]
-        rows.append((name, *_spread([join(each) for each in known if each], write)))
+        values_by_run = [
+            [getattr(of, field) for of in simulation.partitions] for simulation in simulations
+        ]
+        known = [[value for value in values if value is not None] for values in values_by_run]
+        rows.append((name, *_spread([join(values) for values in known if values], write)))
     return Sheet(_RUNS, rows)
 
 
@@ -247,15 +249,15 @@ _Columns: TypeAlias = Mapping[tuple[str, int], Mapping[int, Set[str]]]
 
 
 def _columns(spans: Iterable[Ownership | Standstill], end_ms: int, room: int) -> _Columns:
-    found: dict[tuple[str, int], dict[int, set[str]]]
-    found = defaultdict(lambda: defaultdict(set))
+    columns: dict[tuple[str, int], dict[int, set[str]]]
+    columns = defaultdict(lambda: defaultdict(set))
     for span in spans:
         last_ms = end_ms if span.end_ms is None else span.end_ms
         first = min(max(-(-span.begin_ms * room // end_ms), 0), room - 1)
         stop = min(max(last_ms * room // end_ms, first + 1), room)
         for column in range(first, stop):
-            found[span.topic, span.partition][column].add(span.owner)
-    return found
+            columns[span.topic, span.partition][column].add(span.owner)
+    return columns
 
 
 def _sign(owners: Set[str], still: Set[str], signs: Mapping[str, str]) -> str:
@@ -305,11 +307,11 @@ def diagram_text(simulation: Simulation) -> Iterator[str]:
 def _arrows(event: Event, ids: Mapping[str, str]) -> Iterator[str]:
     actor, when = ids[event.actor], _time_text(event.time_ms)
     parts = _parts(event)
-    said = " ".join(filter(None, (event.error or event.answer, parts)))
+    text = " ".join(filter(None, (event.error or event.answer, parts)))
     if not event.event[:1].isupper() or "coordinator" not in ids:
-        yield f"    Note over {actor}: {when} {mermaid_label(f'{event.event} {said}'.strip())}\n"
+        yield f"    Note over {actor}: {when} {mermaid_label(f'{event.event} {text}'.strip())}\n"
         return
     if event.answer == "waits":
         yield f"    {actor}->>c: {when} {event.event}\n"
     else:
-        yield f"    c-->>{actor}: {when} {event.event}: {mermaid_label(said)}\n"
+        yield f"    c-->>{actor}: {when} {event.event}: {mermaid_label(text)}\n"

@@ -297,7 +297,7 @@ def rich_prose(text: str, terminal_width: int | None = None) -> str:
     from rich.text import Text
 
     width = min(terminal_width or Console().width, PROSE_WIDTH)
-    paragraphs = (" ".join(each.split()) for each in text.split("\n\n"))
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
     return "\n".join(_on_terminal(Text(paragraph), width) for paragraph in paragraphs)
 
 

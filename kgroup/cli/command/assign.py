@@ -267,8 +267,8 @@ def command(
             "can; --dry-run shows what they would do"
         )
     if (group is None) == (spec is None):
-        found = "neither" if group is None else "both"
-        raise click.UsageError(f"name one group, or give --spec FILE; found {found}")
+        given = "neither" if group is None else "both"
+        raise click.UsageError(f"name one group, or give --spec FILE; found {given}")
     if spec is not None and source.is_named:
         raise click.UsageError("--spec replaces a source of groups; leave out one of them")
     if group is not None and source == Source():

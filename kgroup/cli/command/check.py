@@ -55,8 +55,8 @@ def _parse_rules(texts: Sequence[str]) -> frozenset[Rule]:
 
     for text in texts:
         if text not in set(Rule):
-            meant = near_names(text, map(str, Rule))
-            raise ValueError(f"no rule {text!r}; kgroup check --rules lists them{meant}")
+            suggestion = near_names(text, map(str, Rule))
+            raise ValueError(f"no rule {text!r}; kgroup check --rules lists them{suggestion}")
     return frozenset(map(Rule, texts))
 
 
@@ -64,7 +64,7 @@ def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
     from kgroup.operation.check.look import parse_limit
 
     limits = []
-    for text in (part for each in texts for part in each.split(",")):
+    for text in (part for limit in texts for part in limit.split(",")):
         name, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"expected NAME=VALUE, as in old-commit=1h, found {text!r}")
@@ -101,8 +101,8 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
             raise
         from kgroup.render.check import PLUGIN_UNKNOWN, plugin_line
 
-        said = usage_message(error) if isinstance(error, click.UsageError) else str(error)
-        status = _tell_plugin([plugin_line(f"KGROUP UNKNOWN - {said}")], PLUGIN_UNKNOWN)
+        message = usage_message(error) if isinstance(error, click.UsageError) else str(error)
+        status = _tell_plugin([plugin_line(f"KGROUP UNKNOWN - {message}")], PLUGIN_UNKNOWN)
         raise click.exceptions.Exit(status) from None
 
 
@@ -264,14 +264,14 @@ def command(
     with (
         json_errors(output),
         _past(warehouse, cluster) as look_back,
-        source.open(of_silence=not groups, in_rounds=pause is not None) as found,
+        source.open(of_silence=not groups, in_rounds=pause is not None) as opened,
     ):
         is_log = bool(source.paths)
         try:
             audit = check(
-                found,
+                opened,
                 request,
-                lambda: None if is_log else source.instant_ms(found),
+                lambda: None if is_log else source.instant_ms(opened),
                 pause,
                 look_back,
             )

@@ -241,8 +241,8 @@ def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool
     if installs and shell is None:
         shell = os.path.basename(os.environ.get("SHELL", ""))
     if shell not in SHELLS:
-        found = f"; $SHELL is {shell}" if shell else ""
-        raise click.UsageError(f"no shell given: name one of {', '.join(SHELLS)}{found}")
+        variable = f"; $SHELL is {shell}" if shell else ""
+        raise click.UsageError(f"no shell given: name one of {', '.join(SHELLS)}{variable}")
     if force and not installs:
         raise click.UsageError("--force requires --install")
     if typed and (installs or (shell == "bash" and len(typed) != len(_OF_BASH))):

@@ -95,8 +95,8 @@ def _groups(
 
     source = source.that_has(group_ids)
     is_asked = _connection(source, count, "--offsets-partitions") or source.paths or source.file
-    with json_errors(output), source.open() if is_asked else nullcontext() as found:
-        report = locate(group_ids, found, partition_count=count)
+    with json_errors(output), source.open() if is_asked else nullcontext() as opened:
+        report = locate(group_ids, opened, partition_count=count)
     return show(report, output)
 
 

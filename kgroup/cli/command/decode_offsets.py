@@ -111,9 +111,9 @@ def _parse_types(value: str) -> frozenset[str]:
     names = [name.strip() for name in value.split(",")]
     unknown = [name for name in names if name.lower() not in known]
     if unknown:
-        meant = near_names(unknown[0], RECORD_TYPES)
-        there = ", ".join(RECORD_TYPES)
-        raise ValueError(f"unknown record type {', '.join(unknown)}; expected: {there}{meant}")
+        suggestion = near_names(unknown[0], RECORD_TYPES)
+        types = ", ".join(RECORD_TYPES)
+        raise ValueError(f"unknown record type {', '.join(unknown)}; expected: {types}{suggestion}")
     return frozenset(known[name.lower()] for name in names)
 
 
@@ -216,12 +216,12 @@ def _segments(
     statuses = {SegmentStatus(word) for word in include}
     segments = find_segments(inputs, include=statuses, on_problem=problems.append)
     if partitions:
-        there = sorted({s.partition for s in segments if s.partition is not None})
+        existing = sorted({s.partition for s in segments if s.partition is not None})
         segments = [segment for segment in segments if segment.partition in partitions]
         if not segments:
             raise InputError(
                 f"no segment of partition {_list(partitions)} of __consumer_offsets found; there "
-                f"are segments of {_list(there) or 'no partition that is known'}"
+                f"are segments of {_list(existing) or 'no partition that is known'}"
             )
     notes = left_out_notes((str(segment.path), segment) for segment in segments)
     segments = without_replicas(segments, notes)
@@ -291,22 +291,22 @@ def live_records(
         yield logs, [], str
 
 
-def _numbers(choice: LiveChoice, there: Sequence[int]) -> list[int]:
+def _numbers(choice: LiveChoice, existing: Sequence[int]) -> list[int]:
     """Return the partitions to read; all records of a group are in one partition."""
     from kgroup.model.offsets_partition import offsets_partition
 
     if choice.partitions:
-        numbers = [number for number in there if number in choice.partitions]
+        numbers = [number for number in existing if number in choice.partitions]
         if not numbers:
             raise InputError(
                 f"__consumer_offsets has no partition {_list(choice.partitions)}; it has "
-                f"{there[0]} to {there[-1]}"
+                f"{existing[0]} to {existing[-1]}"
             )
         return numbers
     groups = () if choice.wanted.regex else choice.wanted.groups
     if groups:
-        return sorted({offsets_partition(group, len(there)) for group in groups})
-    return list(there)
+        return sorted({offsets_partition(group, len(existing)) for group in groups})
+    return list(existing)
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -551,10 +551,10 @@ def _show_one(
 
     if surplus := [option for name, option in given.items() if name not in _FOR_ONE_RECORD]:
         raise click.UsageError(f"--key decodes one record; leave out {', '.join(surplus)}")
-    one = decode_message(key, value)
-    _write(lambda function: map(function, one.data), lambda: one.errors, target, output)
-    warn_of(one.errors)
-    return one.exit_status
+    decoded = decode_message(key, value)
+    _write(lambda function: map(function, decoded.data), lambda: decoded.errors, target, output)
+    warn_of(decoded.errors)
+    return decoded.exit_status
 
 
 def _write(

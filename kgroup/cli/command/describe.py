@@ -98,19 +98,19 @@ def command(
     in_rounds = watch_s is not None
     source = source.that_has(groups)
     of_silence = every or regex is not None or in_rounds
-    with json_errors(output), source.open(of_silence=of_silence, in_rounds=in_rounds) as found:
-        if time_lag and not found.can(GroupSource.next_records):
+    with json_errors(output), source.open(of_silence=of_silence, in_rounds=in_rounds) as opened:
+        if time_lag and not opened.can(GroupSource.next_records):
             raise click.UsageError(
                 "--time-lag reads records from a cluster: use --bootstrap-server or --profile"
             )
         read = partial(
             describe,
-            found,
+            opened,
             groups,
             regex=regex,
             committed=isolation == "read-committed",
             log_budget=log_budget,
-            times=found if time_lag else None,
+            times=opened if time_lag else None,
             suggestions={},
         )
         if watch_s is not None:
@@ -120,13 +120,13 @@ def command(
 
             show_rounds(
                 watch(read),
-                lambda failed: found.renew(anew=failed),
+                lambda failed: opened.renew(anew=failed),
                 watch_s,
                 sections=sections or SECTIONS,
                 headers=output.headers,
                 lines=output.form == "jsonl" or not is_screen(),
             )
-        report, now_ms = read(), source.instant_ms(found)
+        report, now_ms = read(), source.instant_ms(opened)
     return show_groups(report, output, sections, now_ms)
 
 

@@ -36,6 +36,6 @@ def command(source: Source, output: Output) -> ExitStatus:
     from kgroup.render.doctor import diagnoses_page
     from kgroup.spark.session import java_trouble
 
-    with json_errors(output), nullcontext() if source == Source() else source.open() as found:
-        report = examine(found, java_trouble())
+    with json_errors(output), nullcontext() if source == Source() else source.open() as opened:
+        report = examine(opened, java_trouble())
     return show(report, output, diagnoses_page)

@@ -219,8 +219,8 @@ def stream_command(
 def _show(report: Report[ClusterReport]) -> None:
     from kgroup.render.history import build_line
 
-    for each in report.data:
-        warn(build_line(each))
+    for cluster in report.data:
+        warn(build_line(cluster))
     for problem in report.errors:
         warn(f"error: {problem.reason}")
 
@@ -261,8 +261,8 @@ def show_command(
 
     if of_groups:
         with json_errors(output), warehouse.open() as engine:
-            found = groups_of(engine, warehouse.cluster)
-        return show(found, output)
+            inventory = groups_of(engine, warehouse.cluster)
+        return show(inventory, output)
     with json_errors(output), warehouse.open_both() as (opened, engine):
         report = inventory_of(opened, engine, warehouse.cluster)
     return show(report, output, sheet=partition_inventory_sheet if partitions else None)

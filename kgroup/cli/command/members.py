@@ -91,11 +91,11 @@ def remove_command(
     from kgroup.render.sheet import Sheet
     from kgroup.source.base import GroupSource
 
-    with json_errors(output), source.open() as found:
-        plan = plan_removal(found, group, member_ids, instance_ids, every=every)
+    with json_errors(output), source.open() as opened:
+        plan = plan_removal(opened, group, member_ids, instance_ids, every=every)
         is_empty = not any(row.result is Result.PLANNED for row in plan.data)
         if execution.is_wanted and not is_empty:
-            if not found.can(GroupSource.remove_members):
+            if not opened.can(GroupSource.remove_members):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
             sheet = Sheet.of(REMOVAL_COLUMNS, plan.data)
             sheet.select(output.columns)  # report unknown columns before removing members
@@ -104,15 +104,15 @@ def remove_command(
                 [sheet.without_blank()],
                 lambda: (
                     f"Remove {count} member{'' if count == 1 else 's'} of {named_group(group)} in "
-                    f"{found.store_name}?"
+                    f"{opened.store_name}?"
                 ),
             )
-            found.renew()  # the timeout excludes the user's answer
+            opened.renew()  # the timeout excludes the user's answer
             with telling_of_interrupts(lambda: _INTERRUPTED):
-                report = carry_out_removal(found, plan, reason)
+                report = carry_out_removal(opened, plan, reason)
             with telling_results(report):
                 return show(report, output)
         status = show(plan, output)
         if not is_empty:  # before the cluster is closed, which forgets its id
-            warn(planned(found.store_name if found.can(GroupSource.remove_members) else None))
+            warn(planned(opened.store_name if opened.can(GroupSource.remove_members) else None))
         return status

@@ -225,10 +225,10 @@ def import_command(
             leader_epochs=not without_epochs,
             fit=OutOfRange.CLAMP if clamp else OutOfRange.REFUSE,
         )
-        found = {row.group_id for row in plan.rows}
-        if len(found) > 1 and not (groups or every or regex is not None):
+        group_ids = {row.group_id for row in plan.rows}
+        if len(group_ids) > 1 and not (groups or every or regex is not None):
             raise click.UsageError(
-                f"the file has {len(found)} groups: name the groups to import, or use --all"
+                f"the file has {len(group_ids)} groups: name the groups to import, or use --all"
             )
         return execution.run(plan, target, store, output)
 
@@ -284,15 +284,15 @@ def diff_command(
     named = tuple(groups)
     with (
         json_errors(output),
-        parse_store(first, connection, names).open(named) as one,
+        parse_store(first, connection, names).open(named) as origin,
         parse_store(second, connection, names).open(named) as other,
     ):
-        clusters = [source for source in (one, other) if source.can(GroupSource.next_records)]
+        clusters = [source for source in (origin, other) if source.can(GroupSource.next_records)]
         if times and not clusters:
             raise click.UsageError("--times reads records from a cluster, and neither store is one")
         # Offsets of a store without records refer to the other store's cluster.
         report = diff_offsets(
-            one,
+            origin,
             other,
             groups,
             regex,
@@ -429,8 +429,8 @@ def _goal(**given: Any) -> tuple[str, Any]:
     ]
     if len(chosen) != 1:
         names = ", ".join("--" + name.replace("_", "-") for name in _GOALS)
-        found = " and ".join("--" + name.replace("_", "-") for name, _ in chosen) or "none"
-        raise click.UsageError(f"expected one of {names}; found {found}")
+        goals = " and ".join("--" + name.replace("_", "-") for name, _ in chosen) or "none"
+        raise click.UsageError(f"expected one of {names}; found {goals}")
     return chosen[0]
 
 

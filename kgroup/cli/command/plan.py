@@ -208,23 +208,23 @@ def _parse_settings(
     """Parse supported strategies: MEMBER=STRATEGY,…, or only strategies, for all members."""
     from kgroup.operation.plan.assignor import CLASSES, strategy_named
 
-    told: dict[str, tuple[str, ...]] = {}
+    lists: dict[str, tuple[str, ...]] = {}
     for text in values:
         member, equals, rest = text.rpartition("=")
-        meant = ""
+        suggestion = ""
         try:
-            names = tuple(strategy_named(each.strip()) for each in rest.split(","))
+            names = tuple(strategy_named(name.strip()) for name in rest.split(","))
         except UsageError as error:
-            names, meant = (), "".join(str(error).partition("; did you mean")[1:])
+            names, suggestion = (), "".join(str(error).partition("; did you mean")[1:])
         if (equals and not member) or not names:
             raise click.BadParameter(
                 f"expected MEMBER=STRATEGY,... with strategies of {', '.join(CLASSES)}, found "
-                f"{text!r}{meant}",
+                f"{text!r}{suggestion}",
                 ctx,
                 param,
             )
-        told[member] = names
-    return told
+        lists[member] = names
+    return lists
 
 
 @command.command(
@@ -412,7 +412,7 @@ def _parse_reset(text: str) -> str:
     "reset",
     metavar="RESET",
     callback=parsed(_parse_reset),
-    shell_complete=lambda *given: [each for each in _RESETS if each.startswith(given[-1])],
+    shell_complete=lambda *given: [word for word in _RESETS if word.startswith(given[-1])],
     help="auto.offset.reset of the members, which no cluster reports: earliest, latest, none, or "
     "by_duration:PnDTnHnMn.nS.  [default: unknown; the forecast assumes latest]",
 )
@@ -639,11 +639,13 @@ def advice_command(
     sources = source.divided(groups, every=every)
     reports = []
     with json_errors(output):
-        for each, names in sources:
-            address = None if each.zookeeper is None else str(each.zookeeper)
-            with each.open(of_silence=every) as opened:
-                found = advise(opened, names, behavior, options=_typed_options(), zookeeper=address)
-            reports.append(found)
+        for choice, names in sources:
+            address = None if choice.zookeeper is None else str(choice.zookeeper)
+            with choice.open(of_silence=every) as opened:
+                advice = advise(
+                    opened, names, behavior, options=_typed_options(), zookeeper=address
+                )
+            reports.append(advice)
     report = joined(reports)
     if text and any(_is_missing(error, groups[0]) for error in report.errors):
         raise click.UsageError(text)

@@ -127,8 +127,8 @@ def command(
         return show(shipped_scenarios(), output, render.scenarios_page)
     with json_errors(output):
         read = _scenario(scenario, group, source, crash, stop)
-        found = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
-        report = Report(found.data, read.errors, (*read.notes, *found.notes))
+        simulated = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
+        report = Report(simulated.data, read.errors, (*read.notes, *simulated.notes))
     if grid:
         return draw(report, render.grid_text(report.data[0], drawing_width()))
     if diagram:
@@ -178,14 +178,16 @@ def _scenario(
         return Report((read_scenario(*_read(scenario)),))
     with source.that_has([group]).open() as opened:
         report = group_as_it_is(opened, group)
-    steps = [(Action.CRASH, each) for each in crash] + [(Action.STOP, each) for each in stop]
-    found = with_steps(report.data[0], steps)
+    steps = [(Action.CRASH, member) for member in crash] + [
+        (Action.STOP, member) for member in stop
+    ]
+    existing = with_steps(report.data[0], steps)
     if scenario is not None:
-        found = read_scenario(*_read(scenario), found)
+        existing = read_scenario(*_read(scenario), existing)
         if scenario in scenario_names():  # its description is about another group
-            found = replace(found, about=None)
-    assumed = assumptions(found, advice=_VERSION_ADVICE)
-    return replace(report, data=(found,), notes=(*report.notes, *assumed))
+            existing = replace(existing, about=None)
+    assumed = assumptions(existing, advice=_VERSION_ADVICE)
+    return replace(report, data=(existing,), notes=(*report.notes, *assumed))
 
 
 def _read(scenario: str) -> tuple[str, str]:

@@ -62,14 +62,14 @@ def command(
 
     def save(output: BinaryIO | None) -> tuple[ExitStatus, str]:
         chosen = source.that_has(groups)
-        with chosen.open(of_silence=True) as found:
+        with chosen.open(of_silence=True) as opened:
             report = take_snapshot(
-                found,
+                opened,
                 chosen.origin,
                 groups,
                 regex=regex,
                 log_budget=log_budget,
-                taken_ms=chosen.instant_ms(found),
+                taken_ms=chosen.instant_ms(opened),
             )
         status = warn_saved(report, "save", target.path)
         (snapshot,) = report.data

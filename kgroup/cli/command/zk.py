@@ -44,8 +44,8 @@ def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitSt
     """
     from kgroup.operation.zookeeper.nodes import list_consumers
 
-    with json_errors(output), source.open() as found:
-        report = list_consumers(found, groups)
+    with json_errors(output), source.open() as opened:
+        report = list_consumers(opened, groups)
     return show(report, output)
 
 
@@ -68,8 +68,8 @@ def owners_command(groups: Sequence[str], source: Source, output: Output) -> Exi
     """
     from kgroup.operation.zookeeper.nodes import list_owners
 
-    with json_errors(output), source.open() as found:
-        report = list_owners(found, groups)
+    with json_errors(output), source.open() as opened:
+        report = list_owners(opened, groups)
     return show(report, output)
 
 
@@ -100,8 +100,8 @@ def tree_command(path: str, depth: int | None, source: Source, output: Output) -
     """
     from kgroup.operation.zookeeper.nodes import list_nodes
 
-    with json_errors(output), source.open() as found:
-        report = list_nodes(found, path, depth)
+    with json_errors(output), source.open() as opened:
+        report = list_nodes(opened, path, depth)
     return show(report, output)
 
 
@@ -156,8 +156,8 @@ def fetchers_command(
     """
     from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 
-    with json_errors(output), source.open() as found:
+    with json_errors(output), source.open() as opened:
         report = list_fetches(
-            found, group, count=count, reset=OffsetReset(reset), kafka_version=kafka_version
+            opened, group, count=count, reset=OffsetReset(reset), kafka_version=kafka_version
         )
     return show(report, output)

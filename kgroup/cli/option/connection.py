@@ -85,23 +85,23 @@ class Connection:
         server = self.bootstrap_server
         if server is None and not self.overrides and self.command_config is None:  # take precedence
             server = environment.get("KGROUP_BOOTSTRAP_SERVER") or None
-        found: list[str] = []
+        words: list[str] = []
         for option, value in (
             ("-b", server),
             ("--command-config", self.command_config),
             ("-C", self.profile or environment.get("KGROUP_PROFILE") or None),
         ):
-            found += [option, str(value)] if value is not None else []
+            words += [option, str(value)] if value is not None else []
         secret = []
         for override in self.overrides:
             key = override.partition("=")[0].strip()
             if is_secret(key) or redact(override) != override:
                 secret.append(key)
             else:
-                found += ["-X", override]
+                words += ["-X", override]
         if self.timeout_s != DEFAULT_TIMEOUT_S:
-            found += ["--timeout", f"{self.timeout_s:g}"]
-        return found, secret
+            words += ["--timeout", f"{self.timeout_s:g}"]
+        return words, secret
 
     def printed(
         self, config: ClientConfig, zookeeper: str | None = None

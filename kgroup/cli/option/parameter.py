@@ -217,9 +217,9 @@ def _unescaped(text: str) -> bytes:
     while position < len(text):
         piece = _PIECE.match(text, position)
         if piece is None:
-            found = text[position : position + 10]
+            rest = text[position : position + 10]
             raise ValueError(
-                rf"expected an escape such as \x00, \u0000, \000 or \n, found {found!r}"
+                rf"expected an escape such as \x00, \u0000, \000 or \n, found {rest!r}"
             )
         position = piece.end()
         if (digits := piece["hex"] or piece["octal"]) is not None:
@@ -257,11 +257,11 @@ def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
     Raises:
         ValueError: a text is invalid.
     """
-    found: dict[str, frozenset[int] | None] = {}
+    topics: dict[str, frozenset[int] | None] = {}
     for name, numbers in map(_topic, texts):
-        before = found.get(name, frozenset())
-        found[name] = None if numbers is None or before is None else before | numbers
-    return found
+        before = topics.get(name, frozenset())
+        topics[name] = None if numbers is None or before is None else before | numbers
+    return topics
 
 
 def _topic(text: str) -> tuple[str, frozenset[int] | None]:

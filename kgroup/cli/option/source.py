@@ -147,10 +147,10 @@ class Source:
         if zookeeper == self or not group_ids:
             both = [(self, group_ids), (zookeeper, group_ids)]
             return both if every and zookeeper != self else both[:1]
-        there = frozenset(zookeeper.group_ids())
-        old = [each for each in group_ids if each in there]
-        own = [each for each in group_ids if each not in there]
-        if all(self._means_one_of(there, each) for each in own):
+        in_zookeeper = frozenset(zookeeper.group_ids())
+        old = [group_id for group_id in group_ids if group_id in in_zookeeper]
+        own = [group_id for group_id in group_ids if group_id not in in_zookeeper]
+        if all(self._means_one_of(in_zookeeper, group_id) for group_id in own):
             return [(zookeeper, group_ids)]
         return [(self, own), (zookeeper, old)] if old else [(self, own)]
 
@@ -260,8 +260,8 @@ _WITHOUT_NODES = ("bootstrap_server", "log_dir")
 """Hidden options of sources without ZooKeeper nodes, accepted for a helpful error message."""
 
 _FILE_OPTIONS: Sequence[Decorator] = [
-    source_option(each.option, metavar="FILE", type=PATH, help=each.help)
-    for each in FILE_FORMATS.values()
+    source_option(file_format.option, metavar="FILE", type=PATH, help=file_format.help)
+    for file_format in FILE_FORMATS.values()
 ]
 _SOURCE_PARAMETERS = (
     *("connection", "log_dir", "sample", "zookeeper"),
@@ -315,8 +315,8 @@ def _source(
     chosen += ["--zookeeper"] if zookeeper is not None else []
     chosen += ["--log-dir or --sample"] if paths else []
     files = [
-        SourceFile(each, path)
-        for name, each in FILE_FORMATS.items()
+        SourceFile(file_format, path)
+        for name, file_format in FILE_FORMATS.items()
         if (path := path_by_name.get(name.replace("-", "_"))) is not None
     ]
     chosen += [file.format.option for file in files]

@@ -115,22 +115,22 @@ class StoreChoice:
                 is_secret = bool(os.environ.get("KGROUP_SQL_URL"))
             else:
                 is_secret = self.sql[:1] != "@" and parse_address(self.sql).has_secrets
-            found = ["--sql", PROFILE if is_secret else self.sql]
+            words = ["--sql", PROFILE if is_secret else self.sql]
             if self.names.table is not None:
-                found += ["--sql-table", self.names.table]
+                words += ["--sql-table", self.names.table]
             for column in self.names.columns:
-                found += ["--sql-column", column]
+                words += ["--sql-column", column]
             profile = _profile(connection)
-            found += ["-C", profile] if profile else []
-            return found, ["the URL in $KGROUP_SQL_URL"] if is_secret else []
+            words += ["-C", profile] if profile else []
+            return words, ["the URL in $KGROUP_SQL_URL"] if is_secret else []
         if connection is None:
             return [], []
         where, zookeeper = [], self.source.zookeeper
         if zookeeper is not None:
             where = ["--zookeeper", str(zookeeper)]
             connection = replace(connection, bootstrap_server=None)
-        found, keys = connection.words(with_environment=zookeeper is None)
-        return where + found, [f"{key} in a file (--command-config)" for key in keys]
+        words, keys = connection.words(with_environment=zookeeper is None)
+        return where + words, [f"{key} in a file (--command-config)" for key in keys]
 
     def open_table(self, text: str) -> SqlOffsetStore:
         """Return the table of a database.
@@ -151,8 +151,8 @@ class StoreChoice:
         connection = self.source.connection
         name = _profile(connection)
         file = config_file(environment)
-        said = read_sql_profile(name, file) if name else None
-        profile = None if said is None else parse_sql_profile(*said, file.parent, environment)
+        section = read_sql_profile(name, file) if name else None
+        profile = None if section is None else parse_sql_profile(*section, file.parent, environment)
         settings = sql_settings(None if text == PROFILE else text, environment, profile)
         if settings.url is None:
             raise UsageError(
@@ -232,10 +232,12 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoi
     is_there = os.path.exists(path)  # Path.exists raises for names that are too long
     close = get_close_matches(kind, (*_KINDS, "sample"), 1, 0.75)
     if (colon or close) and not is_there:
-        meant = f"; did you mean {close[0]}{colon}{rest}?" if close and close[0] != kind else ""
+        suggestion = (
+            f"; did you mean {close[0]}{colon}{rest}?" if close and close[0] != kind else ""
+        )
         raise click.UsageError(
             f"{text}: expected {', '.join(f'{kind}:…' for kind in _KINDS)}, sample, or the path of "
-            f"a file; found no such file{meant}"
+            f"a file; found no such file{suggestion}"
         )
     return StoreChoice(file=path)
 

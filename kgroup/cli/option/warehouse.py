@@ -93,10 +93,10 @@ class WarehouseChoice:
 
         with read_warehouse(self.root) as warehouse:
             if self.cluster is not None and self.cluster not in warehouse.clusters:
-                there = ", ".join(warehouse.clusters) or "none yet"
+                known = ", ".join(warehouse.clusters) or "none yet"
                 raise NotFoundError(
                     f"{self.root}: the warehouse has no cluster {self.cluster}; its clusters are: "
-                    f"{there}"
+                    f"{known}"
                 )
             with self._engine(warehouse.files(self.cluster)) as engine:
                 try:
@@ -252,11 +252,11 @@ class SparkChoice:
         """The options as given; secret values are "..."."""
         from kgroup.redaction import is_secret, redact
 
-        found = [] if self.master is None else ["--master", self.master]
+        words = [] if self.master is None else ["--master", self.master]
         for name, value in self.settings.items():
             shown = "..." if is_secret(name) or redact(value) != value else value
-            found += ["--spark-conf", f"{name}={shown}"]
-        return found
+            words += ["--spark-conf", f"{name}={shown}"]
+        return words
 
 
 def spark_options(default: str) -> Decorator:

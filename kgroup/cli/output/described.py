@@ -82,10 +82,10 @@ def _check_columns(names: Sequence[str], section: str) -> None:
     if missing:
         own = [column.name for column in columns[section]]
         others = [option for option in known if known[option].issuperset(missing)]
-        meant = f"; see {' and '.join(others)}" if others else near_names(missing[0], own)
+        suggestion = f"; see {' and '.join(others)}" if others else near_names(missing[0], own)
         raise click.UsageError(
             f"no column {', '.join(missing)} in the section {section}; it has: "
-            f"{', '.join(own)}{meant}"
+            f"{', '.join(own)}{suggestion}"
         )
 
 
@@ -101,7 +101,7 @@ _END_OF_LINE = "\x1b[0m\x1b[K"
 class _View(Protocol):
     """Output of a watch."""
 
-    def show(self, found: Round) -> None:
+    def show(self, round_: Round) -> None:
         """Show a round."""
         ...
 
@@ -143,16 +143,16 @@ def show_rounds(
         view: _View | None = None
         while True:
             begun = time.monotonic()
-            found = next(rounds)
+            round_ = next(rounds)
             if view is None:
                 view = (
                     _Lines()
                     if lines
                     else stack.enter_context(_Screen(interval_s, sections, headers))
                 )
-            view.show(found)
+            view.show(round_)
             view.wait(begun + interval_s - time.monotonic())
-            again(found.has_failed)
+            again(round_.has_failed)
 
 
 class _Lines:
@@ -162,18 +162,18 @@ class _Lines:
         self._told: tuple[Problem, ...] = ()
         self._notes: set[str] = set()
 
-    def show(self, found: Round) -> None:
+    def show(self, round_: Round) -> None:
         """See `_View`."""
         from kgroup.render.group import change_object
         from kgroup.render.json_document import json_rows
 
-        write(json_rows(list(map(change_object, found.changes))))
+        write(json_rows(list(map(change_object, round_.changes))))
         sys.stdout.flush()
-        for note in found.report.notes:
+        for note in round_.report.notes:
             if note not in self._notes:
                 self._notes.add(note)
                 warn(f"note: {note}")
-        errors = found.report.errors
+        errors = round_.report.errors
         if errors != self._told:
             warn_of([problem for problem in errors if problem not in self._told])
             if not errors:
@@ -214,19 +214,19 @@ class _Screen:
         write([_LEAVE, self._page])
         sys.stdout.flush()
 
-    def show(self, found: Round) -> None:
+    def show(self, round_: Round) -> None:
         """See `_View`."""
         from kgroup.render.group_page import is_event, watch_page
 
-        self._events.extend(filter(is_event, found.changes))
+        self._events.extend(filter(is_event, round_.changes))
         page = watch_page(
-            found.groups,
-            found.changes,
+            round_.groups,
+            round_.changes,
             tuple(self._events),
-            found.report.errors,
+            round_.report.errors,
             sections=self._sections,
             interval_s=self._interval_s,
-            now_ms=found.time_ms,
+            now_ms=round_.time_ms,
         )
         self._page = "".join(page_text(page, headers=self._headers, terminal=True))
         write([_BEGIN, "\n".join(_cut(self._page.splitlines())), _END])

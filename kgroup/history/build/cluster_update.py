@@ -129,20 +129,20 @@ def replace_damage(
     Returns:
         Paths of the replaced files, which are no longer valid, and the number of rows added.
     """
-    found = {_identity(row): row for row in rows}
+    by_identity = {_identity(row): row for row in rows}
     parts: dict[str, list[tuple[int, int]]] = {}
     for name, start, end in reread:
         parts.setdefault(name, []).append((start, end))
 
     def stays(row: DamageRow) -> bool:
-        if found.pop(_identity(row), None) is not None:
+        if by_identity.pop(_identity(row), None) is not None:
             return True
         position, again = row["position"], parts.get(row["path"], [])
         if row["size"] is None:
             return not again
         return position is None or not any(start <= position < end for start, end in again)
 
-    names = pa.array({*parts, *(row["path"] for row in found.values())}, pa.string())
+    names = pa.array({*parts, *(row["path"] for row in by_identity.values())}, pa.string())
     replaced: set[str] = set()
     for file in files:
         if file.table != "damage":
@@ -154,10 +154,10 @@ def replace_damage(
         if not is_kept.all():
             replaced.add(file.path)
             writer.add({"damage": old.filter(pa.array(is_kept))})
-    if found:
+    if by_identity:
         schema = TABLES["damage"].schema
-        writer.add({"damage": pa.Table.from_pylist(list(found.values()), schema)})
-    return replaced, len(found)
+        writer.add({"damage": pa.Table.from_pylist(list(by_identity.values()), schema)})
+    return replaced, len(by_identity)
 
 
 def _identity(row: DamageRow) -> frozenset[tuple[str, object]]:
@@ -407,9 +407,9 @@ def _remembered(seen: list[SeenSegment]) -> tuple[SeenSegment, ...]:
 def _sound_end(size: int, reads: Iterable[SplitRead]) -> int:
     """Return where damage at the end of a segment begins; that part may still be written."""
     end = size
-    damage = [each for read in reads for each in read.damage]
-    for each in sorted(damage, key=lambda each: each.position, reverse=True):
-        if each.position + each.size < end:
+    damage = [damaged for read in reads for damaged in read.damage]
+    for damaged in sorted(damage, key=lambda damaged: damaged.position, reverse=True):
+        if damaged.position + damaged.size < end:
             break
-        end = each.position
+        end = damaged.position
     return end

@@ -85,8 +85,8 @@ def ask_live(
                 f"the cluster at {', '.join(config.bootstrap_servers)} has no id: Kafka before "
                 "0.10.1 gives none; name it with --cluster NAME"
             )
-        found, errors = client.run(topic.ranges_from, list(topic.leaders), StartPosition())
+        log_ranges, errors = client.run(topic.ranges_from, list(topic.leaders), StartPosition())
     names = {
         topic.topic_id: topic.name for topic in view.topics.values() if topic.topic_id is not None
     }
-    return LiveSource(name, found, names, tuple(problems_of(errors)), config)
+    return LiveSource(name, log_ranges, names, tuple(problems_of(errors)), config)

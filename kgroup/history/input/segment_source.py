@@ -281,7 +281,7 @@ def find_sources(locations: Sequence[str], cluster: str | None = None) -> Source
     """
     problems = ProblemLog()
     left_out: list[tuple[str, Segment]] = []
-    found: list[tuple[_Directory, Segment]] = []
+    located: list[tuple[_Directory, Segment]] = []
     for files, segment in _find(locations, problems):
         path = segment.path.absolute() if files is None else segment.path
         directory = _Directory(files, path.parent.parent)
@@ -291,12 +291,12 @@ def find_sources(locations: Sequence[str], cluster: str | None = None) -> Source
         elif segment.partition is None:
             problems.add(_of_no_partition(segment, name))
         else:
-            found.append((directory, segment))
-    names = _clusters(dict.fromkeys(directory for directory, _ in found), cluster)
+            located.append((directory, segment))
+    names = _clusters(dict.fromkeys(directory for directory, _ in located), cluster)
     topic_names: dict[str, dict[str, str]] = {}
     for directory, name in names.items():
         topic_names.setdefault(name, {}).update(directory.topic_names())
-    segments = (_source(segment, directory, names[directory]) for directory, segment in found)
+    segments = (_source(segment, directory, names[directory]) for directory, segment in located)
     return Sources(
         tuple(sorted(segments, key=lambda segment: segment.order)),
         topic_names,
@@ -319,8 +319,10 @@ class _Directory:
 
     def cluster_id(self) -> str | None:
         path = self.path / META_PROPERTIES
-        found = read_pairs(path, "=") if self.files is None else self.files.read_pairs(path, "=")
-        return found.get("cluster.id") or None
+        properties = (
+            read_pairs(path, "=") if self.files is None else self.files.read_pairs(path, "=")
+        )
+        return properties.get("cluster.id") or None
 
     def topic_names(self) -> dict[str, str]:
         if self.files is None:
@@ -366,7 +368,9 @@ def _clusters(directories: Iterable[_Directory], cluster: str | None) -> dict[_D
     """Return the cluster name of each log directory."""
     ids = {directory: directory.cluster_id() for directory in directories}
     if cluster is None:
-        names = {directory: found for directory, found in ids.items() if found is not None}
+        names = {
+            directory: cluster_id for directory, cluster_id in ids.items() if cluster_id is not None
+        }
         for directory in ids.keys() - names.keys():
             name = directory.name(directory.path)
             raise InputError(
@@ -375,7 +379,12 @@ def _clusters(directories: Iterable[_Directory], cluster: str | None) -> dict[_D
                 path=name,
             )
         return names
-    if len(several := sorted({found for found in ids.values() if found is not None})) > 1:
+    if (
+        len(
+            several := sorted({cluster_id for cluster_id in ids.values() if cluster_id is not None})
+        )
+        > 1
+    ):
         raise UsageError(
             f"--cluster gives one name to the logs of different clusters, {', '.join(several)}; "
             "read one cluster at a time, or leave it out"

@@ -198,8 +198,8 @@ def eventful_groups(
         f"SELECT DISTINCT group_id FROM ({_followed(condition)}) AS followed "
         f"WHERE {_IS_EVENT} ORDER BY group_id"
     )
-    found = rows_of(engine, sql, [cluster, since_ms, until_ms, pause_ms])
-    return [row["group_id"] for row in found]
+    rows = rows_of(engine, sql, [cluster, since_ms, until_ms, pause_ms])
+    return [row["group_id"] for row in rows]
 
 
 def _followed(condition: str) -> str:

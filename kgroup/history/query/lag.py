@@ -97,8 +97,8 @@ def lags(
     """
     cluster = cluster_of_group(engine, group_id, cluster)
     last_ms = recorded_time(engine, cluster).last_ms
-    found = dict.fromkeys((*all_ends(engine, cluster), *given))
-    ends = [end for end in found if topic in (None, end.topic)]
+    all_known = dict.fromkeys((*all_ends(engine, cluster), *given))
+    ends = [end for end in all_known if topic in (None, end.topic)]
     if since_ms is not None or until_ms is not None:
         when = []
         chosen = [

@@ -195,9 +195,9 @@ def owners(
         UsageError: groups of several clusters owned the partition.
     """
     chosen = (("cluster = ?", cluster), ("group_id = ?", group_id), ("partition = ?", partition))
-    found = read_intervals(engine, *where(("? IN (topic, topic_id)", topic), *chosen))
-    found += _of_tasks(engine, topic, chosen)
-    if not found:
+    owned = read_intervals(engine, *where(("? IN (topic, topic_id)", topic), *chosen))
+    owned += _of_tasks(engine, topic, chosen)
+    if not owned:
         if group_id is not None and group_id not in group_ids(engine):
             raise no_group(engine, group_id, cluster)
         check_topic(engine, topic, cluster, by_id=True)
@@ -206,14 +206,14 @@ def owners(
             group_id=group_id,
             topic=topic,
         )
-    clusters = sorted({interval.cluster for interval in found})
+    clusters = sorted({interval.cluster for interval in owned})
     if len(clusters) > 1:
         raise UsageError(
             f"groups of several clusters owned partition {partition} of topic {topic}: "
             f"{', '.join(clusters)}; choose one by --cluster"
         )
     cluster = clusters[0]
-    ordered = sorted(found, key=lambda interval: interval.group_id)  # a stable sort
+    ordered = sorted(owned, key=lambda interval: interval.group_id)  # a stable sort
     by_group = {name: [*own] for name, own in groupby(ordered, lambda interval: interval.group_id)}
     firsts = first_times(engine, cluster, by_group, MEMBER_TABLES)
     rows = tuple(
@@ -223,7 +223,7 @@ def owners(
         if overlaps(row.since_ms, row.until_ms, since_ms, until_ms)
     )
     notes = []
-    for number in sorted({interval.offsets_partition for interval in found}):
+    for number in sorted({interval.offsets_partition for interval in owned}):
         last_ms = recorded_time(engine, cluster, number).last_ms
         if last_ms is not None and until_ms > last_ms:
             notes.append(known_up_to(cluster, last_ms, number))
@@ -242,7 +242,7 @@ def _of_tasks(engine: Engine, topic: str, chosen: Sequence[_Condition]) -> list[
         for row in topologies
         for subtopology in orjson.loads(row["value_json"])["data"]["subtopologies"]
         if topic in subtopology["sourceTopics"]
-        or any(topic == each["name"] for each in subtopology["repartitionSourceTopics"])
+        or any(topic == source["name"] for source in subtopology["repartitionSourceTopics"])
     }
     if not readers:
         return []
@@ -361,7 +361,7 @@ def _highest_partition(engine: Engine, topic: str, cluster: str | None) -> int |
         f"SELECT MAX(partition) AS highest FROM {table} WHERE {condition}"
         for table, (condition, _) in tables.items()
     )
-    found = rows_of(
+    rows = rows_of(
         engine, sql, [parameter for _, parameters in tables.values() for parameter in parameters]
     )
-    return max((row["highest"] for row in found if row["highest"] is not None), default=None)
+    return max((row["highest"] for row in rows if row["highest"] is not None), default=None)

@@ -210,10 +210,10 @@ class PastGroups(GroupSource):
         )
         in_time: list[Parameter] = [self._cluster, self._at_ms]
         of_groups: list[Parameter] = [self._cluster, *(group_ids or ())]
-        found = rows_of(
+        rows = rows_of(
             self._engine, sql, in_time * len(RECORD_TABLES) + of_groups * len(GROUP_TABLES)
         )
-        return {row["offsets_partition"]: row["cutoff"] for row in found}
+        return {row["offsets_partition"]: row["cutoff"] for row in rows}
 
     def _replay(self, group_ids: Collection[str] | None) -> Iterator[Delta]:
         """Replay the records that remain after compaction, by partition."""

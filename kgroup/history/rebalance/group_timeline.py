@@ -173,8 +173,8 @@ class _Timeline:
     def epoch(self, row: Row, rows: Sequence[Row], effect: Effect) -> None:
         log, name, what = self._log, row["member_id"], effect.attribute
         if what == "members":
-            for each in rows:
-                log.apply(effect, name, self._epoch_member(each, row))
+            for member in rows:
+                log.apply(effect, name, self._epoch_member(member, row))
                 self._take_over(log.members[name])
         elif what == "targets":
             log.apply(effect, name, self._partitions(row["assignment"] or ()))
@@ -266,7 +266,7 @@ class _Timeline:
 
     def _partition_metadata(self, row: Row, effect: Effect) -> None:
         data = orjson.loads(row["value_json"])["data"] or {}
-        counts = {each["topicName"]: each["numPartitions"] for each in data.get("topics") or ()}
+        counts = {topic["topicName"]: topic["numPartitions"] for topic in data.get("topics") or ()}
         old = self._log.partition_metadata
         self._log.apply(effect, None, counts)
         if old is None or old == counts:
@@ -423,13 +423,15 @@ class _Timeline:
     def _partitions(self, assigned: Iterable[Mapping[str, Any]]) -> frozenset[PartitionOrTask]:
         return frozenset(
             PartitionOrTask(
-                each["topic"] or self._topic_names.get(each["topic_id"] or "") or each["topic_id"],
-                each["subtopology"],
-                each["role"],
+                topic["topic"]
+                or self._topic_names.get(topic["topic_id"] or "")
+                or topic["topic_id"],
+                topic["subtopology"],
+                topic["role"],
                 number,
             )
-            for each in assigned
-            for number in each["partitions"] or ()
+            for topic in assigned
+            for number in topic["partitions"] or ()
         )
 
     def _count(

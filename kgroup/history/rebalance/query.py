@@ -55,7 +55,7 @@ def rebalances(
     """
     if group_id is not None:
         cluster = cluster_of_group(engine, group_id, cluster)
-    found = tuple(
+    chosen = tuple(
         rebalance
         for name, keys in _keys(engine, group_id, cluster, since_ms, until_ms)
         for rebalance in _of_cluster(engine, name, keys)
@@ -66,12 +66,12 @@ def rebalances(
         )
     )
     notes: tuple[str, ...] = ()
-    if group_id is not None and not found:
+    if group_id is not None and not chosen:
         notes = (
             f"Group {group_id!r} did not rebalance, as far as the warehouse knows: it committed "
             "offsets only, or at other times.",
         )
-    return Report(found, notes=notes)
+    return Report(chosen, notes=notes)
 
 
 def _keys(
@@ -100,10 +100,10 @@ def _keys(
 def _of_cluster(engine: Engine, cluster: str, keys: Sequence[_Key]) -> list[Rebalance]:
     """Read groups in batches, by partition: groups of one partition share files."""
     names = topic_names(engine, cluster)
-    found: list[Rebalance] = []
+    all_rebalances: list[Rebalance] = []
     for start in range(0, len(keys), AT_ONCE):
-        found += _of_groups(engine, cluster, keys[start : start + AT_ONCE], names)
-    return sorted(found, key=lambda rebalance: rebalance.group_id)
+        all_rebalances += _of_groups(engine, cluster, keys[start : start + AT_ONCE], names)
+    return sorted(all_rebalances, key=lambda rebalance: rebalance.group_id)
 
 
 def _of_groups(
@@ -315,5 +315,5 @@ def _storm(every: Sequence[Rebalance]) -> Storm:
                 ),
             )
         ),
-        sum(all(cause.member_id is None for cause in each.causes) for each in every),
+        sum(all(cause.member_id is None for cause in rebalance.causes) for rebalance in every),
     )

@@ -81,10 +81,10 @@ def missing_table(name: str) -> UsageError:
     return UsageError(f"no table {name}; there are: {', '.join(TABLES)}")
 
 
-def refused_statement(found: str) -> UsageError:
+def refused_statement(what: str) -> UsageError:
     """Return the error for a text that is not a query, or has a clause that is not allowed."""
     return UsageError(
-        f"expected one query: SELECT ..., WITH ... or DESCRIBE a table; found {found}. {_RULE}"
+        f"expected one query: SELECT ..., WITH ... or DESCRIBE a table; found {what}. {_RULE}"
     )
 
 

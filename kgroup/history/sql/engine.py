@@ -128,8 +128,8 @@ class DuckEngine:
                 try:
                     if not is_trusted:
                         self._check(sql)
-                    found = self._connection.sql(sql, params=list(parameters))
-                    answer = _as_text(found).to_arrow_table()
+                    relation = self._connection.sql(sql, params=list(parameters))
+                    answer = _as_text(relation).to_arrow_table()
                 except duckdb.InterruptException:
                     if not kept:
                         raise
@@ -274,17 +274,17 @@ def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
     )
 
 
-def _as_text(found: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+def _as_text(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     """Cast columns of types without an Arrow equivalent to text, so that values stay correct."""
-    types = [str(kind) for kind in found.types]
+    types = [str(kind) for kind in relation.types]
     if not any(map(_NOT_IN_ARROW.search, types)):
-        return found
-    return found.project(
+        return relation
+    return relation.project(
         ", ".join(
             f"CAST(#{at} AS VARCHAR) AS {_identifier(name)}"
             if _NOT_IN_ARROW.search(kind)
             else f"#{at}"
-            for at, (name, kind) in enumerate(zip(found.columns, types, strict=True), 1)
+            for at, (name, kind) in enumerate(zip(relation.columns, types, strict=True), 1)
         )
     )
 

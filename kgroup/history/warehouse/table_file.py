@@ -236,11 +236,11 @@ def _limits(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
     column = next((name for name in _OFFSETS if name in rows.column_names), None)
     if column is None:
         return
-    found = rows.group_by("offsets_partition", use_threads=False).aggregate(
+    ranges = rows.group_by("offsets_partition", use_threads=False).aggregate(
         [(column, "min"), (column, "max")]
     )
     columns = ("offsets_partition", f"{column}_min", f"{column}_max")
-    yield from zip(*(found[name].to_pylist() for name in columns), strict=True)
+    yield from zip(*(ranges[name].to_pylist() for name in columns), strict=True)
 
 
 def _by_day(rows: pa.Table, column: str) -> Iterator[tuple[int | None, pa.Table]]:
@@ -248,9 +248,9 @@ def _by_day(rows: pa.Table, column: str) -> Iterator[tuple[int | None, pa.Table]
     times = rows[column].combine_chunks()
     known = times.fill_null(-1).to_numpy()
     days = np.where((known >= 0) & (known // _DAY_MS <= _LAST_DAY), known // _DAY_MS, -1)
-    there = np.unique(days).tolist()
-    for day in there:
-        of_day = rows if len(there) == 1 else rows.filter(pa.array(days == day))
+    known_days = np.unique(days).tolist()
+    for day in known_days:
+        of_day = rows if len(known_days) == 1 else rows.filter(pa.array(days == day))
         yield None if day < 0 else day, of_day
 
 
@@ -290,11 +290,11 @@ def by_partition(rows: pa.Table) -> dict[int, pa.Table]:
     if (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows.take(order), numbers[order]
-    there, begins = np.unique(numbers, return_index=True)
+    distinct, begins = np.unique(numbers, return_index=True)
     ends = np.append(begins, len(numbers))[1:]
     return {
         int(number): rows.slice(begin, end - begin)
-        for number, begin, end in zip(there, begins, ends, strict=True)
+        for number, begin, end in zip(distinct, begins, ends, strict=True)
     }
 
 
@@ -321,14 +321,14 @@ def check_columns(path: str, schema: pa.Schema) -> None:
         InputError: a column is missing or has another type, or it is not a Parquet file.
     """
     try:
-        found = pq.read_schema(path)
+        written = pq.read_schema(path)
     except FileNotFoundError:
         raise  # a build may have replaced the file meanwhile; the caller handles this
     except (OSError, pa.ArrowException) as error:
         raise damaged_file(path, str(error)) from None
     for field in schema:
-        index = found.get_field_index(field.name)
-        kind = found.field(index).type if index >= 0 else "no such column"
+        index = written.get_field_index(field.name)
+        kind = written.field(index).type if index >= 0 else "no such column"
         if kind != field.type:
             reason = f"expected column {field.name} of type {field.type}, found {kind}"
             raise damaged_file(path, reason)

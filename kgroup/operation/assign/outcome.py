@@ -136,7 +136,7 @@ def with_threads(
             to_thread=gets.get((move.to_member or "", (move.topic, move.partition))),
         )
         for move in sorted(
-            [*moves, *inside], key=lambda each: java_order((each.topic, each.partition))
+            [*moves, *inside], key=lambda move: java_order((move.topic, move.partition))
         )
     )
 

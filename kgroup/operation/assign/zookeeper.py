@@ -34,20 +34,20 @@ class Overlap:
 
 def overlaps(spec: GroupSpec) -> tuple[Overlap, ...]:
     """Partition the consumers by overlapping topics, sorted by member id."""
-    found: list[tuple[set[str], set[str]]] = []
+    components: list[tuple[set[str], set[str]]] = []
     for member in spec.members:
         members, topics = {member.member_id}, set(member.topics)
         apart = []
-        for other in found:
+        for other in components:
             if topics.isdisjoint(other[1]):
                 apart.append(other)
             else:
                 members |= other[0]
                 topics |= other[1]
-        found = [*apart, (members, topics)]
+        components = [*apart, (members, topics)]
     made = (
         Overlap(tuple(sorted(members, key=utf16)), tuple(sorted(topics, key=utf16)))
-        for members, topics in found
+        for members, topics in components
     )
     return tuple(sorted(made, key=lambda overlap: utf16(overlap.members[0])))
 

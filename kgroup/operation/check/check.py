@@ -75,7 +75,7 @@ def _values(finding: Finding, group: Group | None) -> dict[str, str]:
 def _written(command: NextCommand, values: dict[str, str], group: Group | None) -> str:
     coordinator = group.coordinator if group else None
     servers = coordinator.address if coordinator else None
-    words = [_PLACE.sub(lambda place: values[place[0]], each) for each in command.text.split()]
+    words = [_PLACE.sub(lambda place: values[place[0]], word) for word in command.text.split()]
     if command.is_of_kafka:
         return join((words[0], *kafka_words(servers or UNKNOWN_ADDRESS), *words[1:]))
     at = command.text.split().index("GROUP")
@@ -304,8 +304,8 @@ def check(
     is_bad = any(finding.severity.rank <= request.fail_on.rank for finding in new)
     # Base the exit status on the groups that were read, not on the findings.
     verdict = ExitStatus.PROBLEM if is_bad else outcome(report.data, errors)
-    found = Report(tuple(new), errors, tuple(dict.fromkeys(notes)), verdict)
-    return Audit(found, report.data, look.time_ms)
+    audited = Report(tuple(new), errors, tuple(dict.fromkeys(notes)), verdict)
+    return Audit(audited, report.data, look.time_ms)
 
 
 def _place(finding: Finding) -> tuple[Rule, str | None, str | None, int | None]:
@@ -476,8 +476,8 @@ def _retention_ms(source: GroupSource, gaps: _Gaps) -> int | None:
     except BrokerError as error:
         gaps.add(Rule.EXPIRING_OFFSET, error.kind, str(error), error.broker_id)
         return None
-    told = reading.brokers.values()
-    minutes = {int(each[_RETENTION]) for each in told if _RETENTION in each}
+    settings = reading.brokers.values()
+    minutes = {int(values[_RETENTION]) for values in settings if _RETENTION in values}
     if minutes:
         return min(minutes) * 60_000
     if reading.problems:
@@ -498,12 +498,12 @@ def _policy(source: GroupSource, cluster: ClusterView | None, gaps: _Gaps) -> st
         gaps.add(Rule.OFFSETS_TOPIC, ProblemKind.UNUSABLE, reason)
         return None
     try:
-        found = source.topic_settings(OFFSETS_TOPIC, [_POLICY])
+        settings = source.topic_settings(OFFSETS_TOPIC, [_POLICY])
     except BrokerError as error:
         reason = f"its {_POLICY} is not known: {error}"
         gaps.add(Rule.OFFSETS_TOPIC, error.kind, reason, error.broker_id)
         return None
-    return found.get(_POLICY)
+    return settings.get(_POLICY)
 
 
 def _is_of_zookeeper(look: Look) -> bool:

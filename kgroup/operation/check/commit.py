@@ -180,7 +180,7 @@ def check_lag(description: GroupDescription, evidence: Evidence) -> Iterator[Fin
         if worst is not None:
             text += f", {records_waiting(worst)} of them in {_place(worst)}"
         yield finding_of(Rule.LAG, f"{text}.", group_id)
-    late = max(rows, key=lambda each: each.time_lag_ms or 0, default=None)
+    late = max(rows, key=lambda row: row.time_lag_ms or 0, default=None)
     if most_ms is not None and late is not None and (late.time_lag_ms or 0) > most_ms:
         text = (
             f"The next record of {_place(late)} has been waiting for "
@@ -307,7 +307,7 @@ def _expiry(description: GroupDescription, evidence: Evidence) -> Iterator[Findi
             ends.append((end_ms, offset))
     if not ends:
         return
-    first_ms, _ = min(ends, key=lambda each: each[0])
+    first_ms, _ = min(ends, key=lambda end: end[0])
     hours = max(0, first_ms - now_ms) / 3_600_000
     yield finding_of(
         Rule.EXPIRING_OFFSET,

@@ -393,7 +393,7 @@ def _shared_instance_ids(group: Group, evidence: Evidence) -> Iterator[Finding]:
             continue
         old, middle = first[group_id, instance_id]
         ids = ", then ".join((old, middle, new))
-        member = next(each for each in group.members if each.member_id == new)
+        member = next(member for member in group.members if member.member_id == new)
         seconds = (now.time_ms - before.time_ms) / 1000
         epoch = _epoch(group)
         within = "" if epoch is None else f" in generation {epoch}"
@@ -408,7 +408,7 @@ def _shared_instance_ids(group: Group, evidence: Evidence) -> Iterator[Finding]:
 
 
 def _missing_static_members(group: Group, evidence: Evidence) -> Iterator[Finding]:
-    there = {member.instance_id for member in group.members}
+    present = {member.instance_id for member in group.members}
     for member in group.members:
         if member.instance_id is not None and member.member_epoch == _LEFT_FOR_NOW:
             yield finding_of(
@@ -419,7 +419,7 @@ def _missing_static_members(group: Group, evidence: Evidence) -> Iterator[Findin
             )
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
     for member in earlier.group.members if earlier else ():
-        if member.instance_id is not None and member.instance_id not in there:
+        if member.instance_id is not None and member.instance_id not in present:
             yield finding_of(
                 Rule.MISSING_STATIC_MEMBER,
                 f"{member.instance_id} was a member in the first look, and is none any more.",

@@ -94,14 +94,14 @@ def plan_deletion(
 
 
 def _of_topics(
-    reading: OffsetReading, targets: Targets, groups: Iterable[Group], found: tuple[Problem, ...]
+    reading: OffsetReading, targets: Targets, groups: Iterable[Group], shared: tuple[Problem, ...]
 ) -> OffsetPlan:
-    refused = {problem.group_id for problem in found} - {None}
+    refused = {problem.group_id for problem in shared} - {None}
     active = (
         problem for group in groups for problem in _read(group, targets.get(group.group_id, {}))
     )
     missing = (problem for problem in reading.problems if problem.group_id not in refused)
-    problems = (*active, *found, *missing)
+    problems = (*active, *shared, *missing)
     return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
 
 

@@ -70,16 +70,18 @@ def diff_offsets(
         InputError: the source has nothing to read.
         BrokerError: no broker answers.
     """
-    one = read_stored(first, group_ids, regex)
+    first_reading = read_stored(first, group_ids, regex)
     other = read_stored(second, group_ids if second_id is None else (second_id,), regex)
     names = {} if second_id is None else {second_id: next(iter(group_ids))}
-    a, b = _by_partition(one, {}), _by_partition(other, names)
+    a, b = _by_partition(first_reading, {}), _by_partition(other, names)
     ids = {group_id for group_id, _, _ in a.keys() | b.keys()}
-    unknown = unread(one, ids) | {names.get(each, each) for each in unread(other, {*ids, *names})}
+    unknown = unread(first_reading, ids) | {
+        names.get(group_id, group_id) for group_id in unread(other, {*ids, *names})
+    }
     differing = [
         at for at in sorted(a.keys() | b.keys()) if at[0] not in unknown and a.get(at) != b.get(at)
     ]
-    problems = (*one.problems, *other.problems)
+    problems = (*first_reading.problems, *other.problems)
     known: list[Mapping[Position, int | None]] = []
     for offsets, log in ((a, first_log), (b, second_log)):
         positions = {(*at[1:], offsets[at]) for at in differing if at in offsets}
@@ -91,14 +93,14 @@ def diff_offsets(
         known.append({at: record.timestamp_ms for at, record in reading.records.items()})
     rows = tuple(_difference(at, a.get(at), b.get(at), *known) for at in differing)
     missing = {problem.group_id for problem in problems} - {row.group_id for row in rows}
-    told = [
+    remaining = [
         problem for problem in problems if problem.group_id is None or problem.group_id in missing
     ]
-    problems = tuple(dict.fromkeys(told))  # report a problem of both stores once
+    problems = tuple(dict.fromkeys(remaining))  # report a problem of both stores once
     verdict = ExitStatus.PROBLEM if rows else outcome((*a, *b), problems)
     is_same = verdict is ExitStatus.DONE and bool(a)
     same = (f"no offset differs, of {len(a)} partitions",) if is_same else ()
-    return Report(rows, problems, (*one.notes, *other.notes, *same), verdict)
+    return Report(rows, problems, (*first_reading.notes, *other.notes, *same), verdict)
 
 
 def _in_range(log: GroupSource, positions: Collection[Position]) -> set[Position]:
@@ -113,12 +115,12 @@ def _by_partition(
     reading: OffsetReading, names: Mapping[str, str]
 ) -> dict[tuple[str, str, int], int]:
     """Return offsets by group, topic and partition, with some groups renamed."""
-    found = {}
+    by_place = {}
     for group_id, offsets in reading.offsets.items():
         name = names.get(group_id, group_id)
         for offset in offsets:
-            found[name, offset.topic, offset.partition] = offset.committed_offset
-    return found
+            by_place[name, offset.topic, offset.partition] = offset.committed_offset
+    return by_place
 
 
 def _difference(

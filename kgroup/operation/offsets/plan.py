@@ -424,10 +424,14 @@ def _carried_out(
     if not plan.deleted:
         active = () if store.can(GroupSource.read) else active_groups(cluster, plan.changes)
         busy = {problem.group_id for problem in active}
-        changes = {name: each for name, each in plan.changes.items() if name not in busy}
+        changes = {name: of_group for name, of_group in plan.changes.items() if name not in busy}
         return (*active, *(store.write_offsets(changes, on_done) if changes else ()))
     changed = _changed(store, plan)
-    names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
+    names = [
+        group_id
+        for group_id in plan.deleted
+        if group_id not in {problem.group_id for problem in changed}
+    ]
     return (*changed, *(_delete(store, plan, names, on_done) if names else ()))
 
 
@@ -440,7 +444,9 @@ def _delete(
     """Delete groups; in a store of offsets only, compare and delete all their offsets."""
     if store.can(GroupSource.delete_groups):
         return store.delete_groups(group_ids, on_done)
-    return store.write_offsets({each: plan.changes[each] for each in group_ids}, on_done)
+    return store.write_offsets(
+        {group_id: plan.changes[group_id] for group_id in group_ids}, on_done
+    )
 
 
 def _changed(store: GroupSource, plan: OffsetPlan) -> tuple[Problem, ...]:

@@ -202,7 +202,7 @@ def _missing(
     named: Collection[str],
 ) -> list[Problem]:
     """Return problems: topics without any commit, and named groups without selected partitions."""
-    told = {problem.topic for problem in problems} | {
+    known = {problem.topic for problem in problems} | {
         topic for ats in chosen.values() for topic, _ in ats
     }
     missing = [
@@ -213,7 +213,7 @@ def _missing(
             topic=topic,
         )
         for topic in selection.topics
-        if topic not in told
+        if topic not in known
     ]
     if not any(chosen.values()):
         if selection.regex is not None and any(committed.values()):
@@ -255,10 +255,10 @@ def _partitions(
     """Return the partitions of topics; missing topics are problems."""
     if not topics or cluster is None or not cluster.can(GroupSource.view):
         return {}
-    found = cluster.view(topics).topics
+    topic_views = cluster.view(topics).topics
     for topic in sorted(topics):
-        if topic not in found or not found[topic].partitions:
-            error = found[topic].error if topic in found else None
+        if topic not in topic_views or not topic_views[topic].partitions:
+            error = topic_views[topic].error if topic in topic_views else None
             is_absent = error in (None, "UNKNOWN_TOPIC_OR_PARTITION")
             text = (
                 f"The topic does not exist{_meant(topic, committed)}"
@@ -267,7 +267,7 @@ def _partitions(
             )
             kind = ProblemKind.NOT_FOUND if is_absent else ProblemKind.DENIED
             problems.append(Problem(kind, f"{topic}: {text}", topic=topic))
-    return {topic: sorted(each.partitions) for topic, each in found.items()}
+    return {topic: sorted(topic_view.partitions) for topic, topic_view in topic_views.items()}
 
 
 def _starts_at(

@@ -330,7 +330,7 @@ class _Advisor:
     def of_old(self, row: GroupAdvice, address: str | None) -> GroupAdvice:
         """Return the recommendations for a group of ZooKeeper consumers."""
         old = read_old(self.source, row.group_id, {}, address)
-        found: list[Proposal | str] = []
+        proposals: list[Proposal | str] = []
         for plan, why in (
             (
                 plan_new_consumer(old, self.behavior),
@@ -344,15 +344,15 @@ class _Advisor:
             ),
         ):
             if refuted := _refuted(plan.preconditions):
-                found.append(f"{plan.target}: {refuted}")
+                proposals.append(f"{plan.target}: {refuted}")
             elif not plan.steps:
-                found.append(f"{plan.target}: {plan.summary}")
+                proposals.append(f"{plan.target}: {plan.summary}")
             else:
                 command = self._command(row.group_id, plan.target)
                 other = "" if plan.naive is None else f" Without the plan: {plan.naive.text}."
                 why = f"{why} {plan.summary}{other}"
-                found.append(Proposal(plan.target, None, why, None, command, *_of_plan(plan)))
-        return _summed(row, found)
+                proposals.append(Proposal(plan.target, None, why, None, command, *_of_plan(plan)))
+        return _summed(row, proposals)
 
     def _restarted_later(self, scenario: Scenario, plans: Mapping[str, MemberPlan]) -> Forecast:
         """Simulate a rolling restart of members that already have the new configuration."""
@@ -361,9 +361,9 @@ class _Advisor:
             stopped_group(NOT_PLANNED, scenario, plans, self.behavior),
             rolling_restart(NOT_PLANNED, then, plans, self.behavior),
         ]
-        found = forecast(scenario, moves, self.behavior)[0][-1].forecast
-        assert found is not None
-        return found
+        cost = forecast(scenario, moves, self.behavior)[0][-1].forecast
+        assert cost is not None
+        return cost
 
     def _command(self, group_id: str, *words: str) -> str:
         return kgroup_command(" ".join(("plan", *words)), (group_id,), self.options)
@@ -390,20 +390,22 @@ def _stops(now: Compared, then: Compared) -> str:
 
 def _in_all(now: Compared, then: Compared) -> str:
     """Return differences that are no benefit, but too small to count against the migration."""
-    told = ""
+    differences = ""
     if _stops_as_long(now, then) and not _against(now, then):
-        told = f"In all, {_stops(now, then)}. "
+        differences = f"In all, {_stops(now, then)}. "
     again, was = then.forecast.read_again, now.forecast.read_again
-    return told + (f"Read again would be {again} records, and are {was} now. " * (again > was))
+    return differences + (
+        f"Read again would be {again} records, and are {was} now. " * (again > was)
+    )
 
 
 def _against(now: Compared, then: Compared) -> str | None:
     """Return which costs increase by more than a tenth, with both numbers."""
     before, after = now.forecast, then.forecast
-    told = [_stops(now, then)] if before.stopped_ms < _ENOUGH * after.stopped_ms else []
+    differences = [_stops(now, then)] if before.stopped_ms < _ENOUGH * after.stopped_ms else []
     if before.skipped < _ENOUGH * after.skipped:
-        told.append(f"it would skip {after.skipped} records, and does {before.skipped} now")
-    return "; ".join(told) or None
+        differences.append(f"it would skip {after.skipped} records, and does {before.skipped} now")
+    return "; ".join(differences) or None
 
 
 def _of_plan(plan: Plan) -> tuple[Compared | None, Compared | None]:
@@ -421,14 +423,14 @@ def _refuted(preconditions: Sequence[Precondition]) -> str | None:
     return None
 
 
-def _summed(row: GroupAdvice, found: Sequence[Proposal | str]) -> GroupAdvice:
-    proposals = tuple(proposal for proposal in found if isinstance(proposal, Proposal))
-    reasons = tuple(each for each in found if isinstance(each, str))
+def _summed(row: GroupAdvice, outcomes: Sequence[Proposal | str]) -> GroupAdvice:
+    proposals = tuple(proposal for proposal in outcomes if isinstance(proposal, Proposal))
+    reasons = tuple(outcome for outcome in outcomes if isinstance(outcome, str))
     sound = tuple(proposal for proposal in proposals if proposal.against is None)
     others = tuple(proposal for proposal in proposals if proposal.against is not None)
     names = ", ".join(proposal.target for proposal in sound)
     summary = f"Makes sense: {names}." if sound else "Nothing makes sense for it now."
     if others:
-        told = "; ".join(f"{proposal.target} ({proposal.against})" for proposal in others)
-        summary += f" The numbers speak against: {told}."
+        targets = "; ".join(f"{proposal.target} ({proposal.against})" for proposal in others)
+        summary += f" The numbers speak against: {targets}."
     return replace(row, summary=summary, proposals=(*sound, *others), reasons=reasons)

@@ -198,7 +198,7 @@ class OffsetCopy:
     @property
     def table_words(self) -> tuple[str, ...]:
         """Options that select the table of an `external-offsets` plan, for another command."""
-        stores = dict(each.partition(":")[::2] for each in (self.origin, self.goal))
+        stores = dict(store.partition(":")[::2] for store in (self.origin, self.goal))
         return ("--sql", stores["sql"] or "profile", *self._table_words)
 
     @property
@@ -324,13 +324,15 @@ class Plan:
             for precondition in self.preconditions
             if precondition.verdict is Verdict.REFUTED
         )
-        told = (
+        refuted = (
             precondition.text
             if precondition.found is None
             else f"{precondition.text} Found: {precondition.found}."
             for precondition in refuted
         )
-        return replace(self, summary=f"It cannot be done so. This does not hold: {' '.join(told)}")
+        return replace(
+            self, summary=f"It cannot be done so. This does not hold: {' '.join(refuted)}"
+        )
 
     def carried_out(
         self,
@@ -373,6 +375,6 @@ def chosen_steps(
         if not most:
             raise UsageError("the plan has no step: nothing is to be done, or it cannot be done so")
         raise UsageError(f"expected --step of {most} at most, as the plan has, found {number}")
-    there = {plan.group_id for plan, _ in steps}
-    shorter = [plan.group_id for plan in chosen if plan.group_id not in there]
+    having = {plan.group_id for plan, _ in steps}
+    shorter = [plan.group_id for plan in chosen if plan.group_id not in having]
     return steps, (f"no step {number} is planned for {first_names(shorter)}",) if shorter else ()

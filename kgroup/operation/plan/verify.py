@@ -68,24 +68,26 @@ class Turnover:
         return self.new if len(self.new) == self.new_count else ()
 
 
-def turnover(plan: Plan, step: PlanStep, there: _Members) -> Turnover:
+def turnover(plan: Plan, step: PlanStep, present: _Members) -> Turnover:
     """Compare the present members with those before a step.
 
     The check of an earlier step has recorded the members of that time.
     """
-    earlier = [each for each in plan.steps if each.number < step.number and each.seen is not None]
-    seen = [each.seen for each in earlier if each.seen and shares(each, step)]
+    earlier = [
+        other for other in plan.steps if other.number < step.number and other.seen is not None
+    ]
+    seen = [other.seen for other in earlier if other.seen and shares(other, step)]
     planned = (
         member for member in plan.members if not step.restarted or member.name in step.restarted
     )
     met = step.met or ()
     before = (*(seen[-1] if seen else planned), *met)
     known = (*(earlier[-1].seen or () if earlier else plan.members), *met)
-    ids = {member.member_id for member in there}
-    ids_before = {each.member_id for each in (*known, *before)}
-    new = tuple(member for member in there if member.member_id not in ids_before)
+    ids = {member.member_id for member in present}
+    ids_before = {member.member_id for member in (*known, *before)}
+    new = tuple(member for member in present if member.member_id not in ids_before)
     gone = tuple(member for member in known if member.member_id not in ids)
-    missing = tuple(each for each in before if each.member_id in ids)
+    missing = tuple(member for member in before if member.member_id in ids)
     if earlier and not earlier[-1].seen:  # the group was empty: all members are new
         return Turnover(before, missing, 0, (), 0, ())
     new, gone = _unpaired(new, gone)
@@ -107,8 +109,10 @@ def _unpaired(new: _Members, gone: _Members) -> tuple[_Members, _Members]:
     """
     for name in _BY:
         come, left = (Counter(map(name, members)) for members in (new, gone))
-        pairs = Counter({each: come[each] for each in left if each and come[each] <= left[each]})
-        new = tuple(each for each in new if name(each) not in pairs)
+        pairs = Counter(
+            {client: come[client] for client in left if client and come[client] <= left[client]}
+        )
+        new = tuple(member for member in new if name(member) not in pairs)
         rest = []
         for member in gone:
             if pairs[name(member)] > 0:
@@ -133,10 +137,10 @@ def is_shown(plan: Plan, step: PlanStep) -> bool:
     expected = step.expected
     if expected.instance_ids is not None or expected.protocol is not None:
         return True
-    earlier = [each.expected for each in plan.steps if each.number < step.number]
-    later = [each.expected.assignor for each in plan.steps if each.number > step.number]
-    is_new_type = expected.type not in (None, plan.type, *(each.type for each in earlier))
-    is_new = expected.assignor not in (None, plan.assignor, *(each.assignor for each in earlier))
+    earlier = [other.expected for other in plan.steps if other.number < step.number]
+    later = [other.expected.assignor for other in plan.steps if other.number > step.number]
+    is_new_type = expected.type not in (None, plan.type, *(other.type for other in earlier))
+    is_new = expected.assignor not in (None, plan.assignor, *(other.assignor for other in earlier))
     return is_new_type or (is_new and expected.assignor in later)
 
 
@@ -270,9 +274,9 @@ def _unverified(plan: Plan, step: PlanStep) -> Iterator[StepCondition]:
     if not step.expected.is_restarted or step.expected.commits is not None:
         return
     earlier = [
-        each
-        for each in plan.steps
-        if each.number < step.number and each.expected.is_restarted and shares(each, step)
+        other
+        for other in plan.steps
+        if other.number < step.number and other.expected.is_restarted and shares(other, step)
     ]
     if earlier and earlier[-1].seen is None:
         yield StepCondition(
@@ -298,8 +302,8 @@ def _subscribed(topics: Collection[str], group: Group) -> StepCondition:
     subscriptions = [
         member.subscription for member in group.members if member.subscription is not None
     ]
-    there = {topic for subscription in subscriptions for topic in subscription.topics or ()}
-    left = sorted(set(topics) - there)
+    subscribed = {topic for subscription in subscriptions for topic in subscription.topics or ()}
+    left = sorted(set(topics) - subscribed)
     return StepCondition(
         f"Members subscribe to {first_names(sorted(topics))}.",
         StepProgress.HALF_DONE if left else StepProgress.DONE,
@@ -328,8 +332,8 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> StepC
     zookeeper = {
         (offset.topic, offset.partition): offset.committed_offset for offset in group.offsets
     }
-    there = zookeeper.keys() | kafka.keys()
-    ats = there & (set().union(*owned.values()) or zookeeper.keys())
+    committed = zookeeper.keys() | kafka.keys()
+    ats = committed & (set().union(*owned.values()) or zookeeper.keys())
     ahead = {at for at in ats if kafka.get(at, -1) > zookeeper.get(at, -1)}
     behind = {at for at in ats if kafka.get(at, -1) < zookeeper.get(at, -1)}
     shown = ats - behind if is_both else ahead
@@ -378,16 +382,16 @@ def copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> S
         return StepCondition(text, StepProgress.HALF_DONE, None)
     try:
         with open_stores(copy, (group_id,)) as (origin, goal):
-            found = compare_copied(origin, goal, copy, group_id)
+            comparison = compare_copied(origin, goal, copy, group_id)
     except InputError as error:
         return StepCondition(text, StepProgress.NOT_BEGUN, str(error))
-    if found.problems:
-        return StepCondition(text, StepProgress.HALF_DONE, str(found.problems[0].reason))
-    open_ = (*found.missing, *(found.different if copy.is_last else ()))
+    if comparison.problems:
+        return StepCondition(text, StepProgress.HALF_DONE, str(comparison.problems[0].reason))
+    open_ = (*comparison.missing, *(comparison.different if copy.is_last else ()))
     if not open_:
-        return StepCondition(text, StepProgress.DONE, f"{found.partitions} partitions")
+        return StepCondition(text, StepProgress.DONE, f"{comparison.partitions} partitions")
     names = first_names([f"{topic}-{partition}" for topic, partition in sorted(open_)])
-    begun = StepProgress.HALF_DONE if len(open_) < found.partitions else StepProgress.NOT_BEGUN
+    begun = StepProgress.HALF_DONE if len(open_) < comparison.partitions else StepProgress.NOT_BEGUN
     return StepCondition(text, begun, f"not yet of {names}")
 
 
@@ -423,17 +427,17 @@ def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Itera
 
 def _instances(expected: Sequence[str], group: Group) -> StepCondition:
     """Compare the members' instance ids with the expected ones."""
-    there = {member.instance_id for member in group.members if member.instance_id is not None}
+    present = {member.instance_id for member in group.members if member.instance_id is not None}
     dynamic = [
         member.client_id or member.member_id for member in group.members if not member.instance_id
     ]
     if not expected:
         return StepCondition(
             "No member has an instance id.",
-            StepProgress.WRONG if there else StepProgress.DONE,
-            first_names(sorted(there)) or "none",
+            StepProgress.WRONG if present else StepProgress.DONE,
+            first_names(sorted(present)) or "none",
         )
-    missing = [each for each in expected if each not in there]
+    missing = [instance_id for instance_id in expected if instance_id not in present]
     found = [
         *([f"missing: {first_names(missing)}"] if missing else []),
         *([f"without one: {first_names(dynamic)}"] if dynamic else []),
@@ -441,7 +445,7 @@ def _instances(expected: Sequence[str], group: Group) -> StepCondition:
     return StepCondition(
         "Every member has an instance id, as planned.",
         StepProgress.WRONG if found else StepProgress.DONE,
-        "; ".join(found) or first_names(sorted(there)),
+        "; ".join(found) or first_names(sorted(present)),
     )
 
 
@@ -614,37 +618,39 @@ def _check(
     counts: Mapping[str, int],
     open_stores: OpenStores | None,
 ) -> StepCheck:
-    there = planned_members(group.members)
-    members = turnover(plan, step, there)
+    present = planned_members(group.members)
+    members = turnover(plan, step, present)
     missing: tuple[str, ...] = ()
     if step.expected.is_restarted:
         missing = tuple(member.name for member in members.missing)
     elif step.expected.state is GroupState.EMPTY:
         names = {member.member_id: member.name for member in plan.members}
-        missing = tuple(sorted(names.get(member.member_id, member.member_id) for member in there))
-    found = tuple(conditions(plan, step, ObservedGroup(group, kafka, counts, members, missing)))
+        missing = tuple(sorted(names.get(member.member_id, member.member_id) for member in present))
+    checks = tuple(conditions(plan, step, ObservedGroup(group, kafka, counts, members, missing)))
     if (
         step.copies is not None and step.expected.commits is None
     ):  # otherwise, `commits` checks the same
-        found += (copied(step.copies, plan.group_id, open_stores),)
-    progress = _whole([condition.progress for condition in found], missing)
+        checks += (copied(step.copies, plan.group_id, open_stores),)
+    progress = _whole([condition.progress for condition in checks], missing)
     if progress is not StepProgress.WRONG:  # wrong conditions may still change
-        found = tuple(
+        checks = tuple(
             replace(condition, progress=progress)
             if condition.progress is StepProgress.WRONG
             else condition
-            for condition in found
+            for condition in checks
         )
     new = tuple(member.name for member in members.known_new) if step.expected.is_restarted else ()
-    return StepCheck(plan.group_id, step.number, step.title, progress, missing, new, found, there)
+    return StepCheck(
+        plan.group_id, step.number, step.title, progress, missing, new, checks, present
+    )
 
 
-def _whole(found: Sequence[StepProgress], missing: Sequence[str]) -> StepProgress:
+def _whole(states: Sequence[StepProgress], missing: Sequence[str]) -> StepProgress:
     """Return the progress of a step; a wrong condition may still change if members are missing."""
-    if all(progress is StepProgress.DONE for progress in found):
+    if all(progress is StepProgress.DONE for progress in states):
         return StepProgress.DONE
-    if StepProgress.NOT_BEGUN in found:
+    if StepProgress.NOT_BEGUN in states:
         return StepProgress.NOT_BEGUN
-    if missing or StepProgress.HALF_DONE in found:
+    if missing or StepProgress.HALF_DONE in states:
         return StepProgress.HALF_DONE
     return StepProgress.WRONG

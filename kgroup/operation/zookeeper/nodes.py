@@ -258,8 +258,8 @@ def _near_nodes(source: GroupSource, top: Sequence[str]) -> str:
     """Return a suggestion of nodes with names similar to the first missing one of a path."""
     for at, name in enumerate(top):
         above = tuple(top[:at])
-        found = map(path_parts, source.subtree("/" + "/".join(above), 1).nodes)
-        names = {path[at] for path in found if len(path) > at and path[:at] == above}
+        paths = map(path_parts, source.subtree("/" + "/".join(above), 1).nodes)
+        names = {path[at] for path in paths if len(path) > at and path[:at] == above}
         if name not in names:
             return near_names(name, sorted(names))
     return ""
@@ -294,10 +294,10 @@ def _tree_node(node: Node, decoded: tuple[str, Any] | None, error: str | None) -
 
 def _decoded(view: ZookeeperView) -> dict[str, tuple[str, Any]]:
     """Return kind and value of the decoded nodes, by path."""
-    found: dict[str, tuple[str, Any]] = {}
+    decoded: dict[str, tuple[str, Any]] = {}
 
     def put(kind: str, nodes: Collection[Any]) -> None:
-        found.update((node.path, (kind, _value(node))) for node in nodes)
+        decoded.update((node.path, (kind, _value(node))) for node in nodes)
 
     for group in view.groups.values():
         put("registration", group.registrations)
@@ -310,11 +310,11 @@ def _decoded(view: ZookeeperView) -> dict[str, tuple[str, Any]]:
     put("controller", [view.controller] if view.controller else [])
     put("config", view.configs.values())
     if view.controller_epoch is not None:
-        found["/controller_epoch"] = ("controller-epoch", view.controller_epoch)
+        decoded["/controller_epoch"] = ("controller-epoch", view.controller_epoch)
     if view.cluster_id is not None:
-        found["/cluster/id"] = ("cluster-id", view.cluster_id)
+        decoded["/cluster/id"] = ("cluster-id", view.cluster_id)
     if view.reassigning:
-        found["/admin/reassign_partitions"] = (
+        decoded["/admin/reassign_partitions"] = (
             "reassignment",
             [
                 {"topic": topic, "partition": partition, "replicas": replicas}
@@ -322,18 +322,18 @@ def _decoded(view: ZookeeperView) -> dict[str, tuple[str, Any]]:
             ],
         )
     if view.electing:
-        found["/admin/preferred_replica_election"] = (
+        decoded["/admin/preferred_replica_election"] = (
             "election",
             [{"topic": topic, "partition": partition} for topic, partition in view.electing],
         )
-    return found
+    return decoded
 
 
 def _value(node: Any) -> dict[str, Any]:
     """Return a decoded node's fields except path and stat, with string keys as in JSON."""
     values = {field.name: getattr(node, field.name) for field in fields(node)}
     return {
-        name: {str(key): each for key, each in value.items()}
+        name: {str(key): item for key, item in value.items()}
         if isinstance(value, Mapping)
         else value
         for name, value in values.items()

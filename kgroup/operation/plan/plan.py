@@ -319,19 +319,15 @@ class Plan:
 
     def refused(self) -> Plan:
         """Return the plan with a summary of its refuted preconditions."""
-        refuted = (
-            precondition
-            for precondition in self.preconditions
-            if precondition.verdict is Verdict.REFUTED
-        )
-        refuted = (
+        reasons = (
             precondition.text
             if precondition.found is None
             else f"{precondition.text} Found: {precondition.found}."
-            for precondition in refuted
+            for precondition in self.preconditions
+            if precondition.verdict is Verdict.REFUTED
         )
         return replace(
-            self, summary=f"It cannot be done so. This does not hold: {' '.join(refuted)}"
+            self, summary=f"It cannot be done so. This does not hold: {' '.join(reasons)}"
         )
 
     def carried_out(

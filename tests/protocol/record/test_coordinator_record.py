@@ -634,7 +634,7 @@ def test_text_that_is_no_utf8() -> None:
             {"type": None, "data": None, "raw": "AQ==", "error": "type: 2 bytes expected, 1 left"},
         ),
         ("0012 0001 67", {"type": 18, "raw": "ABIAAWc="}),  # never released
-        ("0018 0001 67", {"type": 24, "raw": "ABgAAWc="}),
+        ("7fff 0001 67", {"type": 32767, "raw": "f/8AAWc="}),
         ("ffff", {"type": -1, "raw": "//8="}),
         (
             "0002 0005 67",

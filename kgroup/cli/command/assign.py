@@ -259,7 +259,7 @@ def command(
     """Show what a rebalance would move, and how balanced the assignment would be.
 
     The assignment is exactly that of the assignor in the leader's client library, including its
-    order and its mistakes.
+    order and its bugs.
     """
     if not dry_run:
         raise click.UsageError(

@@ -236,7 +236,8 @@ def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool
     To try it in bash, run: source <(kgroup completion bash); in zsh, the same after compinit.
     --install sets it up for all new shells. Completes commands, options and their values, and ids
     of groups, members and topics from the source on the command line, or from
-    $KGROUP_BOOTSTRAP_SERVER. Waits at most a second for a source, or $KGROUP_COMPLETION_TIMEOUT.
+    $KGROUP_BOOTSTRAP_SERVER. Waits for a source at most one second, or $KGROUP_COMPLETION_TIMEOUT
+    seconds.
     """
     if installs and shell is None:
         shell = os.path.basename(os.environ.get("SHELL", ""))

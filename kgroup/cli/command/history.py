@@ -108,11 +108,11 @@ def build_command(
 ) -> ExitStatus:
     """Build a warehouse from the records of __consumer_offsets, or update it.
 
-    Records that were read before are not read again, and records that several brokers have are read
-    once. Run it as often as you want new records, before compaction removes them. The records of a
-    run become visible together, when it ends. Nothing is written to the cluster.
+    Only new records are read, and records that several brokers have are stored once, so run it as
+    often as you like, before compaction removes records. The records of a run become visible
+    together, when it ends. Nothing is written to the cluster.
 
-    Without --cluster, the input may have several clusters; each is stored under its own id.
+    Without --cluster, each cluster in the input is stored under its own id.
     """
     if more and not locations:
         raise click.UsageError(f"{more[0]}: put paths after --from")
@@ -192,7 +192,7 @@ def stream_command(
 
     Writes new records of __consumer_offsets into the tables in batches, each record once, and
     prints a line on standard error for each batch. The first batch starts with what the warehouse
-    does not have yet. On an interrupt, a running batch is completed.
+    does not have yet. When interrupted, it completes the running batch first.
 
     Nothing is written to the cluster. Other builds may use the warehouse between two batches.
     """
@@ -437,7 +437,10 @@ def commits_command(
     "7d",
     "Offset retention of the brokers (offsets.retention.minutes).",
 )
-@at_option("Find them as of this time.  [default: the last record of each cluster]")
+@at_option(
+    "Find them as of this time: RFC 3339, epoch milliseconds, or an age (2h).  [default: the last "
+    "record of each cluster]"
+)
 @warehouse_options
 @output_options("history.STALE_COLUMNS")
 def stale_command(
@@ -450,10 +453,10 @@ def stale_command(
 ) -> ExitStatus:
     """Find committed offsets that are no longer updated, or about to expire.
 
-    Prints a row for each partition: the time since the last commit, the owner, if there is one
-    nevertheless, when the coordinator may remove the offset, and what decides that (Kafka 2.1 and
-    later): a time stored with the offset, how long the group has been empty, or the time of the
-    commit. Offsets of topics that the group subscribes to are kept.
+    Prints a row for each partition: the time since the last commit, the owner, if there is one,
+    when the coordinator may remove the offset, and what decides that (Kafka 2.1 and later): a time
+    stored with the offset, how long the group has been empty, or the time of the commit. Offsets of
+    topics that the group subscribes to are kept.
     """
     from kgroup.history.query.stale import stale_offsets
 
@@ -484,8 +487,8 @@ def stale_command(
     "newest]"
 )
 @time_options(
-    "Show the lag at every recorded time from this one on, instead.",
-    "Show the lag at every recorded time before this one, instead.",
+    "Instead, show the lag at every recorded time from this one on.",
+    "Instead, show the lag at every recorded time before this one.",
 )
 @click.option(
     "--snapshot",
@@ -666,9 +669,10 @@ def as_of_command(
 ) -> ExitStatus:
     """Describe a group as it was at a time.
 
-    Shows what 'kgroup describe' would have shown: the records up to then are replayed as a
-    coordinator would. What no record has is unknown, such as a rebalance in progress. Lag is known
-    if a snapshot recorded the log end offset after the commit.
+    TIME is RFC 3339, epoch milliseconds, now, or an age (2h). Shows what 'kgroup describe' would
+    have shown: the records up to TIME are replayed as a coordinator would. What no record has is
+    unknown, such as a rebalance in progress. Lag is known if a snapshot recorded the log end offset
+    after the commit.
     """
     check_sections(sections, output)
     from kgroup.history.query.past_group import describe_past

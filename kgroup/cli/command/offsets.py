@@ -171,7 +171,7 @@ def export_command(
 @regex_option
 @topic_option
 @click.option(
-    "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
+    "--as", "new_id", metavar="GROUP", type=ID, help="Commit the offsets for this group instead."
 )
 @click.option(
     "--without-epochs",
@@ -318,7 +318,7 @@ def diff_command(
 @regex_option
 @topic_option
 @click.option(
-    "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
+    "--as", "new_id", metavar="GROUP", type=ID, help="Commit the offsets for this group instead."
 )
 @clamp_option
 @click.option(

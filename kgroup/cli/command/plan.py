@@ -244,8 +244,8 @@ def _parse_settings(
     metavar="[MEMBER=]STRATEGY,...",
     multiple=True,
     callback=_parse_settings,
-    help="Strategies that a member supports, or every member, which no cluster reports. "
-    "Repeatable.  [default: the group's strategy]",
+    help="Strategies that a member supports, or every member without MEMBER=; no cluster reports "
+    "them. Repeatable.  [default: the group's strategy]",
 )
 @click.option(
     "--client",

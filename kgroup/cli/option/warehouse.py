@@ -223,9 +223,10 @@ def time_options(since: str, until: str) -> Decorator:
     """Add `--since` and `--until`; the command takes ``span: TimeRange``.
 
     Args:
-        since: help text of `--since`.
+        since: help text of `--since`, to which the formats of a time are added.
         until: help text of `--until`.
     """
+    since = f"{since.removesuffix('.')}: RFC 3339, epoch milliseconds, or an age (2h)."
     return options_into("span", _span, _time_option("since", since), _time_option("until", until))
 
 

@@ -175,10 +175,10 @@ def output_options(
 
 def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Output:
     if form in OBJECTS:
-        for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
+        for name, is_given in (("--columns", columns), ("--no-headers", no_headers)):
             if is_given:
                 raise click.UsageError(
-                    f"{option} applies to tables, csv and tsv; -o {form} has no columns"
+                    f"{name} applies to tables, csv and tsv; -o {form} has no columns"
                 )
     ctx = click.get_current_context()
     _, _, command = ctx.command_path.partition(" ")

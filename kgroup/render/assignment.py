@@ -282,11 +282,17 @@ _ID = Column("id", Kind.NAME, "id of the group")
 MOVE_COLUMNS = columns_of(
     "kgroup.render.assignment_object.MoveObject",
     _ID,
-    Column("rebalance", Kind.NUMBER, "1, or that of one that follows"),
+    Column(
+        "rebalance", Kind.NUMBER, "number of the rebalance; 2 and more for follow-up rebalances"
+    ),
     Column("topic", Kind.NAME),
     Column("partition", Kind.NUMBER),
-    Column("from_member", Kind.NAME, "who has it"),
-    Column("to_member", Kind.NAME, "who gets it; nobody: only revoked for now, or for good"),
+    Column("from_member", Kind.NAME, "current owner"),
+    Column(
+        "to_member",
+        Kind.NAME,
+        "new owner; empty if the partition is only revoked, for now or for good",
+    ),
     Column("lag", Kind.NUMBER),
     Column("depends_on_id", Kind.FLAG),
     Column("from_thread", Kind.NAME),
@@ -314,10 +320,10 @@ COMPARE_COLUMNS = columns_of(
         Column("maximum", Kind.NUMBER),
         Column("deviation", Kind.NUMBER),
     ),
-    Column("idle", Kind.NUMBER, "members that get nothing"),
+    Column("idle", Kind.NUMBER, "members without partitions"),
     Column("rack_local", Kind.NUMBER),
-    Column("rebalance", Kind.TEXT, "eager: everybody stops; else only what moves"),
-    Column("error", Kind.TEXT, "exception of Kafka's own assignor"),
+    Column("rebalance", Kind.TEXT, "eager: all members stop; otherwise only moved partitions stop"),
+    Column("error", Kind.TEXT, "exception that Kafka's assignor throws"),
 )
 _MOVES_SHOWN = [column.name for column in MOVE_COLUMNS[2:]]
 _COMPARED_SHOWN = [column.name for column in COMPARE_COLUMNS[1:]]

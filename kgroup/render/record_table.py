@@ -26,7 +26,7 @@ MAX_DETAIL = 160
 PAGE = 10_000
 """Rows from which the widths of columns are judged at a time."""
 
-DETAIL = Column("detail", Kind.TEXT, "tables only: what else there is to say")
+DETAIL = Column("detail", Kind.TEXT, "tables only: remaining contents of the record")
 
 _SPECIAL = {Kind.TEXT: r"[^ -\[\]-~]", Kind.NAME: r"[^ -\[\]-~]|^-?$|^ | $"}
 """What `cell` may change, of the texts of a kind."""

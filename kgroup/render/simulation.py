@@ -21,7 +21,7 @@ from kgroup.simulation.timeline import (
 
 EVENT_COLUMNS = columns_of(
     "kgroup.simulation.timeline.Event",
-    Column("seed", Kind.NUMBER, "which run, by the seed of what chance decided"),
+    Column("seed", Kind.NUMBER, "seed of the run"),
     Column("time_ms", Kind.NUMBER),
     Column("actor", Kind.NAME),
     Column("event", Kind.TEXT),

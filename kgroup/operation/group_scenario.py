@@ -100,9 +100,9 @@ def scenario_of(
     is_consumer_group = spec.protocol == "consumer"
     members: dict[str, MemberPlan] = {}
     started: dict[str, StartMember] = {}
-    for each in spec.members if is_consumer_group else spec.members_as_sent:
-        name = names[each.member_id]
-        config = _config(group_id, name, each, known[name])
+    for member_spec in spec.members if is_consumer_group else spec.members_as_sent:
+        name = names[member_spec.member_id]
+        config = _config(group_id, name, member_spec, known[name])
         if is_consumer_group and known[name].classic_protocols is None:
             config = _of_consumer_group(config, known[name])
             started[name] = _started(group, known[name])
@@ -111,7 +111,7 @@ def scenario_of(
             started[name] = _started(group, known[name])
         else:
             config = _of_classic_group(config, (spec.strategy,), known[name])
-            started[name] = StartMember(each.member_id, each.owned or ())
+            started[name] = StartMember(member_spec.member_id, member_spec.owned or ())
         members[name] = MemberPlan(config)
     start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
     title = f"Group {shown_id(group_id)} as it is"
@@ -159,10 +159,10 @@ def _on_zookeeper(
     started = dict(_on_known_partitions(started, topics, notes))
     free = {
         f"{topic}-{number}"
-        for each in spec.members
-        for topic in each.topics
+        for member in spec.members
+        for topic in member.topics
         for number in range(topics.get(topic, 0))
-    } - {f"{topic}-{number}" for each in started.values() for topic, number in each.threads}
+    } - {f"{topic}-{number}" for member in started.values() for topic, number in member.threads}
     if free:
         notes.append(f"nobody owns {first_names(sorted(free))}, until something changes")
     start = InitialGroup(1, spec.strategy, "", started, *_offsets_and_ends(group, spec))
@@ -201,7 +201,10 @@ def _start(
         leader_id,
         members,
         *_offsets_and_ends(group, spec),
-        {name: urlsafe_b64encode(each).decode()[:22] for name, each in spec.topic_ids.items()},
+        {
+            name: urlsafe_b64encode(topic_id).decode()[:22]
+            for name, topic_id in spec.topic_ids.items()
+        },
         is_consumer_group,
         group.assignment_epoch or generation_id or 1,
     )
@@ -269,10 +272,10 @@ def _started(group: Group, member: Member) -> StartMember:
     )
 
 
-def _partitions(found: Iterable[AssignedPartition] | None) -> tuple[TopicPartition, ...]:
+def _partitions(assigned: Iterable[AssignedPartition] | None) -> tuple[TopicPartition, ...]:
     return tuple(
         (partition.topic or partition.topic_id or "", partition.partition)
-        for partition in found or ()
+        for partition in assigned or ()
     )
 
 
@@ -284,11 +287,11 @@ def _on_known_partitions(
 
     def there(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         asked = tuple(partitions)
-        found = tuple(
+        existing = tuple(
             partition for partition in asked if 0 <= partition[1] < topics.get(partition[0], 0)
         )
-        gone.update(set(asked) - set(found))
-        return found
+        gone.update(set(asked) - set(existing))
+        return existing
 
     kept = {
         name: replace(
@@ -375,8 +378,8 @@ def with_steps(scenario: Scenario, steps: Sequence[tuple[Action, str]]) -> Scena
     Raises:
         NotFoundError: the group has no such member.
     """
-    found = [Step(_SOON_MS, action, _member_named(scenario, text)) for action, text in steps]
-    return replace(scenario, steps=(*found, *scenario.steps))
+    first_steps = [Step(_SOON_MS, action, _member_named(scenario, text)) for action, text in steps]
+    return replace(scenario, steps=(*first_steps, *scenario.steps))
 
 
 def _member_named(scenario: Scenario, text: str) -> str:
@@ -387,13 +390,15 @@ def _member_named(scenario: Scenario, text: str) -> str:
         plan = scenario.members.get(name)
         client_id = name if plan is None else plan.config.client_id
         texts[name] = (name, member.member_id, client_id)
-    same = [name for name, each in texts.items() if text in each]
-    alike = [name for name, each in texts.items() if any(one.startswith(text) for one in each)]
-    found = same or (alike if text else [])
-    if len(found) == 1:
-        return found[0]
+    same = [name for name, own in texts.items() if text in own]
+    alike = [
+        name for name, own in texts.items() if any(own_text.startswith(text) for own_text in own)
+    ]
+    matching = same or (alike if text else [])
+    if len(matching) == 1:
+        return matching[0]
     names = first_names(list(members))
-    what = f"{text!r}, with which {first_names(found)} begin" if found else repr(text)
+    what = f"{text!r}, with which {first_names(matching)} begin" if matching else repr(text)
     raise NotFoundError(
         f"{named_group(scenario.group_id)}: expected a member ({names}), found {what}",
         group_id=scenario.group_id,

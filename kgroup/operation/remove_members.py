@@ -98,17 +98,17 @@ def carry_out_removal(
         problem = failed(error)
         rows = tuple(replace(row, result=Result.of(problem)) for row in plan.data)
         return Report(rows, (*plan.errors, problem), plan.notes, ExitStatus.FAILED)
-    there, why_not = _look(cluster, group_id)
+    present, why_not = _look(cluster, group_id)
 
     def end(row: RemovedMember) -> Problem | None:
         """Return the problem with the removal of a member, if any."""
         problem = problems.get(row.member_id)
-        if problem is None and there is not None and row.member_id in there:
+        if problem is None and present is not None and row.member_id in present:
             text = f"{row.member_id}: Still a member, or again: one that runs joins again."
             return Problem(ProblemKind.ACTIVE, text, group_id=group_id)
-        if problem is None or problem.kind is not ProblemKind.UNKNOWN_END or there is None:
+        if problem is None or problem.kind is not ProblemKind.UNKNOWN_END or present is None:
             return problem
-        return problem if row.member_id in there else None
+        return problem if row.member_id in present else None
 
     ends = [(row, end(row)) for row in plan.data]
     rows = tuple(

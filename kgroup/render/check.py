@@ -92,18 +92,18 @@ def nagios_lines(audit: Audit) -> Iterator[str]:
     """Write a check as a plugin of Nagios or Icinga does: a line with the status, then findings."""
     findings = audit.report.data
     counts: Counter[str] = Counter(finding.severity for finding in findings)
-    said = ", ".join(f"{counts[each]} {each}" for each in _STATUS if counts[each])
+    summary = ", ".join(f"{counts[status]} {status}" for status in _STATUS if counts[status])
     if errors := audit.report.errors:  # the reason too: monitoring drops standard error
         first = harmless(problem_line(errors[0])).replace("|", "/")
-        said = f"{said}{', ' if said else ''}{len(errors)} could not be read: {first}"
-    data = " ".join(f"{each}={counts[each]}" for each in _STATUS)
-    lag = _lag([each for group in audit.groups for each in _committed(group)])
+        summary = f"{summary}{', ' if summary else ''}{len(errors)} could not be read: {first}"
+    data = " ".join(f"{status}={counts[status]}" for status in _STATUS)
+    lag = _lag([offset for group in audit.groups for offset in _committed(group)])
     if lag is not None:
         data += f" lag={lag}"
     name = _STATUS_NAMES[nagios_status(audit)]
     count = len(audit.groups)
     groups = f"{count} group{'' if count == 1 else 's'}"
-    yield f"KGROUP {name} - {said or 'nothing found'}; {groups} checked | {data}\n"
+    yield f"KGROUP {name} - {summary or 'nothing found'}; {groups} checked | {data}\n"
     for finding in findings:
         where = "cluster" if finding.group_id is None else finding.group_id
         yield plugin_line(f"{finding.severity}: {where}: {finding.code}: {finding.reason}")
@@ -212,12 +212,12 @@ def _places(rows: _Rows, level: int) -> Iterator[tuple[dict[str, str], _Rows]]:
         yield {}, rows
         return
     named = [row for row in rows if row.topic is not None]
-    for topic, of_topic in groupby(named, key=lambda each: each.topic or ""):
+    for topic, of_topic in groupby(named, key=lambda row: row.topic or ""):
         if level == 1:
             yield {"topic": topic}, list(of_topic)
             continue
-        for each in of_topic:
-            yield {"topic": topic, "partition": str(each.partition)}, [each]
+        for offset in of_topic:
+            yield {"topic": topic, "partition": str(offset.partition)}, [offset]
 
 
 def _lag(rows: _Rows) -> int | None:

@@ -220,8 +220,8 @@ class GroupSource:
         """
         raise self._unsupported("log end offsets", "a cluster, its files, ZooKeeper or a snapshot")
 
-    def renew(self, *, anew: bool = False) -> None:
-        """Prepare the next round of a watch; `anew` drops all state after a round that failed."""
+    def renew(self, *, after_failure: bool = False) -> None:
+        """Prepare the next round of a watch; `after_failure` drops all state."""
 
     def view(self, topics: Collection[str]) -> ClusterView:
         """Return the brokers, and these topics with their partitions. No topic is created.

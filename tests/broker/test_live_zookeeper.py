@@ -427,7 +427,7 @@ def test_connections_that_break_and_servers_that_are_down(live: Live, cli: Cli) 
         proxy.break_connections()
         assert zookeeper.read() == before
         assert proxy.sessions == 2
-        zookeeper.renew(anew=True)
+        zookeeper.renew(after_failure=True)
         assert zookeeper.read() == before
 
 

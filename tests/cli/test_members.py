@@ -24,7 +24,7 @@ class Live(Cluster):
         self.told: list[str] = []
         self.renewed = 0
 
-    def renew(self, *, anew: bool = False) -> None:
+    def renew(self, *, after_failure: bool = False) -> None:
         self.renewed += 1
 
     def __call__(self, bootstrap: list[str], **options: object) -> Live:

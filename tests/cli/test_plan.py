@@ -554,8 +554,8 @@ class Rounds(FakeSource):
             raise broker_error
         return broker_error.read(group_ids, question)
 
-    def renew(self, *, anew: bool = False) -> None:
-        self.renewed.append(anew)
+    def renew(self, *, after_failure: bool = False) -> None:
+        self.renewed.append(after_failure)
 
 
 def no_stores(copy: OffsetCopy, group_ids: tuple[str, ...]) -> NoReturn:

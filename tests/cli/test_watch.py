@@ -130,7 +130,7 @@ def test_names_are_asked_for_once_for_a_group_that_is_not_there(
 ) -> None:
     rounds = iter(range(3))
 
-    def renew(*, anew: bool) -> None:
+    def renew(*, after_failure: bool) -> None:
         if next(rounds, None) is None:
             raise KeyboardInterrupt
 

@@ -169,7 +169,7 @@ def test_connections_are_made_anew_after_a_failed_round(broker: FakeBroker) -> N
     with LiveCluster(broker.bootstrap) as source:
         source.renew()
         assert times(source) == [1000, 1005]
-        source.renew(anew=True)
+        source.renew(after_failure=True)
         fetched(broker)
         assert times(source) == [1000, 1005]
         assert fetched(broker) == []

@@ -130,7 +130,7 @@ def script(shell: str) -> str:
 
 
 _COMMAND = "source <(kgroup completion {})"
-_WHERE_IT_IS = "if command -v kgroup > /dev/null; then {}; fi"
+_IF_INSTALLED = "if command -v kgroup > /dev/null; then {}; fi"
 """Prevents errors in new shells if kgroup is not installed."""
 _ZSH_SYSTEM = "(( $+functions[compdef] )) || { autoload -Uz compinit; compinit }; "
 """Initializes zsh completion if it is not active yet."""
@@ -179,7 +179,7 @@ def _add_line(path: Path, shell: str, before: str = "") -> str:
     lines = [line.strip() for line in text.decode(errors="replace").splitlines()]
     if any(command in line and not line.startswith("#") for line in lines):
         return f"completion is already installed in {path}; nothing was changed"
-    line = _WHERE_IT_IS.format(before + command)
+    line = _IF_INSTALLED.format(before + command)
     path.parent.mkdir(parents=True, exist_ok=True)
     end = "\n" if text and not text.endswith(b"\n") else ""
     try:
@@ -202,7 +202,7 @@ def _install_file(path: Path, *, force: bool) -> str:
     return f"wrote {path}; fish completes kgroup from now on"
 
 
-_OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
+_BASH_ARGUMENTS = ("the line up to the cursor", "$COMP_WORDBREAKS")
 """Arguments of the bash script."""
 
 
@@ -246,7 +246,7 @@ def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool
         raise click.UsageError(f"no shell given: name one of {', '.join(SHELLS)}{variable}")
     if force and not installs:
         raise click.UsageError("--force requires --install")
-    if typed and (installs or (shell == "bash" and len(typed) != len(_OF_BASH))):
+    if typed and (installs or (shell == "bash" and len(typed) != len(_BASH_ARGUMENTS))):
         raise click.UsageError(f"Got unexpected extra argument ({typed[0]})")
     if installs:
         warn(install(shell, force=force))
@@ -265,8 +265,8 @@ def _answer(shell: str, typed: Sequence[str]) -> Iterator[str]:
 
     Args:
         shell: one of `SHELLS`.
-        typed: arguments of the script: for bash see `_OF_BASH`, for others the words after the
-            program.
+        typed: arguments of the script: for bash see `_BASH_ARGUMENTS`, for others the words after
+            the program.
     """
     from click.shell_completion import ShellComplete
 

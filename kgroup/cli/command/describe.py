@@ -120,7 +120,7 @@ def command(
 
             show_rounds(
                 watch(read),
-                lambda failed: opened.renew(anew=failed),
+                lambda failed: opened.renew(after_failure=failed),
                 watch_s,
                 sections=sections or SECTIONS,
                 headers=output.headers,

@@ -175,7 +175,7 @@ def look(
                 raise
             has_failed = True
         time.sleep(min(pause_s, max(end_s - time.monotonic(), 0)))
-        source.renew(anew=has_failed)
+        source.renew(after_failure=has_failed)
 
 
 def note_members(path: Path, file: PlanFile, report: Report[StepCheck]) -> None:

@@ -68,25 +68,25 @@ def judge_strategies(
     return judged, problems
 
 
-def _judged(finding: Finding, found: Proposal | str) -> Finding:
-    against = found if isinstance(found, str) else found.against
-    if isinstance(found, str) or against is not None:
-        told = (
+def _judged(finding: Finding, proposal: Proposal | str) -> Finding:
+    against = proposal if isinstance(proposal, str) else proposal.against
+    if isinstance(proposal, str) or against is not None:
+        objection = (
             (against or "")
             .removeprefix(f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: ")
             .rstrip(".")
         )
-        reason = f"{finding.reason} {COOPERATIVE_STICKY} is not worth it: {told}."
+        reason = f"{finding.reason} {COOPERATIVE_STICKY} is not worth it: {objection}."
         return replace(finding, reason=reason, advice="Nothing to do.")
-    assert found.now is not None
-    assert found.then is not None
-    now_ms, then_ms = (compared.forecast.stopped_ms for compared in (found.now, found.then))
+    assert proposal.now is not None
+    assert proposal.then is not None
+    now_ms, then_ms = (compared.forecast.stopped_ms for compared in (proposal.now, proposal.then))
     return replace(
         finding,
         reason=f"{finding.reason} A rolling restart stops partitions for {seconds(now_ms)} "
         f"together; with {COOPERATIVE_STICKY} it would for {seconds(then_ms)}.",
         advice=f"Change to {COOPERATIVE_STICKY}: the plan has the steps.",
-        commands=(found.command,),
+        commands=(proposal.command,),
     )
 
 

@@ -82,27 +82,27 @@ def check_zookeeper(
         raise UsageError(
             f"no strategy {strategy!r} for ZooKeeper consumers; there are {', '.join(_STRATEGIES)}"
         )
-    found = read_groups(source, group_ids, _ALL)
+    reading = read_groups(source, group_ids, _ALL)
     logs = source.log_ranges(
         [
             (commit.topic, commit.partition)
-            for group in found.groups
+            for group in reading.groups
             for commit in _commits(group)
-            if commit.topic in found.view.topics
-            and commit.partition in found.view.topics[commit.topic].partitions
+            if commit.topic in reading.view.topics
+            and commit.partition in reading.view.topics[commit.topic].partitions
         ]
     )
-    groups, _ = groups_of(found.view)
+    groups, _ = groups_of(reading.view)
     findings: list[Finding] = []
-    for nodes in found.groups:
-        audit = _Audit(found.view, nodes, groups[nodes.group_id], found.problems, strategy)
+    for nodes in reading.groups:
+        audit = _Audit(reading.view, nodes, groups[nodes.group_id], reading.problems, strategy)
         findings += audit.findings(logs.ranges, now_ms)
-    differing, problems, notes = _kafka_offsets(source, found.groups)
+    differing, problems, notes = _kafka_offsets(source, reading.groups)
     findings += differing
     paths = {finding.path for finding in findings}
-    unread = (problem for problem in found.problems if problem.path not in paths)
+    unread = (problem for problem in reading.problems if problem.path not in paths)
     errors = (*unread, *logs.problems, *problems)
-    return Report(tuple(findings), errors, (*found.notes, *notes))
+    return Report(tuple(findings), errors, (*reading.notes, *notes))
 
 
 class _Audit:
@@ -289,14 +289,14 @@ class _Audit:
         if not outcomes:
             return
         name, wrong = min(outcomes, key=lambda outcome: len(outcome[1]))
-        for each in wrong:
-            owner = owners[each.topic, each.partition]
-            given = "nobody" if each.given is None else thread_name(each.given)
+        for partition in wrong:
+            owner = owners[partition.topic, partition.partition]
+            given = "nobody" if partition.given is None else thread_name(partition.given)
             yield self._owned(
                 Rule.OTHER_OWNER,
                 owner,
-                f"{owner.thread_id} owns {each.topic}-{each.partition}, and {name} gives it to "
-                f"{given}.",
+                f"{owner.thread_id} owns {partition.topic}-{partition.partition}, and {name} gives "
+                f"it to {given}.",
             )
 
     def _owned(self, code: Rule, owner: OwnerNode, reason: str) -> Finding:
@@ -362,9 +362,9 @@ def _commits(group: GroupNodes) -> list[OffsetNode]:
     return [offset for offset in group.offsets if offset.is_commit]
 
 
-def _is_other(each: PartitionOwner, is_told: Collection[TopicPartition]) -> bool:
-    at = each.topic, each.partition
-    return each.owner is not None and not each.is_as_given and at not in is_told
+def _is_other(owner: PartitionOwner, is_told: Collection[TopicPartition]) -> bool:
+    at = owner.topic, owner.partition
+    return owner.owner is not None and not owner.is_as_given and at not in is_told
 
 
 def _threads(count: int) -> str:
@@ -391,21 +391,21 @@ def _kafka_offsets(
     differing = _differing(committing, kafka)
     if differing:
         again = read_groups(source, sorted({group_id for group_id, _ in differing}), _ALL)
-        differing = [each for each in _differing(again.groups, kafka) if each in differing]
+        differing = [pair for pair in _differing(again.groups, kafka) if pair in differing]
     findings = []
     for group_id, node in differing:
-        there = kafka[group_id, node.topic, node.partition]
+        in_kafka = kafka[group_id, node.topic, node.partition]
         findings.append(
             finding_of(
                 Rule.OFFSETS_DIFFER,
-                f"{node.topic}-{node.partition}: {node.offset} is committed in ZooKeeper, {there} "
-                "in Kafka.",
+                f"{node.topic}-{node.partition}: {node.offset} is committed in ZooKeeper, "
+                f"{in_kafka} in Kafka.",
                 group_id,
                 path=node.path,
                 topic=node.topic,
                 partition=node.partition,
                 offset=node.offset,
-                kafka_offset=there,
+                kafka_offset=in_kafka,
                 since_ms=node.stat.mtime_ms,
             )
         )

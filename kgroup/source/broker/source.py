@@ -134,7 +134,7 @@ class LiveCluster(GroupSource):
             self._client.close()
             self._client = None
 
-    def renew(self, *, anew: bool = False) -> None:
+    def renew(self, *, after_failure: bool = False) -> None:
         """Retry brokers that did not answer, or reconnect; see `GroupSource.renew`.
 
         From now on, only new records of `__consumer_offsets` are read. The timeout restarts.
@@ -145,7 +145,7 @@ class LiveCluster(GroupSource):
             self._memory = LogMemory()
         if self._deadline is not None:
             self._deadline.restart()
-        if anew:
+        if after_failure:
             self.close()
         if self._client is not None:
             self._client.forgive()

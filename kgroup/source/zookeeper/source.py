@@ -100,11 +100,11 @@ class Zookeeper(GroupSource):
         self._client.close()
         self._close_cluster()
 
-    def renew(self, *, anew: bool = False) -> None:
+    def renew(self, *, after_failure: bool = False) -> None:
         """Prepare another round; see `GroupSource.renew`."""
         self._client.deadline.restart()
         self._silence = None
-        if anew:
+        if after_failure:
             self.close()
         elif self._cluster is not None:
             self._cluster.renew()

@@ -61,8 +61,8 @@ def test_parameters_and_nulls(spark: SparkSession, tmp_path: Path) -> None:
     [
         ("SELEC 1", "Syntax error at or near 'SELEC'"),
         ("SELECT nothing FROM offset_commits", "`nothing` cannot be resolved"),
-        ("SELECT 1 FROM commits", "no table commits; there are: offset_commits, group_gen"),
-        ("DESCRIBE main.commits", "no table main.commits; there are: offset_commits"),
+        ("SELECT 1 FROM commits", "no table commits; the tables are: offset_commits, group_gen"),
+        ("DESCRIBE main.commits", "no table main.commits; the tables are: offset_commits"),
         ("DROP VIEW members", "expected one query"),
         ("INSERT INTO members SELECT * FROM members", "expected one query"),
         ("INSERT OVERWRITE DIRECTORY '/tmp/kgroup-none' USING csv SELECT 1", "expected one query"),
@@ -91,5 +91,5 @@ def test_a_file_that_is_gone_is_said(spark: SparkSession, tmp_path: Path) -> Non
     files = write_rows(tmp_path, {"damage": [{"time_ms": 1}]})
     engine = SparkEngine(spark, files)
     files["damage"][0].unlink()
-    with pytest.raises(InputError, match=r"no such file\. Ask again, if a build"):
+    with pytest.raises(InputError, match=r"no such file\. Repeat the query if a build"):
         engine.query("SELECT * FROM damage")

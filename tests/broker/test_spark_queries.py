@@ -305,8 +305,8 @@ def test_only_queries_that_read_the_tables_are_answered(
         ("SELECT TRANSFORM(1) USING 'id' AS (a)", "found ScriptTransformation"),
         ("SELECT reflect('a', 'b')", "function reflect is not allowed: it runs code of the JVM"),
         ("SELECT current_user", "found CurrentUser"),
-        ("SELECT no_such(1)", "function no_such is not allowed: it is none of those"),
-        ("SELECT * FROM csv.`/etc`", "no table csv./etc; there are: offset_commits"),
+        ("SELECT no_such(1)", "function no_such is not allowed: kgroup does not know it"),
+        ("SELECT * FROM csv.`/etc`", "no table csv./etc; the tables are: offset_commits"),
     ],
 )
 def test_what_is_refused_is_named(engine: SparkEngine, sql: str, reason: str) -> None:
@@ -350,7 +350,7 @@ def test_a_damaged_file_is_named(
     with pytest.raises(InputError) as caught:
         SparkEngine(spark, files).query("SELECT * FROM offset_commits")
     assert str(files["offset_commits"][1]) in str(caught.value)
-    assert "anew in another folder" in str(caught.value)
+    assert "warehouse in another folder" in str(caught.value)
 
 
 def test_every_question_names_a_damaged_file(

@@ -189,12 +189,14 @@ def test_the_past(cli: Cli, recorded_warehouse: Built, tmp_path: Path) -> None:
     where = ("--sample", "order-service", "--warehouse", recorded_warehouse(sample_log_dir()))
     sound = cli("check", *where)
     assert (sound.status, sound.out) == (0, "")
-    assert sound.err.startswith("kgroup: note: Looked back on cluster c from 2026-11-21T22:12:1")
+    assert sound.err.startswith(
+        "kgroup: note: Checked the past of cluster c from 2026-11-21T22:12:1"
+    )
     found = cli("check", *where, "--cluster", "c", "--limit", "generations=4", "-o", "json")
     assert found.status == 5
     (row,) = json.loads(found.out)["data"]
     assert (row["code"], row["basis"]) == ("generation-churn", "warehouse")
-    assert row["reason"].startswith("5 rebalances came within 1 day, up to generation 5; 5 are ")
+    assert row["reason"].startswith("5 rebalances within 1 day, up to generation 5; 5 are ")
     assert row["evidence_from_ms"] < row["since_ms"] + 1000 < row["evidence_to_ms"]
     assert cli("check", *where, "--cluster", "d").status == 3
     assert cli("check", "--sample", "--warehouse", tmp_path).status == 1

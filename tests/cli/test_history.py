@@ -89,7 +89,7 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
         (("owner", "oders", "3", "--at", "1d"), 3, "did you mean 'orders'?"),
         (("owner", "orders", "9", "--at", "1d"), 3, "owned partition 9 of topic orders; the high"),
         (("owner", "orders", "3", "--at", "1d", "--cluster", "north"), 3, "are: east, west"),
-        (("timeline", "g"), 2, "in several clusters: east, west; choose one by --cluster"),
+        (("timeline", "g"), 2, "in several clusters: east, west; choose one with --cluster"),
         (("timeline", "h"), 3, "group 'h' is not in the warehouse. To list the groups"),
         (("lag", "only-wets"), 3, "'only-wets' is not in the warehouse; did you mean 'only-west'?"),
         (("lag", "h", "--cluster", "west"), 3, "'h' is not in cluster west of the warehouse."),
@@ -103,7 +103,7 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
         (
             ("sql", "SELECT * FROM nothing"),
             2,
-            "no table nothing; there are: offset_commits, group_",
+            "no table nothing; the tables are: offset_commits, group_",
         ),
         (("sql", "SELECT"), 2, "without selection list"),
         (("sql", "SELECT * FROM commits"), 2, "try 'kgroup history sql --help'"),
@@ -160,7 +160,7 @@ def test_one_cluster_needs_no_choice(cli: Cli, warehouse: str) -> None:
     assert json.loads(result.out)["cluster"] == "west"
     result = cli("history", "owner", "orders", "5", "--at", "1h", *args)
     assert json.loads(result.out)["group_id"] == "only-west"
-    assert "what came later is not" in result.err
+    assert "later records are unknown" in result.err
 
 
 @pytest.mark.slow
@@ -301,7 +301,7 @@ def test_as_of_the_end_says_what_describe_says(
             for line in described.out.splitlines()
             if line.split()[0] != "lag" and "ago" not in line
         ]
-    assert "what came later is not" in found.err
+    assert "later records are unknown" in found.err
 
 
 @pytest.mark.slow
@@ -331,7 +331,7 @@ def test_owner_tells_in_order_how_far_partitions_are_known(cli: Cli, sample: str
 def test_as_of_a_time_before_the_group(cli: Cli, sample: str) -> None:
     result = cli("history", "as-of", "--warehouse", sample, "2001-01-01", "order-service")
     assert (result.status, result.out) == (3, "")
-    assert "its first record in the warehouse is of 20" in result.err
+    assert "its first record in the warehouse is from 20" in result.err
 
 
 def test_sections_of_as_of_are_those_of_describe(cli: Cli, sample: str) -> None:
@@ -406,7 +406,7 @@ def test_lag_from_a_snapshot_is_that_of_describe(cli: Cli, sample: str, tmp_path
     ]
     result = cli(*args[:-2], "-o", "csv", "--columns", "lag", "--no-headers")
     assert set(result.out.split()) <= {""}
-    assert "snapshots have them" in result.err
+    assert "they come from snapshots" in result.err
     assert cli(*args, "--at", "now", "--since", "1d").status == 2
 
 
@@ -564,7 +564,7 @@ def test_stale_offsets_of_the_sample(cli: Cli, sample: str) -> None:
         for group in map(json.loads, listed)
         if any(group["group_id"] == name for name, _, _ in committed)
     }
-    assert "as of its last record that is known" in result.err
+    assert "as of its last known record" in result.err
     assert {row["expires_by"] for row in rows} >= {"subscribed", "empty"}
     nothing = cli(*args, "--for", "1000d", "--expiring", "0s", "-o", "csv", "--no-headers")
     assert (nothing.status, nothing.out) == (0, "")
@@ -641,7 +641,7 @@ def test_a_page_with_nothing_on_it_is_said_to_be_so(cli: Cli, tmp_path: Path, sa
     args = ("history", "report", "--warehouse", sample, "order-service")
     result = cli(*args, "--html", tmp_path / "page.html", "--until", "2020-01-01")
     assert result.status == 0
-    assert "'order-service' neither rebalanced nor committed in that time" in result.err
+    assert "'order-service' neither rebalanced nor committed in this period" in result.err
     assert cli(*args, "--html", tmp_path / "page.html").err == ""
 
 

@@ -37,7 +37,7 @@ def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
     assert {(row[0], row[1], int(row[3])) for row in rows} == {
         (SAMPLE_ID, name, len(rows)) for name, rows in tables.items()
     }
-    assert "7 segments read, 1 had nothing new" in result.err
+    assert "7 segments read, 1 without new data" in result.err
     shown = cli("history", "show", "--warehouse", tmp_path / "w", "-o", "jsonl")
     stock = json.loads(shown.out)
     files = [path for path in (tmp_path / "w").rglob("*.parquet") if "_kgroup" not in path.parts]
@@ -46,9 +46,9 @@ def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
     assert sum(int(row[5]) for row in rows) == stock["file_bytes"] == sizes
     again = cli("history", "build", "--from", SAMPLE, "--to", tmp_path / "w", "-o", "csv")
     assert {line.split(",")[2] for line in again.out.splitlines()[1:]} == {"0"}
-    assert "0 segments read, 8 had nothing new" in again.err
+    assert "0 segments read, 8 without new data" in again.err
     one = cli("history", "build", "--from", SAMPLE / "__consumer_offsets-2", "--to", tmp_path / "o")
-    assert "1 segment read, 0 had nothing new" in one.err
+    assert "1 segment read, 0 without new data" in one.err
 
 
 def test_a_log_directory_whose_name_is_not_utf_8(cli: Cli, tmp_path: Path) -> None:
@@ -99,12 +99,12 @@ def test_different_topics_under_one_name_are_told(cli: Cli, tmp_path: Path) -> N
         for folder in (SAMPLE, DATA / "kafka-4.3.1")
     ]
     args = ("history", "build", "--to", tmp_path / "w", "--from")
-    told = f"expected one id of __consumer_offsets, found {' and '.join(sorted(ids))}"
-    assert "expected one id" not in cli(*args, SAMPLE).err
+    told = f"expected one topic id of __consumer_offsets, found {' and '.join(sorted(ids))}"
+    assert "expected one topic id" not in cli(*args, SAMPLE).err
     assert f"note: {SAMPLE_ID}: {told}." in cli(*args, DATA / "kafka-4.3.1").err
     assert told in cli(*args, SAMPLE).err  # what is mixed stays so
     other = cli(*args, DATA / "kafka-4.3.1", "--cluster", "other")
-    assert "expected one id" not in other.err
+    assert "expected one topic id" not in other.err
 
 
 @pytest.mark.slow

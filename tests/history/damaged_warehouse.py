@@ -104,4 +104,4 @@ def check_every_question(
         assert asked.status == 1, (name, asked)
         assert any(str(path) in asked.err for path in files), (name, asked)
         assert "bug" not in asked.err
-        assert "anew in another folder" in asked.err, (name, asked)
+        assert "warehouse in another folder" in asked.err, (name, asked)

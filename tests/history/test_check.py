@@ -89,14 +89,15 @@ def test_a_member_that_comes_and_goes(tmp_path: Path) -> None:
         "g",
     )
     assert finding.reason == (
-        "6 rebalances came within 5 minutes, from 2023-11-14T22:14:20.000Z on; client-b was among "
-        "the causes of 5."
+        "6 rebalances within 5 minutes, since 2023-11-14T22:14:20.000Z; client-b was among "
+        "the causes of 5 of them."
     )
     assert finding.since_ms == T + MINUTE_MS
     span = (T + 1, T + 6 * MINUTE_MS)
     assert (finding.evidence_from_ms, finding.evidence_to_ms) == span
     assert report.notes == (
-        "Looked back on cluster test from 2023-11-14T22:13:20.001Z to 2023-11-14T22:19:20.000Z.",
+        "Checked the past of cluster test from 2023-11-14T22:13:20.001Z to "
+        "2023-11-14T22:19:20.000Z.",
     )
 
 
@@ -126,8 +127,8 @@ def test_two_processes_with_one_instance_id(tmp_path: Path) -> None:
         "b50",
     )
     assert finding.reason == (
-        "i-1 was replaced 50 times within 1 minute in generation 7, from 2023-11-14T22:14:20.000Z "
-        "on, on 10.0.0.1, 10.0.0.2."
+        "i-1 was replaced 50 times within 1 minute in generation 7, since "
+        "2023-11-14T22:14:20.000Z, on 10.0.0.1, 10.0.0.2."
     )
     assert finding.since_ms == T + MINUTE_MS
 
@@ -188,7 +189,7 @@ def test_churn_says_how_much_of_it_is_recorded(tmp_path: Path) -> None:
     rows = of_generations(classic(1, 1, A, B), classic(150, 9000, A, B), classic(151, 9900, A, B))
     (finding,) = found(tmp_path, rows).data
     assert finding.reason == (
-        "151 rebalances came within 1 day, up to generation 151; 3 are recorded, and 2 of these "
+        "151 rebalances within 1 day, up to generation 151; 3 are recorded, and 2 of these "
         "moved nothing."
     )
 
@@ -219,14 +220,14 @@ def test_a_commit_that_went_back(tmp_path: Path) -> None:
         (
             0,
             "warning",
-            "orders-0: 40 was committed, and a committed 5 at 2023-11-14T22:13:20.040Z; it was the "
-            "last of 2.",
+            "orders-0: a committed 5 at 2023-11-14T22:13:20.040Z, after 40; it was the last of 2 "
+            "backward commits.",
         ),
         (
             1,
             "info",
-            "orders-1: 50 was committed, and somebody who did not own the partition committed 30 "
-            "at 2023-11-14T22:13:20.041Z.",
+            "orders-1: a client that did not own the partition committed 30 at "
+            "2023-11-14T22:13:20.041Z, after 50.",
         ),
     ]
     assert {finding.code for finding in data} == {Rule.BACKWARD_COMMIT}
@@ -262,7 +263,7 @@ def test_pauses_while_records_waited(
     assert finding.code is Rule.COMMIT_PAUSE
     assert (finding.topic, finding.partition, finding.member_id) == ("orders", 0, "a")
     assert finding.reason == (
-        f"orders-0: nothing was committed for 20 minutes, from 2023-11-14T22:13:20.000Z on, while "
+        f"orders-0: nothing was committed for 20 minutes, since 2023-11-14T22:13:20.000Z, while "
         f"up to {most} records waited; its owner was a."
     )
 
@@ -298,8 +299,8 @@ def test_a_partition_whose_lag_only_grows(
     assert finding.since_ms == finding.evidence_from_ms == T + 10 * MINUTE_MS
     assert finding.evidence_to_ms == NOW_MS, "the look is part of it"
     assert finding.reason == (
-        f"orders-0: 100 is committed as 11 hours before, and the lag has grown from {lag} to 40; "
-        "its owner is now."
+        "orders-0: the committed offset has been 100 for 11 hours, and the lag grew from "
+        f"{lag} to 40; its owner is now."
     )
     patient = evidence(end=log_end, committed=committed, stuck_ms=DAY_MS)
     assert found(tmp_path / "again", rows, patient).data == ()
@@ -329,7 +330,7 @@ def test_which_cluster_is_meant(tmp_path: Path) -> None:
     seen = evidence()
     ours = Evidence(seen.now, cluster=ClusterView("east", None, {}, {}))
     with DuckEngine(files) as engine:
-        with pytest.raises(UsageError, match="several clusters: east, west; choose one by --clu"):
+        with pytest.raises(UsageError, match="several clusters: east, west; choose one with --clu"):
             look_back(engine, seen)
         assert len(look_back(engine, seen, cluster="east").data) == 1
         assert look_back(engine, seen, cluster="west").data == ()
@@ -345,7 +346,7 @@ def test_a_warehouse_of_another_time(tmp_path: Path, now_ms: int) -> None:
     rows = {"offset_commits": [commit(1, 9), commit(2, 1)]}
     report = found(tmp_path, rows, evidence(now_ms=now_ms))
     assert report.data == ()
-    assert "nothing to look back on is among them" in report.notes[0]
+    assert "none is within the period to check" in report.notes[0]
 
 
 def test_what_is_seen_counts_more_than_what_was(tmp_path: Path) -> None:

@@ -153,8 +153,8 @@ def test_what_did_not_count_is_left_out(tmp_path: Path) -> None:
     (summary,) = report.data
     assert (summary.commit_count, summary.jumps, summary.last_offset) == (2, (), 12)
     assert report.notes == (
-        "Commits of aborted transactions left out: 1.",
-        "Commits of open transactions left out: 1.",
+        "Commits of aborted transactions omitted: 1.",
+        "Commits of open transactions omitted: 1.",
     )
     assert (nothing.data, len(nothing.notes)) == ((), 1)
 

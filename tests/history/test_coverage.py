@@ -111,7 +111,7 @@ WHOLE = coverage(1, 5).written()
     ],
 )
 def test_other_bytes_are_refused(data: bytes) -> None:
-    told = rf"expected intervals of offsets, found {len(data)} bytes that are no \.npy file"
+    told = rf"expected intervals of offsets, found {len(data)} bytes that are not a complete"
     with pytest.raises(InputError, match=told):
         Coverage.read(data)
 
@@ -125,11 +125,11 @@ def npy(array: object) -> bytes:
 @pytest.mark.parametrize(
     ("array", "found"),
     [
-        (np.zeros(3), r"float64 of the shape \(3,\)"),
-        (np.zeros((2, 3)), r"float64 of the shape \(2, 3\)"),
-        (np.zeros(2, np.int64), r"int64 of the shape \(2,\)"),
-        (np.zeros((3, 2), np.int64), r"int64 of the shape \(3, 2\)"),
-        (np.zeros((2, 3), ">i8"), r">i8 of the shape \(2, 3\)"),
+        (np.zeros(3), r"float64 of shape \(3,\)"),
+        (np.zeros((2, 3)), r"float64 of shape \(2, 3\)"),
+        (np.zeros(2, np.int64), r"int64 of shape \(2,\)"),
+        (np.zeros((3, 2), np.int64), r"int64 of shape \(3, 2\)"),
+        (np.zeros((2, 3), ">i8"), r">i8 of shape \(2, 3\)"),
     ],
 )
 def test_other_arrays_are_refused(array: object, found: str) -> None:

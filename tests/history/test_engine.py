@@ -96,7 +96,10 @@ def test_nulls_come_first_upwards_as_in_spark(tmp_path: Path) -> None:
     [
         ("SELEC 1", 'syntax error at or near "SELEC"'),
         ("SELECT grop_id FROM members", 'Referenced column "grop_id" not found in FROM clause!'),
-        ("SELECT * FROM member", "no table member; there are: offset_commits, group_generations, "),
+        (
+            "SELECT * FROM member",
+            "no table member; the tables are: offset_commits, group_generations, ",
+        ),
         ("SELECT 1 + ?", "Values were not provided"),
         ("", "expected one query"),
         ("SELECT 1; SELECT 2", "expected one query"),
@@ -143,7 +146,7 @@ def test_file_that_has_gone_is_an_unreadable_input(tmp_path: Path) -> None:
     with DuckEngine(files) as engine:
         os.remove(files["offset_commits"][1])
         with pytest.raises(
-            InputError, match=r"no such file\. Ask again, if .*; else restore the file"
+            InputError, match=r"no such file\. Repeat the query if .*; else restore the file"
         ):
             engine.query("SELECT * FROM offset_commits")
 
@@ -182,8 +185,8 @@ def test_damaged_file_is_named(tmp_path: Path) -> None:
         engine.query("SELECT * FROM offset_commits")
     said = str(caught.value)
     assert said.count("1-1-1.parquet") == 1
-    assert "expected what a build wrote there" in said
-    assert said.endswith("Restore the file, or build the tables anew in another folder.")
+    assert "not as the build wrote it" in said
+    assert said.endswith("Restore the file, or build a new warehouse in another folder.")
     files["offset_commits"][0].write_bytes(b"")
     with pytest.raises(InputError, match=r"date=1970-01-01/1-1-1\.parquet"):
         DuckEngine(files)

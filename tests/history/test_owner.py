@@ -41,14 +41,14 @@ def said(row: Owner) -> tuple[str, str | None, float | None, float | None]:
     ("second", "expected", "reason"),
     [
         (4.999, ("unknown", None, None, 5), "before its first record"),
-        (5, ("nobody", None, 5, 10), "no member had had it yet"),
+        (5, ("nobody", None, 5, 10), "no member had owned it yet"),
         (10, ("owned", "a", 10, 20), None),
         (19.999, ("owned", "a", 10, 20), None),
         (20, ("owned", "b", 20, 30), None),
         (30, ("nobody", None, 30, 40), "its owner had left"),
         (39.999, ("nobody", None, 30, 40), "its owner had left"),
         (40, ("owned", "c", 40, 50), None),
-        (55, ("nobody", None, 50, 60), "its owner had given it up"),
+        (55, ("nobody", None, 50, 60), "its owner had released it"),
         (70, ("nobody", None, 70, None), "the group had been deleted"),
         (1000, ("nobody", None, 70, None), "the group had been deleted"),
     ],
@@ -207,7 +207,7 @@ def test_what_was_only_committed_has_no_owner_that_is_known(tmp_path: Path) -> N
     commit = {"group_id": "by-hand", "topic": "orders", "partition": 3, "time_ms": T}
     with (
         DuckEngine(write_rows(tmp_path, {"offset_commits": [commit]})) as engine,
-        pytest.raises(NotFoundError, match="'by-hand' committed offsets of it"),
+        pytest.raises(NotFoundError, match="'by-hand' committed its offsets"),
     ):
         owners(engine, "orders", 3, T, T)
     other = {"group_id": "another", "topic": "orders", "partition": 2, "time_ms": T}
@@ -242,7 +242,7 @@ def test_clusters_are_kept_apart(tmp_path: Path) -> None:
     second = write_rows(tmp_path, {"assignments": [interval("b", 0, None)]}, cluster="west")
     files = {"assignments": first["assignments"] + second["assignments"]}
     with DuckEngine(files) as engine:
-        with pytest.raises(UsageError, match="east, west; choose one by --cluster"):
+        with pytest.raises(UsageError, match="east, west; choose one with --cluster"):
             owners(engine, "orders", 3, T, T)
         report = owners(engine, "orders", 3, T, T, cluster="west")
     assert [(row.cluster, row.member_id) for row in report.data] == [("west", "b")]
@@ -299,7 +299,7 @@ def test_timeline_says_what_has_no_times(tmp_path: Path) -> None:
         ("c", True),
         ("a", False),
     ]
-    assert report.notes == ("The log has no times for 2 of the stretches, only offsets.",)
+    assert report.notes == ("The log has no times for 2 of the intervals, only offsets.",)
 
 
 def test_timeline_says_why_it_is_empty(engine: DuckEngine) -> None:

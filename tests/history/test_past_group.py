@@ -151,13 +151,15 @@ def test_what_is_not_known(tmp_path: Path) -> None:
     }
     rows = {"offset_commits": [commit(1, 1)], "tombstones": [tombstone]}
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
-        with pytest.raises(NotFoundError, match="first record in the warehouse is of 2023-11-14T"):
+        with pytest.raises(
+            NotFoundError, match="first record in the warehouse is from 2023-11-14T"
+        ):
             describe_past(engine, "g", T)
         assert len(describe_past(engine, "g", T + 4).data) == 1
         gone = describe_past(engine, "g", T + 6)
     assert (gone.data, [error.kind for error in gone.errors]) == ((), ["not-found"])
     assert "did not exist at 2023-11-14T22:13:20.006Z" in gone.errors[0].reason
-    assert "what came later is not" in gone.notes[0]
+    assert "later records are unknown" in gone.notes[0]
 
 
 @pytest.mark.slow

@@ -560,7 +560,7 @@ def test_topics_of_a_consumer_group_change(tmp_path: Path) -> None:
     ]
     assert [rebalance.reconcile_ms for rebalance in found] == [0, 1500, None, None]
     assert "orders-2" in found[1].evidence
-    assert "had 3 partitions, and has 4" in found[2].evidence
+    assert "grew from 3 to 4 partitions" in found[2].evidence
 
 
 def ask_epochs(
@@ -675,7 +675,7 @@ def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) 
     )
     (cause,) = rebalance.causes
     assert (cause.kind.value, cause.certainty.value) == ("expired", "inferred")
-    assert "had gone for a while (epoch -2) and was not back in time" in cause.evidence
+    assert "left temporarily (epoch -2) and did not return in time" in cause.evidence
 
 
 @pytest.mark.slow

@@ -206,8 +206,8 @@ def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
         ("x", 5 * HOUR - 2),
     ]
     assert report.notes == (
-        "Cluster test as of its last record that is known, of 2023-11-15T03:13:20.000Z.",
+        "Cluster test as of its last known record, from 2023-11-15T03:13:20.000Z.",
     )
-    assert "what came later is not" in late.notes[0]
+    assert "later records are unknown" in late.notes[0]
     assert (early.data, len(early.notes)) == ((), 1)
-    assert "what was committed before is not" in early.notes[0]
+    assert "earlier commits are unknown" in early.notes[0]

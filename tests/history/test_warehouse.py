@@ -315,7 +315,7 @@ def test_a_path_that_is_not_utf_8_is_refused_before_anything_is_made(
 ) -> None:
     """DuckDB and pyarrow take paths for UTF-8."""
     with (
-        pytest.raises(UsageError, match=r"\udcff.*: expected a folder whose path is UTF-8"),
+        pytest.raises(UsageError, match=r"\udcff.*: expected a folder with a UTF-8 path"),
         write_warehouse(tmp_path / os.fsdecode(name)),
     ):
         pass
@@ -353,14 +353,14 @@ def test_a_table_that_has_lost_a_file_takes_no_more(tmp_path: Path) -> None:
     build(tmp_path, "1-a", "1-b")
     (path,) = tmp_path.glob("*/*/*/1-a.parquet")
     for damage, reason in (
-        (lambda: path.write_bytes(b"row"), "4 bytes were written, 3 are there"),
+        (lambda: path.write_bytes(b"row"), "expected 4 bytes, found 3"),
         (path.unlink, "No such file or directory"),
     ):
         damage()
         with pytest.raises(InputError, match=reason) as error:
             build(tmp_path, "2-a")
         assert error.value.path == str(path)
-        assert str(error.value).startswith(f"{path}: expected what a build wrote there; ")
+        assert str(error.value).startswith(f"{path}: not as the build wrote it; ")
     assert tables_on_disk(tmp_path) == ["1-b"]
 
 
@@ -403,7 +403,7 @@ def test_a_file_of_the_state_that_is_missing_is_told(tmp_path: Path) -> None:
     build(tmp_path, "1-a")
     (tmp_path / "_kgroup" / "state" / "1-0.json").unlink()
     with (
-        pytest.raises(InputError, match=r"there; No such file or directory\. .* restore it"),
+        pytest.raises(InputError, match=r"wrote it; No such file or directory\. .* restore it"),
         read_warehouse(tmp_path) as warehouse,
     ):
         warehouse.state("east")
@@ -470,13 +470,15 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"an empty folder .* found {found}"):
             build(root)
         with pytest.raises(
-            InputError, match=f"a warehouse, found {found}; .* --to FOLDER makes one"
+            InputError, match=f"a warehouse, found {found}; create one with .* --to FOLDER"
         ):
             read_warehouse(root).__enter__()
-    with pytest.raises(InputError, match="found nothing; kgroup history build --from LOG_DIR --to"):
+    with pytest.raises(
+        InputError, match="found nothing; create one with kgroup history build --from"
+    ):
         read_warehouse(tmp_path / "none").__enter__()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=f"found an empty folder; .* --to {tmp_path}/empty makes"):
+    with pytest.raises(InputError, match=f"found an empty folder; .* --to {tmp_path}/empty$"):
         read_warehouse(tmp_path / "empty").__enter__()
     build(tmp_path / "empty", "1-a")
 
@@ -495,7 +497,7 @@ def test_damage_of_the_state_is_told(tmp_path: Path, name: str) -> None:
     path = tmp_path / "_kgroup" / name
     path.write_bytes(path.read_bytes()[:-2])
     with (
-        pytest.raises(InputError, match=rf"{name}: expected what a build wrote there"),
+        pytest.raises(InputError, match=rf"{name}: not as the build wrote it"),
         read_warehouse(tmp_path) as warehouse,
     ):
         warehouse.coverage("east", 7)
@@ -510,7 +512,7 @@ def test_a_field_of_a_partition_that_is_missing_is_damage(tmp_path: Path, field:
     del state["partitions"]["7"][field]
     path.write_text(json.dumps(state))
     with (
-        pytest.raises(InputError, match=rf"1-0.json: expected .*`{field}`.* restore it, or build"),
+        pytest.raises(InputError, match=rf"1-0.json: not as .*`{field}`.* restore it, or build"),
         read_warehouse(tmp_path) as warehouse,
     ):
         warehouse.state("east")
@@ -521,7 +523,7 @@ def test_a_field_of_a_partition_that_is_missing_is_damage(tmp_path: Path, field:
 def test_a_file_without_its_fields_is_no_empty_state(tmp_path: Path, name: str, text: str) -> None:
     build(tmp_path, "1-a")
     (tmp_path / "_kgroup" / name).write_text(text)
-    told = rf"{name}: expected what a build wrote there; .*restore it, or build the tables anew"
+    told = rf"{name}: not as the build wrote it; .*restore it, or build a new warehouse"
     with pytest.raises(InputError, match=told), read_warehouse(tmp_path) as warehouse:
         warehouse.files()
     with pytest.raises(InputError, match=told):
@@ -534,8 +536,8 @@ def test_a_damaged_coverage_is_told_plainly(tmp_path: Path) -> None:
     with read_warehouse(tmp_path) as warehouse, pytest.raises(InputError) as raised:
         warehouse.coverage("east", 7)
     assert str(raised.value) == (
-        f"{tmp_path}/_kgroup/coverage/1-0.npy: expected what a build wrote there; expected "
-        "intervals of offsets, found 14 bytes that are no .npy file, or not all of one. A "
-        "warehouse cannot be read without this file: restore it, or build the tables anew in "
+        f"{tmp_path}/_kgroup/coverage/1-0.npy: not as the build wrote it; expected "
+        "intervals of offsets, found 14 bytes that are not a complete .npy file. A "
+        "warehouse cannot be read without this file: restore it, or build a new warehouse in "
         "another folder."
     )

@@ -127,7 +127,10 @@ def refused(text: str) -> str:
         (MEMBER + "retry.backoff.ms = 0", "member 1 retry.backoff.ms: expected at least 1 ms, fou"),
         (MEMBER + "start = 2020-01-01", "line 6: member 1 start: expected milliseconds below 2^53"),
         ("member = 3\n", "line 1: member: expected [[member]], one table or several, found 3"),
-        (MEMBER.replace('"a"', '"coordinator"'), "line 4: member 1 name: expected a name that th"),
+        (
+            MEMBER.replace('"a"', '"coordinator"'),
+            "line 4: member 1 name: expected a name that nothing",
+        ),
         (
             MEMBER + "x = " + "[" * 5_000 + "]" * 5_000,
             "line 6: expected at most 20 levels of tables",

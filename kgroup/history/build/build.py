@@ -613,7 +613,8 @@ def build_from_files(locations: Sequence[str], cluster: str | None) -> BuildFrom
 def _name_of(file: Path, cluster: str | None) -> str:
     if cluster is None:
         raise InputError(
-            f"{file}: expected the id of a cluster, found none; name it with --cluster NAME",
+            f"{file}: expected the id of a cluster, found none; name the cluster with --cluster "
+            "NAME",
             path=str(file),
         )
     return cluster
@@ -648,4 +649,4 @@ def build_from_cluster(config: ClientConfig, cluster: str | None, timeout_s: flo
 def _summaries(report: Report[ClusterReport], what: str) -> Iterator[str]:
     for each in report.data:
         count = f"{each.segments_read:,} {what}{'' if each.segments_read == 1 else 's'}"
-        yield f"{each.cluster}: {count} read, {each.segments_skipped:,} had nothing new."
+        yield f"{each.cluster}: {count} read, {each.segments_skipped:,} without new data."

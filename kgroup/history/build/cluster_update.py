@@ -87,10 +87,10 @@ def damage_row(problem: Problem) -> DamageRow:
 def shorter_row(partition: int, before: int, end: int) -> DamageRow:
     """Return the row for a live partition whose log ends before the offset read earlier."""
     reason = (
-        f"Expected it to go on at offset {before}, up to where it was read before; found that it "
-        f"ends at {end}. It has lost records, or the topic was made again: records that come to "
-        "offsets which are known already are not taken. Build another warehouse, or give the "
-        "cluster another name with --cluster."
+        f"Expected the log to go on at offset {before}, up to which it was read before; found "
+        f"that it ends at {end}. The log lost records, or the topic was recreated: new records at "
+        "known offsets are not read. Build another warehouse, or give the cluster another name "
+        "with --cluster."
     )
     return _row(f"{OFFSETS_TOPIC}-{partition}", partition, ProblemKind.SHORTER, reason)
 
@@ -366,10 +366,11 @@ class ClusterUpdate:
         if len(ids) < 2:
             return None
         return (
-            f"{self.cluster}: expected one id of {OFFSETS_TOPIC}, found {' and '.join(ids)}. These "
-            "are different topics, of several clusters or of one where it was made again: of those "
-            "records that have one offset only the first that was read is in the tables. Build "
-            "another warehouse, or name one of the clusters with --cluster."
+            f"{self.cluster}: expected one topic id of {OFFSETS_TOPIC}, found "
+            f"{' and '.join(ids)}. These are different topics, from several clusters or from a "
+            "cluster where the topic was recreated: of records at the same offset, the tables "
+            "have only the first one read. Build another warehouse, or name one of the clusters "
+            "with --cluster."
         )
 
     def state(self) -> ClusterState:

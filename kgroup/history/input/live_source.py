@@ -82,8 +82,8 @@ def ask_live(
         name = cluster or view.cluster_id
         if name is None:
             raise InputError(
-                f"the cluster at {', '.join(config.bootstrap_servers)} has no id: Kafka before "
-                "0.10.1 gives none; name it with --cluster NAME"
+                f"the cluster at {', '.join(config.bootstrap_servers)} has no id (Kafka before "
+                "0.10.1 has none); name the cluster with --cluster NAME"
             )
         log_ranges, errors = client.run(topic.ranges_from, list(topic.leaders), StartPosition())
     names = {

@@ -387,7 +387,7 @@ def _clusters(directories: Iterable[_Directory], cluster: str | None) -> dict[_D
     ):
         raise UsageError(
             f"--cluster gives one name to the logs of different clusters, {', '.join(several)}; "
-            "read one cluster at a time, or leave it out"
+            "read one cluster at a time, or omit --cluster"
         )
     return dict.fromkeys(ids, cluster)
 
@@ -411,7 +411,7 @@ def _source(segment: Segment, directory: _Directory, cluster: str) -> SegmentSou
 def _of_no_partition(segment: Segment, name: str) -> Problem:
     return Problem(
         ProblemKind.UNKNOWN_PARTITION,
-        "Expected a segment in a folder named __consumer_offsets-N, which tells its partition, "
-        f"found it in {segment.path.absolute().parent.name!r}.",
+        "Expected a segment in a folder named __consumer_offsets-N, which determines its "
+        f"partition, found it in {segment.path.absolute().parent.name!r}.",
         path=name,
     )

@@ -52,11 +52,12 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
     since_ms, until_ms = now_ms - evidence.limits.past_ms, now_ms + 1
     known = recorded_time(engine, name)
     if known.first_ms is None or known.last_ms is None:
-        return Report((), notes=(f"No record of cluster {name} has a time to look back on.",))
+        note = f"No record of cluster {name} has a time; its past was not checked."
+        return Report((), notes=(note,))
     span = max(since_ms, known.first_ms), min(now_ms, known.last_ms)
     if span[0] > span[1]:
         times = f"from {rfc3339(known.first_ms)} to {rfc3339(known.last_ms)}"
-        text = f"Records of cluster {name} are known {times}; nothing to look back on is among them"
+        text = f"Records of cluster {name} are known {times}; none is within the period to check"
         return Report((), notes=(f"{text} (--limit past).",))
     past = _Past(engine, evidence, name, since_ms, until_ms)
     findings = [
@@ -68,7 +69,7 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
         )
         for finding in (*past.rebalances(), *past.shared_instance_ids(), *past.commits())
     ]
-    note = f"Looked back on cluster {name} from {rfc3339(span[0])} to {rfc3339(span[1])}."
+    note = f"Checked the past of cluster {name} from {rfc3339(span[0])} to {rfc3339(span[1])}."
     return Report(tuple(findings), notes=(note,))
 
 
@@ -78,10 +79,10 @@ def _cluster(engine: Engine, evidence: Evidence) -> str:
     if own in names:
         return own
     if not names:
-        raise InputError("the warehouse has no commits yet; kgroup history build brings them")
+        raise InputError("the warehouse has no commits yet; fill it with kgroup history build")
     if len(names) > 1:
         there = ", ".join(names)
-        raise UsageError(f"the warehouse has several clusters: {there}; choose one by --cluster")
+        raise UsageError(f"the warehouse has several clusters: {there}; choose one with --cluster")
     return names[0]
 
 
@@ -169,8 +170,8 @@ class _Past:
             yield finding_of(
                 Rule.SHARED_INSTANCE_ID,
                 f"{instance_id} was replaced {len(seen) - 1} times within "
-                f"{length(last['time_ms'] - first['time_ms'])} in generation {generation_id}, from "
-                f"{rfc3339(first['time_ms'])} on, on {first_names([*hosts])}.",
+                f"{length(last['time_ms'] - first['time_ms'])} in generation {generation_id}, "
+                f"since {rfc3339(first['time_ms'])}, on {first_names([*hosts])}.",
                 group_id,
                 member_id=last["member_id"],
                 since_ms=first["time_ms"],
@@ -184,7 +185,7 @@ class _Past:
             still = sum(rebalance.moved_count == 0 for rebalance in every)
             yield finding_of(
                 Rule.GENERATION_CHURN,
-                f"{count} rebalances came within {length(self.evidence.limits.past_ms)}, up to "
+                f"{count} rebalances within {length(self.evidence.limits.past_ms)}, up to "
                 f"generation {numbers[-1]}; {len(every)} are recorded, and {still} of these moved "
                 "nothing.",
                 every[0].group_id,
@@ -257,9 +258,9 @@ class _Past:
         if now_ms - first.time_ms >= self.evidence.limits.stuck_ms:
             yield finding_of(
                 Rule.STUCK_PARTITION,
-                f"{offset.topic}-{offset.partition}: {offset.committed_offset} is committed as "
-                f"{length(now_ms - first.time_ms)} before, and the lag has grown from {first.lag} "
-                f"to {offset.lag}; its owner is {offset.member_id}.",
+                f"{offset.topic}-{offset.partition}: the committed offset has been "
+                f"{offset.committed_offset} for {length(now_ms - first.time_ms)}, and the lag "
+                f"grew from {first.lag} to {offset.lag}; its owner is {offset.member_id}.",
                 group_id,
                 topic=offset.topic,
                 partition=offset.partition,
@@ -302,15 +303,15 @@ def _storm(storms: Sequence[Storm]) -> Finding:
     """Return the finding for the largest storm, with the number of storms."""
     storm = max(storms, key=lambda each: each.rebalance_count)
     text = (
-        f"{storm.rebalance_count} rebalances came within {length(storm.to_ms - storm.from_ms)}, "
-        f"from {rfc3339(storm.from_ms)} on"
+        f"{storm.rebalance_count} rebalances within {length(storm.to_ms - storm.from_ms)}, since "
+        f"{rfc3339(storm.from_ms)}"
     )
     if storm.started_by:
         first = storm.started_by[0]
         name = first.instance_id or first.client_id or first.client_host
-        text += f"; {name} was among the causes of {first.cause_count}"
+        text += f"; {name} was among the causes of {first.cause_count} of them"
     if len(storms) > 1:
-        text += f"; there were {len(storms)} such times"
+        text += f"; there were {len(storms)} such storms"
     return finding_of(Rule.REBALANCE_STORM, f"{text}.", storm.group_id, since_ms=storm.from_ms)
 
 
@@ -321,12 +322,12 @@ def _jump(summary: CommitSummary) -> Iterator[Finding]:
         return
     last = jumps[-1]
     when = "" if last.time_ms is None else f" at {rfc3339(last.time_ms)}"
-    who = last.member_id or "somebody who did not own the partition"
-    more = f"; it was the last of {len(jumps)}" if len(jumps) > 1 else ""
+    who = last.member_id or "a client that did not own the partition"
+    more = f"; it was the last of {len(jumps)} backward commits" if len(jumps) > 1 else ""
     yield finding_of(
         Rule.BACKWARD_COMMIT,
-        f"{summary.topic}-{summary.partition}: {last.from_offset} was committed, and {who} "
-        f"committed {last.to_offset}{when}{more}.",
+        f"{summary.topic}-{summary.partition}: {who} committed {last.to_offset}{when}, after "
+        f"{last.from_offset}{more}.",
         summary.group_id,
         # whoever resets a group's offsets does not own its partitions
         severity=None if last.member_id else Severity.INFO,
@@ -357,9 +358,9 @@ def _pause(
     owner = pause.member_id or "nobody that is known"
     yield finding_of(
         Rule.COMMIT_PAUSE,
-        f"{summary.topic}-{summary.partition}: nothing was committed for {length(pause.pause_ms)}, "
-        f"from {rfc3339(pause.since_ms)} on, while up to {most} record{'' if most == 1 else 's'} "
-        f"waited; its owner was {owner}.",
+        f"{summary.topic}-{summary.partition}: nothing was committed for "
+        f"{length(pause.pause_ms)}, since {rfc3339(pause.since_ms)}, while up to {most} "
+        f"record{'' if most == 1 else 's'} waited; its owner was {owner}.",
         summary.group_id,
         topic=summary.topic,
         partition=summary.partition,

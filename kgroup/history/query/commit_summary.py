@@ -387,6 +387,6 @@ def _notes(
         "GROUP BY transaction ORDER BY transaction"
     )
     for row in rows_of(engine, sql, parameters):
-        yield f"Commits of {row['transaction']} transactions left out: {row['left_out']}."
+        yield f"Commits of {row['transaction']} transactions omitted: {row['left_out']}."
     if not data:
-        yield f"Group {group_id!r} committed nothing that was asked for."
+        yield f"Group {group_id!r} has no commits that match."

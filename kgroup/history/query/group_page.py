@@ -146,7 +146,7 @@ def group_page(
     since, until = _shown_time(known, known_ms, since_ms, until_ms)
     left_out = []
     if len(timed) < len(intervals.data):
-        untimed = counted(len(intervals.data) - len(timed), "stretch", "stretches")
+        untimed = counted(len(intervals.data) - len(timed), "interval")
         left_out.append(f"{untimed} without times")
     shown, left = _bounded(timed)
     left_out += left
@@ -155,7 +155,7 @@ def group_page(
         changes = changes[-MOST_REBALANCES:]
     lives = _lives(changes, since_ms)
     if len(lives) > MOST_LIVES:
-        first = ("member whose life began first", "members whose lives began first")
+        first = ("member that joined first", "members that joined first")
         left_out.append(counted(len(lives) - MOST_LIVES, *first))
         lives = lives[-MOST_LIVES:]
     length_ms = _length_ms(since, until)
@@ -179,10 +179,10 @@ def group_page(
 def _notes(page: GroupPage) -> Iterator[str]:
     if not (page.rebalances or page.rates):
         yield (
-            f"Group {page.group_id!r} neither rebalanced nor committed in that time, as far as the "
-            "warehouse knows."
+            f"Group {page.group_id!r} neither rebalanced nor committed in this period, according "
+            "to the warehouse."
         )
-    yield from (f"left out: {each}" for each in page.left_out)
+    yield from (f"not shown: {each}" for each in page.left_out)
 
 
 def _shown_time(
@@ -203,13 +203,13 @@ def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
     left_out = []
     if len(names) > MOST_PARTITIONS:
         rest = names[MOST_PARTITIONS:]
-        left_out.append(f"{counted(len(rest), 'partition')}, from {rest[0]} on")
+        left_out.append(f"{counted(len(rest), 'partition')}, starting with {rest[0]}")
     kept = set(names[:MOST_PARTITIONS])
     shown = [interval for interval in timed if name_of_owned(interval) in kept]
     if len(shown) > MOST_STRETCHES:
         newest = sorted(shown, key=lambda interval: interval.from_ms or 0)[-MOST_STRETCHES:]
         begin = rfc3339(newest[0].from_ms or 0)
-        older = counted(len(shown) - MOST_STRETCHES, "stretch", "stretches")
+        older = counted(len(shown) - MOST_STRETCHES, "interval")
         left_out.append(f"{older} that began before {begin}")
         chosen = set(newest)
         shown = [interval for interval in shown if interval in chosen]

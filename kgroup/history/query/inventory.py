@@ -85,7 +85,7 @@ def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupInvento
     condition, parameters = where(("cluster = ?", cluster))
     condition += " AND group_id IS NOT NULL"
     found = times_by(engine, "cluster, group_id", GROUP_TABLES, condition, parameters)
-    notes = () if found else ("The warehouse has no group yet.",)
+    notes = () if found else ("The warehouse has no groups yet.",)
     return Report(tuple(GroupInventory(**row) for row in found), notes=notes)
 
 
@@ -94,7 +94,7 @@ def inventory_of(
 ) -> Report[ClusterInventory]:
     """Return the contents of a warehouse by cluster; of one cluster, or of all."""
     names = warehouse.clusters if cluster is None else (cluster,)
-    notes = () if names else ("The warehouse has no cluster yet.",)
+    notes = () if names else ("The warehouse has no clusters yet.",)
     return Report(tuple(_cluster(warehouse, engine, name) for name in names), notes=notes)
 
 

@@ -128,7 +128,7 @@ def lags(
     if not rows and topic is not None:
         check_topic(engine, topic, cluster, given=(end.topic for end in given))
     rows.sort(key=lambda row: (row.time_ms, row.topic, row.partition))
-    nothing = f"Group {group_id!r} had committed nothing that was asked for."
+    nothing = f"Group {group_id!r} had no committed offsets that match."
     notes = (nothing,) if when and not rows else tuple(_unknown(rows, last_ms))
     return Report(tuple(rows), notes=notes)
 
@@ -139,14 +139,14 @@ def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:
     latest = max(with_end, key=lambda row: row.time_ms, default=None)
     if latest is None:
         yield (
-            "No log end offset is known for what was asked: snapshots have them ('kgroup "
-            "snapshot', then --snapshot FILE)."
+            "No log end offset is known for these partitions and times: they come from snapshots "
+            "('kgroup snapshot', then --snapshot FILE)."
         )
     elif last_ms is not None and latest.time_ms > last_ms:
         yield (
-            f"Commits of cluster {latest.cluster} are known up to {rfc3339(last_ms)}, and log ends "
-            f"up to {rfc3339(latest.time_ms)}: a lag is at most what is shown where the end is the "
-            "later one."
+            f"Commits of cluster {latest.cluster} are known up to {rfc3339(last_ms)}, and log end "
+            f"offsets up to {rfc3339(latest.time_ms)}: a lag at a log end offset later than the "
+            "last known commit is an upper limit."
         )
 
 

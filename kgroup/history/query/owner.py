@@ -82,7 +82,7 @@ def timeline(
     notes = [] if intervals else [_why_none(engine, cluster, group_id)]
     untimed = sum(not interval.is_timed for interval in intervals)
     if untimed:
-        notes.append(f"The log has no times for {untimed} of the stretches, only offsets.")
+        notes.append(f"The log has no times for {untimed} of the intervals, only offsets.")
     last_ms = recorded_time(engine, cluster).last_ms if with_last and intervals else None
     return OwnershipTimeline(intervals, notes=tuple(notes), last_ms=last_ms)
 
@@ -92,8 +92,8 @@ def _why_none(engine: Engine, cluster: str, group_id: str) -> str:
     if read_intervals(engine, "cluster = ? AND group_id = ?", [cluster, group_id]):
         return f"Group {group_id!r} owned other partitions, or at other times."
     return (
-        f"No member of group {group_id!r} is known to have owned a partition: it committed offsets "
-        "only, or speaks another protocol."
+        f"No member of group {group_id!r} is known to have owned a partition: the group only "
+        "committed offsets, or uses another protocol."
     )
 
 
@@ -102,14 +102,14 @@ _Condition = tuple[str, Parameter]
 
 
 _BEFORE = "nothing is known of the group's members before its first record"
-_UNTIMED = "the log has no times for who owned it, only offsets"
-_UNREADABLE = "what its last owner was given then cannot be read"
+_UNTIMED = "the log has no times for the ownership, only offsets"
+_UNREADABLE = "the next assignment of its last owner cannot be read"
 _WHY_NOBODY = {
     "gone": "its owner had left, and no other member had it yet",
-    "released": "its owner had given it up, and no other member had it yet",
+    "released": "its owner had released it, and no other member had it yet",
     "deleted": "the group had been deleted",
 }
-_NOT_YET = "no member had had it yet"
+_NOT_YET = "no member had owned it yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def owners(
     if len(clusters) > 1:
         raise UsageError(
             f"groups of several clusters owned partition {partition} of topic {topic}: "
-            f"{', '.join(clusters)}; choose one by --cluster"
+            f"{', '.join(clusters)}; choose one with --cluster"
         )
     cluster = clusters[0]
     ordered = sorted(owned, key=lambda interval: interval.group_id)  # a stable sort
@@ -343,12 +343,12 @@ def _why_unowned(
     text = f"{who} {known} owned partition {partition} of topic {topic}"
     if committed:
         text += (
-            f"; {', '.join(map(repr, committed))} committed offsets of it: who reads without being "
-            "assigned is not in the log"
+            f"; {', '.join(map(repr, committed))} committed its offsets: consumers that read "
+            "without an assignment are not in the log"
         )
     highest = _highest_partition(engine, topic, cluster)
     if highest is not None and partition > highest:
-        text += f"; the highest one that records name is {highest}"
+        text += f"; the highest partition in the records is {highest}"
     return text
 
 

@@ -104,15 +104,19 @@ def describe_past(
     cluster = cluster_of_group(engine, group_id, cluster)
     first_ms = first_times(engine, cluster, [group_id]).get(group_id)
     if first_ms is None or first_ms > at_ms:
-        when = "has no time" if first_ms is None else f"is of {rfc3339(first_ms)}"
+        when = "has no time" if first_ms is None else f"is from {rfc3339(first_ms)}"
         raise NotFoundError(
-            f"group {group_id!r} at {rfc3339(at_ms)}: not known; its first record in the warehouse "
+            f"group {group_id!r} at {rfc3339(at_ms)}: unknown; its first record in the warehouse "
             f"{when}",
             group_id=group_id,
         )
     report = describe(PastGroups(engine, cluster, at_ms), [group_id])
     errors = tuple(
-        Problem(ProblemKind.NOT_FOUND, f"It did not exist at {rfc3339(at_ms)}.", group_id=group_id)
+        Problem(
+            ProblemKind.NOT_FOUND,
+            f"The group did not exist at {rfc3339(at_ms)}.",
+            group_id=group_id,
+        )
         if problem.kind is ProblemKind.NOT_FOUND
         else problem
         for problem in report.errors

@@ -103,13 +103,13 @@ def stale_offsets(
             notes.append(f"No record of cluster {name} has a time.")
             continue
         if at_ms is None:
-            notes.append(f"Cluster {name} as of its last record that is known, of {rfc3339(when)}.")
+            notes.append(f"Cluster {name} as of its last known record, from {rfc3339(when)}.")
         elif at_ms > last_ms:
             notes.append(known_up_to(name, last_ms))
         elif span.first_ms is not None and at_ms < span.first_ms:
             notes.append(
-                f"Records of cluster {name} are known from {rfc3339(span.first_ms)} on; what was "
-                "committed before is not."
+                f"Records of cluster {name} are known since {rfc3339(span.first_ms)}; earlier "
+                "commits are unknown."
             )
         for group in PastGroups(engine, name, when).read().image.groups.values():
             rows += (

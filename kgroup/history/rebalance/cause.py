@@ -271,7 +271,7 @@ def causes_of(
             Cause(
                 CauseKind.STRATEGY_CHANGED,
                 _INFERRED if causes else _CERTAIN,
-                f"the strategy was {before.protocol}, and is {after.protocol}",
+                f"the strategy changed from {before.protocol} to {after.protocol}",
             )
         )
     old, new = before.leader_epoch, after.leader_epoch
@@ -280,8 +280,8 @@ def causes_of(
             Cause(
                 CauseKind.COORDINATOR_MOVED,
                 _INFERRED,
-                "the leader epoch of the group's partition of __consumer_offsets rose from "
-                f"{old} to {new}",
+                f"the leader epoch of the group's partition of __consumer_offsets grew from {old} "
+                f"to {new}",
             )
         )
     missing = 0
@@ -314,7 +314,7 @@ def _came_and_went(
         found = now.take(who, is_only=is_only)
         if found is not None:
             replaced.add(found[0].member_id)
-            restarts.append(_restart(who, found[0], "took the place of"))
+            restarts.append(_restart(who, found[0], "replaced"))
             continue
         earlier = departed.take(who, is_only=is_only)
         if earlier is None:
@@ -322,8 +322,8 @@ def _came_and_went(
             continue
         old_who, gone_ms = earlier
         away_ms = elapsed_ms(gone_ms, after.time_ms)
-        away = "" if away_ms is None else f", {away_ms / 1000:.1f} s after it had gone as"
-        restarts.append(_restart(who, old_who, f"is back{away or ' for'}"))
+        away = "" if away_ms is None else f" {away_ms / 1000:.1f} s after it left as"
+        restarts.append(_restart(who, old_who, f"returned{away or '; it had left as'}"))
     yield from restarts
     yield from joins
     for old in went:
@@ -355,7 +355,7 @@ def _restart(who: Participant, old: Participant, how: str) -> Cause:
         who,
         CauseKind.RESTARTED,
         _CERTAIN if certain else _INFERRED,
-        f"member {_name(who)} {how} {old.member_id}: the same {same}{'' if certain else host}",
+        f"member {_name(who)} {how} {old.member_id}: same {same}{'' if certain else host}",
         before_member_id=old.member_id,
     )
 
@@ -393,7 +393,7 @@ def _life_of(
     timeout_ms, limit = old.timeout_ms, "its timeout is"
     if timeout_ms is None:
         timeout_ms = min(EPOCH_SESSION_MS, old.rebalance_timeout_ms or EPOCH_SESSION_MS)
-        limit = "the timeout is, by default,"
+        limit = "the default timeout is"
     joined_ms = before.joined_ms if before.is_classic else None
     owned = {(task.topic, task.partition) for task in old.owned or () if task.topic is not None}
     own = commits.between(before.log_offset, after.log_offset, owned)
@@ -433,7 +433,7 @@ def _departure(
 def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCertainty, str]:
     name, timeout_ms, limit, own = _name(old.who), life.timeout_ms, life.limit, life.own
     if old.is_away:
-        away = "had gone for a while (epoch -2) and was not back in time"
+        away = "left temporarily (epoch -2) and did not return in time"
         return CauseKind.EXPIRED, _INFERRED, f"static member {name} {away}"
     if life.end_ms is None:
         return CauseKind.GONE, _INFERRED, f"member {name} left or expired"
@@ -443,14 +443,14 @@ def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCerta
             return (
                 CauseKind.LEFT,
                 _CERTAIN,
-                f"member {name} left: it had joined {alive_ms} ms before, and cannot expire in "
+                f"member {name} left: it had joined {alive_ms} ms earlier and cannot expire in "
                 f"less than {timeout_ms} ms",
             )
     if life.silent_ms is not None and life.silent_ms < timeout_ms:
         return (
             CauseKind.LEFT,
             _INFERRED,
-            f"member {name} left: the last sign of it is {life.silent_ms} ms older than the "
+            f"member {name} left: its last sign of life was {life.silent_ms} ms before the "
             f"rebalance; {limit} {timeout_ms} ms",
         )
     if own.last_ms is not None and life.working_ms is not None and own.pace_ms is not None:
@@ -459,13 +459,13 @@ def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCerta
             return (
                 CauseKind.EXPIRED,
                 _INFERRED,
-                f"member {name} expired: its partitions were committed every {own.pace_ms} ms, and "
+                f"member {name} expired: its partitions were committed every {own.pace_ms} ms, "
                 f"then not for {silence_ms} ms; {limit} {timeout_ms} ms",
             )
     if old.who.instance_id is not None:
         still = "static members do not leave when they are closed"
-        return CauseKind.EXPIRED, _INFERRED, f"static member {name} is gone; {still}"
-    unseen = f"nothing shows that it lived in the last {timeout_ms} ms"
+        return CauseKind.EXPIRED, _INFERRED, f"static member {name} expired: {still}"
+    unseen = f"no sign of life in the last {timeout_ms} ms"
     return CauseKind.GONE, _INFERRED, f"member {name} left or expired: {unseen}"
 
 
@@ -479,13 +479,14 @@ def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[Cause]
                 new.who,
                 CauseKind.SUBSCRIPTION_CHANGED,
                 _CERTAIN,
-                f"member {_name(new.who)} subscribed to {_topics(old)}, and does to {_topics(new)}",
+                f"member {_name(new.who)} changed its subscription from {_topics(old)} to "
+                f"{_topics(new)}",
             )
     if before.topology is not None and after.topology not in (None, before.topology):
         yield Cause(
             CauseKind.SUBSCRIPTION_CHANGED,
             _CERTAIN,
-            f"the topology of the group had epoch {before.topology}, and has {after.topology}",
+            f"the topology epoch of the group changed from {before.topology} to {after.topology}",
         )
 
 

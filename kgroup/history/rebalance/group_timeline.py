@@ -31,7 +31,7 @@ from kgroup.model.group_log import EFFECTS, Effect, GroupLog
 _AWAY = -2
 """Epoch of a static member that left temporarily. Kafka: `LEAVE_GROUP_STATIC_MEMBER_EPOCH`."""
 _TOPICS_AGAIN = {
-    "share_state": "states of share partitions were made",
+    "share_state": "states of share partitions were initialized",
     "regexes": "a regular expression was resolved again",
 }
 _FIRST_EPOCH = 2
@@ -276,9 +276,9 @@ class _Timeline:
             CauseKind.PARTITIONS_ADDED if grown else CauseKind.TOPICS_CHANGED,
             CauseCertainty.CERTAIN,
             "; ".join(
-                f"topic {name} had {old[name]} partitions, and has {counts[name]}" for name in grown
+                f"topic {name} grew from {old[name]} to {counts[name]} partitions" for name in grown
             )
-            or "topics of the group were made or deleted, or racks have changed",
+            or "topics of the group were created or deleted, or racks changed",
         )
 
     def _group_epoch(self, row: Row) -> None:
@@ -389,8 +389,8 @@ class _Timeline:
                     Cause(
                         CauseKind.FOLLOW_UP,
                         CauseCertainty.INFERRED,
-                        f"{len(handed)} partitions that generation {before.generation} took from "
-                        "their owners are handed over",
+                        f"{len(handed)} partitions that generation {before.generation} revoked "
+                        "are assigned to their new owners",
                     )
                 )
             had = before.owned
@@ -406,8 +406,8 @@ class _Timeline:
                 Cause(
                     CauseKind.TOPICS_CHANGED,
                     CauseCertainty.CERTAIN,
-                    "the hash of the topics' metadata is another one: a topic got partitions, "
-                    "was made or deleted, or racks have changed",
+                    "the metadata hash of the topics changed: partitions were added, a topic was "
+                    "created or deleted, or racks changed",
                 )
             )
         if self._is_converted:
@@ -415,7 +415,7 @@ class _Timeline:
                 Cause(
                     CauseKind.CONVERTED,
                     CauseCertainty.CERTAIN,
-                    f"the group was of another type, and is of type {after.group_type}",
+                    f"the group type changed to {after.group_type}",
                 )
             )
         return causes
@@ -482,15 +482,16 @@ def _added_cause(added: Sequence[PartitionOrTask]) -> Cause:
     return Cause(
         CauseKind.PARTITIONS_ADDED,
         CauseCertainty.INFERRED,
-        f"partitions were assigned that were never there: {names}{more}",
+        f"partitions are assigned for the first time: {names}{more}",
     )
 
 
 def _why_unknown(before: GroupVersion | None) -> str:
     if before is None:
-        return "nothing is known of the group before"
+        return "nothing is known about the group before"
     return (
-        "the log shows no change: a member joined again by itself, or one came and went in between"
+        "the log shows no change: a member rejoined by itself, or a member joined and left in "
+        "between"
     )
 
 

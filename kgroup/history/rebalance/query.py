@@ -68,8 +68,8 @@ def rebalances(
     notes: tuple[str, ...] = ()
     if group_id is not None and not chosen:
         notes = (
-            f"Group {group_id!r} did not rebalance, as far as the warehouse knows: it committed "
-            "offsets only, or at other times.",
+            f"Group {group_id!r} did not rebalance, according to the warehouse: it only committed "
+            "offsets, or rebalanced at other times.",
         )
     return Report(chosen, notes=notes)
 

@@ -19,7 +19,7 @@ from kgroup.history.warehouse.table import TABLES
 
 _RULE = (
     "A query may read the tables of the warehouse and call functions that compute from their "
-    "arguments; docs/history.md has the rules, under sql"
+    "arguments; for the rules see sql in docs/history.md"
 )
 
 
@@ -53,7 +53,7 @@ class Functions:
 
     def refusal(self, name: str) -> UsageError:
         """Return the error for a function that a query may not call."""
-        reason = self.reason(name.lower()) or "it is none of those that kgroup knows"
+        reason = self.reason(name.lower()) or "kgroup does not know it"
         return UsageError(f"function {name} is not allowed: {reason}. {_RULE}")
 
 
@@ -78,7 +78,7 @@ def check_table(name: str, ctes: Collection[str] = ()) -> None:
 
 def missing_table(name: str) -> UsageError:
     """Return the error for an unknown table, with the known ones: engines suggest their own."""
-    return UsageError(f"no table {name}; there are: {', '.join(TABLES)}")
+    return UsageError(f"no table {name}; the tables are: {', '.join(TABLES)}")
 
 
 def refused_statement(what: str) -> UsageError:
@@ -171,7 +171,7 @@ variant_typeof vertex_extract wavg week weekday weekofyear weighted_avg xor year
         "it reads, writes or lists files": (
             "*_metadata glob parquet_* read_* sniff_csv which_secret"
         ),
-        "it reads memory by its address, or calls Python": (
+        "it reads memory by address, or calls Python": (
             "*arrow_scan* pandas_scan python_map_function seq_scan"
         ),
         "it runs a query of its own": (
@@ -189,8 +189,8 @@ variant_typeof vertex_extract wavg week weekday weekofyear weighted_avg xor year
             "session_user shobj_description txid_current user version"
         ),
         "it waits": "sleep_ms",
-        "it ends the query with an error of its own": "assert_true error",
-        "it is one of DuckDB's own parts": (
+        "it ends the query with an error": "assert_true error",
+        "it is internal to DuckDB": (
             "__* _* cast_to_type combine combine_aggr constant_or_null create_sort_key finalize "
             "get_type index_key invoke is_histogram_other_bin json_copy_strftime_* make_type "
             "parse_duckdb_log_message remap_struct replace_type stats test_* to_aggregate_state "
@@ -239,7 +239,7 @@ def check_query(tree: str) -> None:
         parsed = orjson.loads(tree)
     except orjson.JSONDecodeError:  # nested more deeply than orjson allows
         raise UsageError(
-            "the query is nested too deeply; split it into parts by WITH, or use IN for long lists"
+            "the query is nested too deeply; split it with WITH, or use IN for long lists"
         ) from None
     if parsed["error"]:
         raise refused_statement(parsed["error_message"])

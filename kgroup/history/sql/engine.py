@@ -215,8 +215,8 @@ def unreadable_file(path: str) -> InputError | None:
             return None
     except FileNotFoundError:
         reason = (
-            "no such file. Ask again, if a build has changed the warehouse meanwhile; else restore "
-            "the file, or build the tables anew in another folder."
+            "no such file. Repeat the query if a build has changed the warehouse meanwhile; else "
+            "restore the file, or build a new warehouse in another folder."
         )
     except OSError as error:
         reason = error.strerror or str(error)
@@ -233,8 +233,8 @@ def _connect() -> duckdb.DuckDBPyConnection:
         import duckdb
     except ImportError as error:
         raise KgroupError(
-            "questions to a warehouse are answered by DuckDB, which is not installed; "
-            "pip install 'kgroup[history]'"
+            "DuckDB, which answers queries on a warehouse, is not installed; pip install "
+            "'kgroup[history]'"
         ) from error
     connection = duckdb.connect(
         ":memory:",

@@ -93,7 +93,7 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
         return cluster
     if len(found) > 1:
         raise UsageError(
-            f"group {group_id!r} is in several clusters: {', '.join(found)}; choose one by "
+            f"group {group_id!r} is in several clusters: {', '.join(found)}; choose one with "
             "--cluster"
         )
     return found[0]
@@ -195,8 +195,8 @@ def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None
     if offsets_partition is not None:
         of_partition = f"partition {offsets_partition} of __consumer_offsets in "
     return (
-        f"Records of {of_partition}cluster {cluster} are known up to {rfc3339(last_ms)}; "
-        "what came later is not."
+        f"Records of {of_partition}cluster {cluster} are known up to {rfc3339(last_ms)}; later "
+        "records are unknown."
     )
 
 
@@ -331,7 +331,8 @@ def check_topic(
         more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
         meant = f"; choose one of {first}{more}"
     raise NotFoundError(
-        f"topic {topic!r} is not in {place_of(cluster)}{meant or ', nor is any other'}", topic=topic
+        f"topic {topic!r} is not in {place_of(cluster)}{meant or '; there are no topics'}",
+        topic=topic,
     )
 
 

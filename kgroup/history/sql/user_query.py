@@ -41,7 +41,7 @@ def ask_sql(engine: Engine, query: str) -> Answer:
     names = found.schema.names
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"two columns are called {name}; name one of them otherwise, by AS")
+            raise UsageError(f"two columns are called {name}; rename one of them with AS")
     values = [_values(column, engine.has_infinities) for column in found.columns]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
     columns = dict(zip(names, found.schema.types, strict=True))

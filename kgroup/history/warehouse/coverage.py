@@ -66,13 +66,13 @@ class Coverage:
             is_whole = False
         if not is_whole:
             raise InputError(
-                f"expected intervals of offsets, found {len(data):,} bytes that are no .npy file, "
-                "or not all of one"
+                f"expected intervals of offsets, found {len(data):,} bytes that are not a "
+                "complete .npy file"
             )
         if pairs.dtype != np.int64 or pairs.ndim != 2 or len(pairs) != 2:
             raise InputError(
-                "expected intervals of offsets, two rows of int64, found "
-                f"{pairs.dtype} of the shape {pairs.shape}"
+                f"expected intervals of offsets, two rows of int64, found {pairs.dtype} of shape "
+                f"{pairs.shape}"
             )
         return cls(pairs[0], pairs[1])
 

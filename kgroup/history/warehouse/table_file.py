@@ -308,8 +308,8 @@ def read_parquet(
 def damaged_file(path: str, reason: str) -> InputError:
     """Return the error for a damaged file of a table."""
     return InputError(
-        f"{path}: expected what a build wrote there; {reason}. Restore the file, or build the "
-        "tables anew in another folder.",
+        f"{path}: not as the build wrote it; {reason}. Restore the file, or build a new warehouse "
+        "in another folder.",
         path=path,
     )
 

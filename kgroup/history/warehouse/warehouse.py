@@ -231,7 +231,7 @@ class WarehouseWriter(Warehouse):
             except OSError as error:
                 raise damaged_file(str(path), error.strerror or str(error)) from None
             if found != file.size:
-                reason = f"{file.size:,} bytes were written, {found:,} are there"
+                reason = f"expected {file.size:,} bytes, found {found:,}"
                 raise damaged_file(str(path), reason)
 
     def commit(
@@ -318,7 +318,7 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
         folder = str(root) if _what_is(root) in _FREE else "FOLDER"
         build = kgroup_command("history build", (), ("--from", "LOG_DIR", "--to", folder))
         raise InputError(
-            f"{root}: expected a warehouse, found {_what_is(root)}; {build} makes one",
+            f"{root}: expected a warehouse, found {_what_is(root)}; create one with {build}",
             path=str(root),
         )
     with _locked(root / OWN / "readers", fcntl.LOCK_SH):
@@ -342,7 +342,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         str(own.absolute()).encode()
     except UnicodeEncodeError:
         raise UsageError(
-            f"{own.absolute().parent}: expected a folder whose path is UTF-8; choose another one"
+            f"{own.absolute().parent}: expected a folder with a UTF-8 path; choose another one"
         ) from None
     if not own.is_dir() and _what_is(root) not in _FREE:
         raise InputError(
@@ -356,8 +356,8 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
             lock = _bytes(own / "lock").decode("utf-8", "replace")
             holder = lock.strip() or "another process"
             raise BusyError(
-                f"{root}: {holder} is changing this warehouse; one build works at a time, so wait "
-                "until that has come to its end",
+                f"{root}: {holder} is changing this warehouse; only one build can run at a time: "
+                "wait until it ends",
                 path=str(root),
             )
         writer = WarehouseWriter(root.absolute())  # executors have another working directory
@@ -401,8 +401,8 @@ def _newest(root: Path) -> _Manifest:
     found = _read(path, _Head).format
     if found > FORMAT:
         raise InputError(
-            f"{path}: expected format {FORMAT}, found {found}: a newer version of kgroup wrote it, "
-            "which can read it",
+            f"{path}: expected format {FORMAT}, found {found}: a newer version of kgroup wrote "
+            "this warehouse; use that version",
             path=str(path),
         )
     return _read(path, _Manifest)
@@ -444,8 +444,8 @@ def _bytes(path: Path) -> bytes:
 def _damaged(path: Path, error: Exception) -> InputError:
     reason = (error.strerror if isinstance(error, OSError) else None) or error
     return InputError(
-        f"{path}: expected what a build wrote there; {reason}. A warehouse cannot be read without "
-        "this file: restore it, or build the tables anew in another folder.",
+        f"{path}: not as the build wrote it; {reason}. A warehouse cannot be read without this "
+        "file: restore it, or build a new warehouse in another folder.",
         path=str(path),
     )
 

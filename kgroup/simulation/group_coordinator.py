@@ -373,9 +373,12 @@ the classic coordinator. ConsumerGroupHeartbeat is handled by its epoch, in `con
 class CoordinatorState(DescribedEnum):
     """Whether a broker serves the groups of a partition."""
 
-    RESIGNED = ("resigned", "Another broker leads the partition: clients shall look for it.")
-    LOADING = ("loading", "The broker reads the partition: clients shall ask again.")
-    ACTIVE = ("active", "The broker knows the groups and answers for them.")
+    RESIGNED = (
+        "resigned",
+        ("Another broker leads the partition: clients must look for the new coordinator."),
+    )
+    LOADING = ("loading", "The broker is loading the partition: clients must retry.")
+    ACTIVE = ("active", "The broker has loaded the groups and serves them.")
 
 
 class GroupCoordinatorShard:

@@ -14,9 +14,18 @@ from kgroup.described_enum import DescribedEnum
 class MigrationPolicy(DescribedEnum):
     """Which groups may change their protocol while they have members."""
 
-    DISABLED = ("disabled", "No group changes its protocol, and members speak that of the group.")
-    UPGRADE = ("upgrade", "A classic group becomes a consumer group; members may speak either.")
-    DOWNGRADE = ("downgrade", "A consumer group whose members all speak classic becomes classic.")
+    DISABLED = (
+        "disabled",
+        ("No group changes its protocol; members must use the protocol of the group."),
+    )
+    UPGRADE = (
+        "upgrade",
+        ("A classic group becomes a consumer group; members may use either protocol."),
+    )
+    DOWNGRADE = (
+        "downgrade",
+        ("A consumer group whose members all use the classic protocol becomes a classic group."),
+    )
     BIDIRECTIONAL = ("bidirectional", "Groups change their protocol in both directions.")
 
     @property

@@ -15,14 +15,14 @@ from kgroup.simulation.partition_logs import PartitionLogs
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The time for which a member owned a partition; `end_ms` is None if it still does.
+    """The time for which a member owned a partition.
 
     Attributes:
-        topic: name of the topic.
-        partition: partition of that topic.
-        owner: member that owned it.
-        begin_ms: from when; since the begin of the simulation.
-        end_ms: until when; None: to the end.
+        topic: topic name.
+        partition: partition number.
+        owner: member that owned the partition.
+        begin_ms: start of the ownership; relative to the start of the simulation.
+        end_ms: end of the ownership; None if the member still owned the partition at the end.
     """
 
     topic: str
@@ -34,10 +34,15 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """The time for which a member owned a partition without reading it; `end_ms` None: still.
+    """The time for which a member owned a partition without reading it.
+
+    The owner was paused or too busy, or the partition was not readable.
 
     Attributes:
-        topic, partition, owner, begin_ms, end_ms: as in `Ownership`.
+        topic, partition: as in `Ownership`.
+        owner: member that owned the partition without reading it.
+        begin_ms: start of the standstill; relative to the start of the simulation.
+        end_ms: end of the standstill; None if it lasted to the end of the simulation.
     """
 
     topic: str
@@ -205,17 +210,18 @@ class Event:
     """An event of the simulation.
 
     Attributes:
-        time_ms: when, from the begin of the simulation.
-        actor: who did it or was answered; a member, `coordinator`, `operator`, `broker 1`.
-        event: a request by Kafka's name, or a word for what else happened.
-        answer: what came of it; `waits` of a request that is answered later.
-        error: error with which a request was answered, by Kafka's name; None where there is none.
-        state: state of the group after it; None where there is no group, or no coordinator knows
-            it.
-        generation_id: generation of the group after it; of a group of the consumer protocol its
-            epoch; None likewise.
-        partitions: partitions that it is about; pairs of topic and number; None where it is about
-            none.
+        time_ms: time of the event; relative to the start of the simulation.
+        actor: who acted or received the answer; a member, `coordinator`, `operator`, `broker
+            1`.
+        event: request, by Kafka's name, or a word for another event.
+        answer: result, for people; `waits` for a request that is answered later.
+        error: error in the answer, by Kafka's name; None without an error.
+        state: state of the group after the event; None if there is no group, or no coordinator
+            knows it.
+        generation_id: generation of the group after the event, or epoch of a consumer group;
+            None if there is no group, or no coordinator knows it.
+        partitions: partitions that the event concerns; pairs of topic and number; None if it
+            concerns none.
     """
 
     time_ms: int
@@ -233,10 +239,10 @@ class SimulatedRebalance:
     """A rebalance, from its first sign until the group was stable or empty.
 
     Attributes:
-        begin_ms: when it began.
-        end_ms: when the group was stable or empty; None where it was not yet.
-        cause: what began it; `simulate.md` lists the causes.
-        generation_id: generation that came out of it; None likewise.
+        begin_ms: start of the rebalance; relative to the start of the simulation.
+        end_ms: when the group was stable or empty; None if the rebalance had not ended.
+        cause: first cause; `simulate.md` lists the causes.
+        generation_id: resulting generation; None if the rebalance had not ended.
     """
 
     begin_ms: int
@@ -247,12 +253,13 @@ class SimulatedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Number of transitions between two states; `before` is None if the group was unknown.
+    """Number of transitions between two states.
 
     Attributes:
-        before: state before it; None where the group was not there, or no coordinator knew it.
-        after: state behind it.
-        count: how often.
+        before: state before the transition; None if the group did not exist, or no coordinator
+            knew it.
+        after: state after the transition.
+        count: number of such transitions.
     """
 
     before: GroupState | None
@@ -265,17 +272,19 @@ class PartitionTotal:
     """Totals of a partition.
 
     Attributes:
-        topic: name of the topic.
-        partition: partition of that topic.
-        unowned_ms: how long nobody owned it; since it was there.
-        unread_ms: how long nobody read it; nobody owned it, or its owners stood still.
-        longest_unowned_ms: how long nobody owned it at a time; since somebody first did; None where
-            nobody has.
-        longest_unread_ms: how long nobody read it at a time; likewise.
-        read_again: records that were read once more; as the commit was older, or as two have read
-            at one time.
-        skipped: records before the last one read that nobody has read; as the commit was newer, or
-            there was none.
+        topic: topic name.
+        partition: partition number.
+        unowned_ms: total time without an owner; since the partition was created.
+        unread_ms: total time without a reader; without an owner, or with no owner that was
+            reading.
+        longest_unowned_ms: longest time without an owner; after the first owner; None if the
+            partition never had one.
+        longest_unread_ms: longest time without a reader; after the first reader; None if the
+            partition never had one.
+        read_again: number of records read more than once; because the commit was older, or two
+            members read at the same time.
+        skipped: number of records before the last one read that no member read; because the
+            commit was newer or missing.
     """
 
     topic: str
@@ -293,21 +302,23 @@ class Simulation:
     """The result of a simulation.
 
     Attributes:
-        title: title of the scenario; None where it has none.
-        about: what there is to see; likewise.
-        seed: seed of what chance decided.
-        end_ms: when it ended; since its begin.
-        is_at_rest: whether everybody read what is theirs then, and nothing was under way.
-        events: what happened; in order.
-        ownerships: who owned which partition when; in the order of their ends.
-        standstills: which owners did not read their partition when; as they stood still; likewise.
+        title: title of the scenario; None if it has none.
+        about: what the scenario shows; None if it does not say.
+        seed: seed of the random numbers.
+        end_ms: end of the simulation; relative to its start.
+        is_at_rest: whether every member was reading its partitions at the end, with no
+            rebalance in progress.
+        events: events; in order.
+        ownerships: owners of each partition over time; in the order of their ends.
+        standstills: periods in which an owner did not read a partition; in the order of their
+            ends.
         rebalances: rebalances of the group; in order.
-        state_ms: how long the group was in each state; by state.
-        transitions: transitions between states; in the order of their first times.
-        partitions: what became of each partition; by topic and number.
-        refused_commits: how many commits were refused; by error.
-        requests: how many requests were answered; by Kafka's name.
-        limits: what happens on a cluster besides, and is not simulated; in sentences.
+        state_ms: total time of the group in each state; by state.
+        transitions: state transitions of the group; in the order in which they first occurred.
+        partitions: totals of each partition; by topic and number.
+        refused_commits: number of refused commits; by error.
+        requests: number of answered requests; by Kafka's name.
+        limits: what a real cluster does and the simulation does not; in sentences.
     """
 
     title: str | None

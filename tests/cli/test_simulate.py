@@ -165,9 +165,9 @@ def test_a_group_and_a_file(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('group = "other"\n', "line 1: group: expected none, as the group is there already"),
-        ('protocol = "kafka"\n', "line 1: protocol: expected none, as the group is there alrea"),
-        ("[members]\nprocessing = '5s'\n", "line 1: members: expected [[member]] beside it, as"),
+        ('group = "other"\n', "line 1: group: expected none, as the group exists already"),
+        ('protocol = "kafka"\n', "line 1: protocol: expected none, as the group exists already"),
+        ("[members]\nprocessing = '5s'\n", "line 1: members: expected [[member]] tables, as"),
         ('version = "2.3"\n', "line 1: version: expected 2.4 or later, for the group's members, "),
     ],
 )

@@ -490,12 +490,12 @@ def test_defaults_on_zookeeper_are_those_of_0_8_2() -> None:
         ),
         (
             'topics = "orders"\n[[step]]\nat = 1\ndo = "pause"\nmember = "a"\nwhat = "zookeeper"',
-            "for (how long it takes)",
+            "for (its duration)",
         ),
         (
             'topics = "orders"\n[[step]]\nat = 1\ndo = "restart"\nmember = "a"\n'
             "set = { streams = 2 }",
-            "topics, whitelist or blacklist beside it",
+            "topics, whitelist or blacklist as well",
         ),
     ],
 )
@@ -536,7 +536,7 @@ def test_a_topic_of_a_group_that_is_there_keeps_its_partitions(count: int) -> No
     with pytest.raises(InputError) as exception_info:
         read_scenario(f"[topics]\norders = {count}\n", "s.toml", there)
     assert str(exception_info.value).startswith(
-        "s.toml: line 2: topics orders: expected 6, as it has"
+        "s.toml: line 2: topics orders: expected 6, the current number"
     )
     assert "add_partitions" in str(exception_info.value)
     added = read_scenario("[topics]\norders = 6\npayments = 1\n", "s.toml", there)

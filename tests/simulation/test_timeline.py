@@ -87,10 +87,10 @@ def test_a_member_that_runs_and_is_removed_joins_again(protocol: str) -> None:
 
 
 BROKERS = [
-    ('do = "move_coordinator"\nbroker = 1', "move_coordinator", "coordinates already"),
-    ('do = "move_coordinator"\nbroker = 3', "move_coordinator", "does not run"),
-    ('do = "stop_broker"\nbroker = 3', "stop_broker", "does not run"),
-    ('do = "start_broker"\nbroker = 1', "start_broker", "runs already"),
+    ('do = "move_coordinator"\nbroker = 1', "move_coordinator", "already the coordinator"),
+    ('do = "move_coordinator"\nbroker = 3', "move_coordinator", "not running"),
+    ('do = "stop_broker"\nbroker = 3', "stop_broker", "not running"),
+    ('do = "start_broker"\nbroker = 1', "start_broker", "already running"),
 ]
 
 
@@ -110,7 +110,7 @@ def test_brokers_on_zookeeper_are_remarked_on_too() -> None:
     )
     simulation = play(read_scenario(f'protocol = "zookeeper"\n{text}', "test"), 0)
     assert [(event.actor, event.answer) for event in simulation.events[-1:]] == [
-        ("broker 1", "runs already")
+        ("broker 1", "already running")
     ]
 
 

@@ -194,29 +194,34 @@ def winner(votes: Iterable[str], version: Version) -> str:
 class RebalanceCause(DescribedEnum):
     """Reasons for a rebalance or for removing a member."""
 
-    MEMBER_JOINED = ("member joined", "A member came that was not in the group.")
-    MEMBER_CHANGED = ("member changed", "A member joined again with another subscription.")
-    LEADER_JOINED = ("leader joined again", "The leader asked for a rebalance.")
+    MEMBER_JOINED = ("member joined", "A new member joined the group.")
+    MEMBER_CHANGED = ("member changed", "A member rejoined with another subscription.")
+    LEADER_JOINED = ("leader joined again", "The leader rejoined to request a rebalance.")
     STATIC_MEMBER_CAME_BACK = (
         "static member came back",
-        "A static member came back and changed the protocol, or came while members were joining.",
+        "A static member rejoined and changed the strategy, or rejoined while members were "
+        "joining.",
     )
-    MEMBER_LEFT = ("member left", "A member said that it leaves, or somebody removed it.")
+    MEMBER_LEFT = ("member left", "A member left the group, or an administrator removed it.")
     SESSION_EXPIRED = (
         "session expired",
-        "A member was not heard of for its session timeout: it crashed, or was paused.",
+        "The coordinator heard nothing from a member for its session timeout: the member crashed, "
+        "or was paused.",
     )
-    NOT_JOINED = ("not joined in time", "A member did not join again within the rebalance timeout.")
-    NOT_SYNCED = ("not synced in time", "A member joined, and did not ask for its assignment.")
+    NOT_JOINED = ("not joined in time", "A member did not rejoin within the rebalance timeout.")
+    NOT_SYNCED = ("not synced in time", "A member joined, but did not ask for its assignment.")
     NOT_REVOKED = (
         "not revoked in time",
-        "A member of a consumer group kept partitions for longer than its rebalance timeout.",
+        "A member of a consumer group did not revoke partitions within its rebalance timeout.",
     )
     TOPICS_CHANGED = (
         "topics changed",
-        "A topic that a consumer group reads was made, has more partitions, or was deleted.",
+        "A topic that a consumer group subscribes to was created, got partitions, or was deleted.",
     )
-    TOO_MANY_MEMBERS = ("too many members", "A group was loaded that is larger than it may be.")
+    TOO_MANY_MEMBERS = (
+        "too many members",
+        ("The coordinator loaded a group that exceeds the maximum group size."),
+    )
 
 
 @dataclass(slots=True, eq=False)

@@ -49,12 +49,15 @@ class ClientState(DescribedEnum):
     """State of a consumer in its group (`AbstractCoordinator.MemberState`)."""
 
     UNJOINED = ("unjoined", "The consumer is in no group, or was removed from it.")
-    PREPARING_REBALANCE = ("preparing rebalance", "It has sent JoinGroup and waits for the others.")
+    PREPARING_REBALANCE = (
+        "preparing rebalance",
+        ("The consumer has sent JoinGroup and waits for the other members."),
+    )
     COMPLETING_REBALANCE = (
         "completing rebalance",
-        "It is in a generation, has sent SyncGroup and waits for its assignment.",
+        "The consumer is in a generation, has sent SyncGroup and waits for its assignment.",
     )
-    STABLE = ("stable", "It has its assignment.")
+    STABLE = ("stable", "The consumer has its assignment.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,15 +255,27 @@ class ConsumerClientState(DescribedEnum):
     """State of a consumer in a group of the consumer protocol (`MemberState`)."""
 
     UNSUBSCRIBED = ("unsubscribed", "The consumer is in no group.")
-    JOINING = ("joining", "It asks to be taken in.")
-    RECONCILING = ("reconciling", "It was told what to own, and has not taken and given up all.")
-    ACKNOWLEDGING = ("acknowledging", "It owns what it was told, and is about to say so.")
-    STABLE = ("stable", "It owns what it was told, and has said so.")
-    FENCED = ("fenced", "The coordinator does not know it any more: it gives up all, and joins.")
-    PREPARE_LEAVING = ("prepare leaving", "It gives up all, and will leave.")
-    LEAVING = ("leaving", "It is about to say that it leaves.")
-    STALE = ("stale", "It has left, as poll() was not called in time; the next one joins.")
-    FATAL = ("fatal", "It cannot go on: poll() throws.")
+    JOINING = ("joining", "The consumer sends heartbeats to join the group.")
+    RECONCILING = (
+        "reconciling",
+        ("The consumer is revoking and adding partitions to reach its assignment."),
+    )
+    ACKNOWLEDGING = (
+        "acknowledging",
+        ("The consumer owns its assignment, and will acknowledge it with the next heartbeat."),
+    )
+    STABLE = ("stable", "The consumer owns its assignment, and has acknowledged it.")
+    FENCED = (
+        "fenced",
+        ("The coordinator fenced the consumer, which gives up all partitions and rejoins."),
+    )
+    PREPARE_LEAVING = ("prepare leaving", "The consumer gives up all partitions before it leaves.")
+    LEAVING = ("leaving", "The consumer will leave the group with the next heartbeat.")
+    STALE = (
+        "stale",
+        ("The consumer left, as poll() was not called in time; the next poll() rejoins."),
+    )
+    FATAL = ("fatal", "The consumer cannot continue: poll() throws.")
 
 
 _S = ConsumerClientState

@@ -45,10 +45,10 @@ from kgroup.simulation.rules import ConsumerSettings
 class TimerKind(Enum):
     """What a member must do before a timer expires."""
 
-    SESSION = "be heard of"
-    REBALANCE = "give up partitions"
-    JOIN = "join again (of those that speak the classic protocol)"
-    SYNC = "sync (likewise)"
+    SESSION = "send a heartbeat"
+    REBALANCE = "revoke partitions"
+    JOIN = "rejoin (members that use the classic protocol)"
+    SYNC = "sync (members that use the classic protocol)"
 
 
 class MemberTimers:
@@ -215,8 +215,8 @@ class RegexChange(Enum):
     """The effect of a heartbeat on its member's regular expression."""
 
     NONE = "none"
-    UNRESOLVED = "another one, whose topics are still to be found"
-    RESOLVED = "another one, whose topics are known, or none any more"
+    UNRESOLVED = "another one, whose topics are not resolved yet"
+    RESOLVED = "another one, whose topics are known; or none any more"
 
 
 class Subscribed(NamedTuple):

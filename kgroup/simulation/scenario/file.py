@@ -79,46 +79,60 @@ _CONSUMER_GROUPS: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
 
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "": {
-        "title": "A sentence.",
-        "about": "What there is to see: shown above the timeline.",
-        "group": 'Name of the group; "group" by default.',
-        "protocol": '"zookeeper": consumers of 0.8.2, which live on ZooKeeper; else "kafka".',
-        "version": "Version of Kafka that brokers and consumers have; 4.3.1 by default.",
-        "duration": "When it ends; by default a minute after the last step; more with --from.",
-        "jitter": "By how much each step may be late, as chance decides; 0 by default.",
-        "rate": "Records a second that come to each partition; 10 by default.",
+        "title": "Title: a sentence.",
+        "about": "Description of what the scenario shows; printed above the timeline.",
+        "group": 'Group id; "group" by default.',
+        "protocol": (
+            '"zookeeper": consumers of 0.8.2, which coordinate through ZooKeeper; else "kafka".'
+        ),
+        "version": "Kafka version of brokers and consumers; 4.3.1 by default.",
+        "duration": (
+            "End of the simulation; by default a minute after the last step; later with --from."
+        ),
+        "jitter": "Longest random delay of each step; 0 by default.",
+        "rate": "Records per second and partition; 10 by default.",
     },
-    "topics": {"NAME": "How many partitions the topic has."},
+    "topics": {"NAME": "Number of partitions of the topic."},
     "brokers": {
-        "count": "How many; 3 by default. The first coordinates.",
-        "delay": "How long a message takes: one time, or the least and the most; else 1 to 5 ms.",
-        "load": "How long a new coordinator reads before it answers; 200 ms by default.",
-        "failover": "Until another broker leads what a crashed one led; 9 s by default, as "
-        "broker.session.timeout.ms of KRaft, and 6 s with consumers on ZooKeeper.",
-        _TICK: "Of ZooKeeper, as in its configuration; 2 s by default.",
+        "count": "Number of brokers; 3 by default. The first one is the coordinator.",
+        "delay": (
+            "Network delay of a message: one time, or the shortest and the longest; 1 to 5 ms by "
+            "default."
+        ),
+        "load": "Time that a new coordinator needs to load the groups; 200 ms by default.",
+        "failover": (
+            "Time until another broker leads the partitions of a crashed broker; 9 s by default, "
+            "as broker.session.timeout.ms of KRaft; 6 s with consumers on ZooKeeper."
+        ),
+        _TICK: "tickTime of ZooKeeper; 2 s by default.",
         **dict.fromkeys((*_BROKER, *_CONSUMER_GROUPS), "As in Kafka."),
     },
     "members": {
-        "topics": "What all members subscribe to, if they do not say otherwise.",
-        "…": "Every other field of a member, for all members.",
+        "topics": "Subscription of all members that specify none.",
+        "…": "Any other field of a member, for all members.",
     },
     "member": MEMBER_FIELDS,
     "member on ZooKeeper": ZOOKEEPER_MEMBER_FIELDS,
     "step": {
-        "at": "When.",
-        "do": "What: " + ", ".join(Action) + ".",
-        "member": "To whom, or a list of several.",
-        "every": "Of several: how long after one the next.",
-        "for": "How long a restart takes (5 s by default), a pause (of a process until it is "
-        "resumed), or poison keeps busy.",
-        "what": "Of a pause: " + ", ".join(Paused) + "; process by default.",
-        "set": "Of a restart: a table of settings that are changed.",
-        "generation": "Of a commit: the generation that it claims.",
-        "topic": "Which is new or has more partitions, or to whose partition it happens.",
-        "partitions": "How many it has then.",
-        "partition": "To which it happens.",
-        "broker": "Which stops, starts, or coordinates: by default any other that runs.",
-        "to": "Where offsets are copied to: kafka or external.",
+        "at": "Time of the action.",
+        "do": "Action: " + ", ".join(Action) + ".",
+        "member": "Name of the member, or a list of names.",
+        "every": "With several members: time between one and the next.",
+        "for": (
+            "Duration of a restart (5 s by default), of a pause (of a process: until it is "
+            "resumed), or of processing a poison record."
+        ),
+        "what": "What a pause stops: " + ", ".join(Paused) + "; process by default.",
+        "set": "Of a restart: table of settings to change.",
+        "generation": "Of a commit: generation to send.",
+        "topic": "Name of the topic, new or existing; for actions on a partition, its topic.",
+        "partitions": "New number of partitions.",
+        "partition": "Partition number.",
+        "broker": (
+            "Broker to stop, to start, or to become the coordinator; by default any other running "
+            "one."
+        ),
+        "to": "Target of copied offsets: kafka or external.",
     },
 }
 """All fields by table, with a description."""
@@ -218,9 +232,9 @@ def _check_addition(top: TomlTable, arrays: Mapping[str, list[TomlTable]]) -> No
     """Refuse fields that a file may not have for an existing group."""
     for field in ("group", "protocol"):
         if field in top:
-            raise top.error(field, "none, as the group is there already", top.data[field])
+            raise top.error(field, "none, as the group exists already", top.data[field])
     if "members" in top and not arrays.get("member"):
-        expected = "[[member]] beside it, as it is for members of this file only"
+        expected = "[[member]] tables, as [members] applies only to members of this file"
         raise top.error("members", expected, "none")
 
 
@@ -296,7 +310,7 @@ def _topics(table: TomlTable, existing: Mapping[str, int]) -> dict[str, int]:
         count = topics[table.legal_name(name, name)] = table.number(name, least=1, most=MOST)
         if existing.get(name, count) != count:
             raise table.error(
-                name, f"{existing[name]}, as it has (a step may add_partitions)", count
+                name, f"{existing[name]}, the current number (a step can add_partitions)", count
             )
     return topics
 
@@ -327,7 +341,7 @@ def _delay(table: TomlTable) -> tuple[int, int]:
         return (table.interval("delay"),) * 2 if "delay" in table else (1, 5)
     pair = [table.with_data({"delay": delay}).interval("delay") for delay in value]
     if len(pair) != 2 or pair[0] > pair[1]:
-        raise table.error("delay", "one time, or the least and the most", value)
+        raise table.error("delay", "one time, or the shortest and the longest", value)
     return pair[0], pair[1]
 
 
@@ -338,7 +352,7 @@ def _members(
     table.only(reader.fields)
     base = table.text("name")
     if base in (COORDINATOR, OPERATOR, ZOOKEEPER):
-        raise table.error("name", "a name that the timeline has for nobody else", base)
+        raise table.error("name", "a name that nothing else in the timeline has", base)
     count = table.number("count", 1, 1, MOST)
     start_ms = table.duration("start") if "start" in table else None
     every_ms = table.duration("every", 0)
@@ -390,7 +404,7 @@ def _steps(
     if action is Action.PAUSE:
         paused = Paused(table.choice("what", list(reader.pauses), Paused.PROCESS))
         if paused is not Paused.PROCESS and "for" not in table:
-            raise table.error(None, "for (how long it takes)", "none")
+            raise table.error(None, "for (its duration)", "none")
         for_ms = step.for_ms
         lasts = "until it is resumed" if for_ms is None else f"for {for_ms / 1000:,g} s"
         step = replace(step, paused=paused, told=f"{paused}, {lasts}")
@@ -418,7 +432,7 @@ def _about_topic(table: TomlTable, step: Step, topics: dict[str, int]) -> Step:
     topic = table.legal_name("topic", table.text("topic"))
     before = topics.get(topic)
     if (step.action is Action.ADD_TOPIC) is (before is not None):
-        expected = "a topic that is not there yet" if before else "a topic of [topics]"
+        expected = "a topic that does not exist yet" if before else "a topic of [topics]"
         raise table.error("topic", expected, topic)
     if step.action in (Action.POISON, Action.DELETE_RECORDS):
         number = table.number("partition")

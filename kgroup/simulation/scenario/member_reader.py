@@ -116,17 +116,20 @@ _ONLY: Mapping[str, tuple[str, ...]] = {
 """Fields that are valid with one `group.protocol` only (`ConsumerConfig`)."""
 
 MEMBER_FIELDS: Mapping[str, str] = {
-    "name": "How it is called; with count it is followed by a number.",
-    "count": "How many there are of it; 1 by default.",
-    "start": "When it starts; not at all without, unless a step starts it.",
-    "every": "With count: how long after one the next starts; 0 by default.",
-    "topics": "What it subscribes to.",
-    "pattern": "In place of topics: a regular expression (RE2) that their names match.",
-    "regex": "Likewise, but the broker looks for the topics (group.protocol consumer).",
-    "processing": "From one poll() to the next; 500 ms by default.",
-    "offsets": "Where they are kept: kafka, external or both; kafka by default.",
-    "version": "Of its client; by default that of the brokers.",
-    "group.instance.id": "Makes it a static member; with count followed by a number.",
+    "name": "Name; with count, followed by a number.",
+    "count": "Number of such members; 1 by default.",
+    "start": "Time of the start; without it, the member does not start unless a step starts it.",
+    "every": "With count: time between one start and the next; 0 by default.",
+    "topics": "Subscribed topics.",
+    "pattern": "Instead of topics: regular expression (RE2) that topic names must match.",
+    "regex": (
+        "Instead of topics: regular expression (RE2) that the broker resolves (group.protocol "
+        "consumer)."
+    ),
+    "processing": "Time from one poll() to the next; 500 ms by default.",
+    "offsets": "Where offsets are stored: kafka, external or both; kafka by default.",
+    "version": "Version of the client; by default that of the brokers.",
+    "group.instance.id": "Makes the member a static member; with count, followed by a number.",
     **dict.fromkeys((*_CONSUMER, *_OTHER), "As in Kafka."),
 }
 """All fields of a member, with a description."""
@@ -316,16 +319,16 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
 """Consumer settings: the attribute, and the method that reads the field."""
 
 ZOOKEEPER_MEMBER_FIELDS: Mapping[str, str] = {
-    "name": "How it is called; with count it is followed by a number.",
-    "count": "How many there are of it; 1 by default.",
-    "start": "When it starts; not at all without, unless a step starts it.",
-    "every": "With count: how long after one the next starts; 0 by default.",
-    "topics": 'What it subscribes to; "orders:4" with four streams.',
-    "whitelist": "In place of topics: a regular expression (Java's) that their names match.",
-    "blacklist": "Likewise, one that they do not match.",
-    "streams": "How many it has for each topic, or for all that a list allows; 1 by default.",
-    "processing": "How long its program takes for the records of a fetch; 50 ms by default.",
-    "consumer.id": "By which it is registered; with count followed by a number.",
+    "name": "Name; with count, followed by a number.",
+    "count": "Number of such members; 1 by default.",
+    "start": "Time of the start; without it, the member does not start unless a step starts it.",
+    "every": "With count: time between one start and the next; 0 by default.",
+    "topics": 'Subscribed topics; "orders:4" with four streams.',
+    "whitelist": "Instead of topics: regular expression (Java's) that topic names must match.",
+    "blacklist": "Instead of topics: regular expression (Java's) that topic names must not match.",
+    "streams": "Number of streams per topic, or for all topics that a list allows; 1 by default.",
+    "processing": "Time to process the records of a fetch; 50 ms by default.",
+    "consumer.id": "consumer.id for the registration; with count, followed by a number.",
     **dict.fromkeys(_SETTINGS, "As in Kafka."),
 }
 """All fields of a member that uses ZooKeeper, with a description."""
@@ -391,7 +394,7 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
         if any(name in changes for name in ("topics", *_LISTS)):
             given["registration"] = _registration(changes)
         elif "streams" in changes:
-            raise changes.error("streams", "topics, whitelist or blacklist beside it", "none")
+            raise changes.error("streams", "topics, whitelist or blacklist as well", "none")
         config = replace(plan.config, **given)
         return replace(
             plan, config=config, processing_ms=changes.duration("processing", plan.processing_ms)

@@ -200,14 +200,14 @@ class Stage(ABC, Generic[_M]):
         if self._is_up(step.broker) is is_end:
             (self._stop_broker if is_end else self._start_broker)(step.broker)
         else:
-            remark = "does not run" if is_end else "runs already"
+            remark = "not running" if is_end else "already running"
             self._world.note(f"broker {step.broker}", str(step.action), remark)
 
     def _act_on_member(self, step: Step) -> None:
         """Apply a step to a running member."""
         member = self._running.get(step.member or "")
         if member is None or not member.is_running:
-            self._world.note(step.member or "", str(step.action), "does not run")
+            self._world.note(step.member or "", str(step.action), "not running")
             return
         self._world.note(member.name, str(step.action), step.told)
         match step.action:
@@ -226,7 +226,7 @@ class Stage(ABC, Generic[_M]):
         assert step.member is not None
         running = self._running.get(step.member)
         if running is not None and running.is_running:
-            self._world.note(step.member, "start", "runs already")
+            self._world.note(step.member, "start", "already running")
             return
         self._world.note(step.member, "start", step.told)
         self._run(step.member)
@@ -373,18 +373,18 @@ class CoordinatorStage(Stage[Consumer]):
     def _move_coordinator(self, step: Step) -> None:
         broker = step.broker or self.cluster.another_broker()
         if broker is None:
-            self.cluster.note(OPERATOR, str(step.action), "there is no other broker")
+            self.cluster.note(OPERATOR, str(step.action), "no other broker")
         elif broker == self.cluster.coordinator:
-            self.cluster.note(f"broker {broker}", str(step.action), "coordinates already")
+            self.cluster.note(f"broker {broker}", str(step.action), "already the coordinator")
         elif not self._is_up(broker):
-            self.cluster.note(f"broker {broker}", str(step.action), "does not run")
+            self.cluster.note(f"broker {broker}", str(step.action), "not running")
         else:
             self.cluster.move_coordinator(broker)
 
     def _copy_offsets(self, step: Step) -> None:
         broker, group_id = self.cluster.coordinator, self._scenario.group_id
         if broker is None:
-            self.cluster.note(OPERATOR, str(step.action), "there is no coordinator")
+            self.cluster.note(OPERATOR, str(step.action), "no coordinator")
             return
         self.cluster.note(OPERATOR, str(step.action), f"to {step.to}")
         if step.to is KeptIn.KAFKA:

@@ -19,44 +19,58 @@ QUIET_MS = 60_000
 class Action(DescribedEnum):
     """Actions of steps."""
 
-    START = ("start", "The member's program starts.")
-    STOP = ("stop", "It ends in order: it commits, gives up its partitions and leaves.")
-    CRASH = ("crash", "It ends without a word.")
-    RESTART = ("restart", "It stops, and starts again after a while, perhaps configured anew.")
-    REMOVE = ("remove", "Somebody removes it from its group, as `kgroup members remove` does.")
-    PAUSE = ("pause", "It stands still: a long garbage collection, or long processing.")
-    RESUME = ("resume", "It goes on.")
-    COMMIT = ("commit", "It commits what it has read, perhaps as a member of an older generation.")
-    ADD_PARTITIONS = ("add_partitions", "A topic gets more partitions.")
-    ADD_TOPIC = ("add_topic", "There is a new topic.")
-    DELETE_RECORDS = ("delete_records", "All records of a partition go, as by retention.")
-    POISON = ("poison", "The next record of a partition keeps whoever reads it busy.")
-    MOVE_COORDINATOR = ("move_coordinator", "Another broker becomes the group's coordinator.")
-    STOP_BROKER = ("stop_broker", "A broker crashes; another one takes over what it led.")
-    START_BROKER = ("start_broker", "It comes back.")
+    START = ("start", "The member's application starts.")
+    STOP = ("stop", "The member closes: it commits, gives up its partitions and leaves.")
+    CRASH = ("crash", "The member crashes, without leaving.")
+    RESTART = (
+        "restart",
+        ("The member stops, and starts again after a while, possibly with new settings."),
+    )
+    REMOVE = ("remove", "An administrator removes the member, as `kgroup members remove` does.")
+    PAUSE = ("pause", "The member is paused: a long garbage collection, or long processing.")
+    RESUME = ("resume", "The member continues.")
+    COMMIT = ("commit", "The member commits its position, optionally with an older generation.")
+    ADD_PARTITIONS = ("add_partitions", "Partitions are added to a topic.")
+    ADD_TOPIC = ("add_topic", "A topic is created.")
+    DELETE_RECORDS = ("delete_records", "All records of a partition are deleted, as by retention.")
+    POISON = ("poison", "The next record of a partition takes a long time to process.")
+    MOVE_COORDINATOR = ("move_coordinator", "Another broker becomes the coordinator of the group.")
+    STOP_BROKER = (
+        "stop_broker",
+        ("A broker crashes; another broker becomes leader of its partitions."),
+    )
+    START_BROKER = ("start_broker", "A stopped broker starts again.")
     COPY_OFFSETS = (
         "copy_offsets",
-        "What one store of offsets has comes to the other; to Kafka, if the group has no members.",
+        "Offsets are copied from one store to the other; to Kafka only if the group has no "
+        "members.",
     )
 
 
 class Paused(DescribedEnum):
     """What a pause stops."""
 
-    PROCESS = ("process", "The whole process stands still, heartbeats too.")
-    PROCESSING = ("processing", "The program does not ask for records; heartbeats go on.")
-    ZOOKEEPER = ("zookeeper", "The consumer is cut off from ZooKeeper, but not from brokers.")
+    PROCESS = ("process", "The whole process, including heartbeats.")
+    PROCESSING = (
+        "processing",
+        ("Only processing: the application does not call poll(); heartbeats continue."),
+    )
+    ZOOKEEPER = ("zookeeper", "The connection to ZooKeeper, but not to brokers.")
 
 
 class KeptIn(DescribedEnum):
     """Where a member stores its offsets."""
 
-    KAFKA = ("kafka", "It begins at what is committed, and commits.")
+    KAFKA = ("kafka", "In Kafka: the member starts at the committed offset, and commits.")
     EXTERNAL = (
         "external",
-        "It begins at what a store of its own has, or else at what is committed, and stores there.",
+        "In a store of the application: the member starts at the stored offset, else at the "
+        "committed offset, and stores its position there.",
     )
-    BOTH = ("both", "It begins at the later of the two, and stores there as well as it commits.")
+    BOTH = (
+        "both",
+        "In both: the member starts at the later offset, and both stores and commits its position.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,38 +80,48 @@ def assignment_context(
 class Trigger(DescribedEnum):
     """Why a consumer rebalances."""
 
-    STARTED = ("consumer started", "The consumer has registered itself.")
+    STARTED = ("consumer started", "The consumer has registered.")
     CONSUMERS = (
         "consumers changed",
-        "A consumer of the group came or went, or may have before a new session.",
+        "A consumer of the group joined or left, or may have done so before a new session.",
     )
     PARTITIONS = (
         "partitions changed",
-        "A topic that it reads was made, or has more partitions, or may have before a new session.",
+        "A topic that it reads was created or got partitions, or may have done so before a new "
+        "session.",
     )
-    TOPICS = ("topics changed", "A topic came that its filter allows, or one went.")
-    SESSION = ("session expired", "ZooKeeper has missed the consumer, which registers again.")
+    TOPICS = ("topics changed", "A topic that its filter allows was created or deleted.")
+    SESSION = (
+        "session expired",
+        ("The session of the consumer expired, and the consumer registers again."),
+    )
     BROKERS = (
         "brokers changed",
-        "A broker came or went; who has found none once looks at that from then on.",
+        "A broker started or stopped; only consumers that have found no broker once watch this.",
     )
 
 
 class ZookeeperConsumerState(DescribedEnum):
     """State of a consumer, in or between rebalances."""
 
-    NEW = ("new", "It has not rebalanced yet.")
-    LOOKING = ("looking", "It reads its registration, and which brokers there are.")
-    CLOSING = ("closing", "It stops its fetchers, drops what was fetched, and commits.")
-    RELEASING = ("releasing", "It deletes its owner nodes.")
-    ASSIGNING = ("assigning", "It reads who is there and which partitions, and assigns.")
-    READING_OFFSETS = ("reading offsets", "It reads the offsets of its own part.")
-    OWNING = ("owning", "It writes its owner nodes.")
-    BACKING_OFF = ("backing off", "It could not go on, waits, and will try again.")
-    FETCHING = ("fetching", "It owns its partitions and fetches.")
-    WAITING = ("waiting", "There is no broker: it waits for one.")
-    FAILED = ("failed", "It has tried often enough, and reads nothing.")
-    CLOSED = ("closed", "It has ended in order.")
+    NEW = ("new", "The consumer has not rebalanced yet.")
+    LOOKING = ("looking", "The consumer reads its registration, and the list of brokers.")
+    CLOSING = ("closing", "The consumer stops its fetchers, discards fetched records, and commits.")
+    RELEASING = ("releasing", "The consumer deletes its owner nodes.")
+    ASSIGNING = (
+        "assigning",
+        ("The consumer reads the consumers and partitions, and computes the assignment."),
+    )
+    READING_OFFSETS = (
+        "reading offsets",
+        ("The consumer reads the offsets of its assigned partitions."),
+    )
+    OWNING = ("owning", "The consumer writes its owner nodes.")
+    BACKING_OFF = ("backing off", "The attempt failed; the consumer waits before it retries.")
+    FETCHING = ("fetching", "The consumer owns its partitions and fetches.")
+    WAITING = ("waiting", "There is no broker; the consumer waits for one.")
+    FAILED = ("failed", "The consumer has used up its retries, and reads nothing.")
+    CLOSED = ("closed", "The consumer is closed.")
 
 
 _S = ZookeeperConsumerState
@@ -478,7 +488,7 @@ class ZookeeperConsumer(Process):
         try:
             return (yield from STEPS[self.state](self, rebalance))
         except NoNodeError:
-            self._cluster.note(self.name, "missed", "a node went while it was read")
+            self._cluster.note(self.name, "missed", "a node was deleted during the read")
         except AssignorError as error:
             self._cluster.note(self.name, "missed", error.type)
         return ZookeeperConsumerState.BACKING_OFF
@@ -557,7 +567,9 @@ class ZookeeperConsumer(Process):
                     continue
             owned.append(at)
         if conflicts:
-            self._cluster.note(self.name, "conflict", "somebody owns them", None, tuple(conflicts))
+            self._cluster.note(
+                self.name, "conflict", ("another consumer owns them"), None, tuple(conflicts)
+            )
             for at in reversed(owned):
                 yield from self._zookeeper.delete(self._cluster.path("owners", *at))
         return not conflicts

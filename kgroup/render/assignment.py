@@ -1,8 +1,8 @@
 """Dry runs of assignments: a page with a drawing for people, rows for programs.
 
-Topics stand side by side as far as there is room, and long ones go on in the next block. Where
-there are very many members, those whose partitions stay share a line; where there are very many
-partitions, blocks of them in which nothing moves are left out.
+Topics stand side by side as far as the width allows; long topics continue in the next
+block. With many members, those whose partitions stay share a line; with many partitions,
+blocks without moves are omitted.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class _Piece:
     """Neighbouring partitions of one topic: numbers from `start` to before `stop`.
 
     Attributes:
-        marks: by member, then by number: what happens to a partition that the member has or had.
-        changing: members that get or give up something of it.
+        marks: by member, then by partition number: what happens to a partition that the member
+            owns or owned.
+        changing: members that get or lose partitions of the piece.
     """
 
     topic: str
@@ -53,7 +54,7 @@ class _Piece:
 
     @property
     def ruler(self) -> str:
-        """Write every tenth number above its column."""
+        """Return a line with every tenth number above its column."""
         text = ""
         for number in range(self.start, self.stop):
             at = number - self.start
@@ -66,11 +67,11 @@ class _Piece:
 
 
 def grid_page(plan: AssignPlan, width: int) -> Iterator[Part]:
-    """Draw who has which partition before and after a rebalance.
+    """Draw who owns which partition before and after a rebalance.
 
     Args:
-        plan: with an assignment.
-        width: of a line, in characters.
+        plan: a plan with an assignment.
+        width: width of a line, in characters.
     """
     labels = _labels(plan, min(_WIDEST_LABEL, width // 3))
     label_width = max(map(_width, [*labels.values(), f"{len(labels)} others"]))
@@ -102,7 +103,7 @@ def _count(pieces: Iterable[_Piece]) -> int:
 
 
 def _pieces(plan: AssignPlan, size: int) -> list[_Piece]:
-    """Cut topics into pieces; such as hold no known partition are left out."""
+    """Cut topics into pieces; pieces without a known partition are omitted."""
     made: dict[tuple[str, int], dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))
     changing: dict[tuple[str, int], set[str]] = defaultdict(set)
     last: dict[str, int] = defaultdict(int)
@@ -133,7 +134,7 @@ def _pieces(plan: AssignPlan, size: int) -> list[_Piece]:
 
 
 def _labels(plan: AssignPlan, width: int) -> dict[str, str]:
-    """Give every member a name that fits: members that stay by id, then those that have left."""
+    """Return a label for each member that fits: remaining members by id, then those that left."""
     staying = sorted(plan.members, key=lambda member: member.member_id)
     names = {outcome.member_id: outcome.instance_id or outcome.client_id for outcome in staying}
     left = {spec.member_id: spec.instance_id or spec.client_id for spec in plan.departed}
@@ -159,7 +160,7 @@ def _labels(plan: AssignPlan, width: int) -> dict[str, str]:
 
 
 def _cut(text: str, width: int) -> str:
-    """Shorten a text in its middle; ids differ at their ends."""
+    """Shorten a text in its middle, because ids differ at their ends."""
     if len(text) <= width:
         return text
     end = (width - 2) // 2
@@ -167,7 +168,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _packed(pieces: Sequence[_Piece], room: int) -> Iterator[list[_Piece]]:
-    """Put pieces side by side into blocks."""
+    """Arrange pieces side by side into blocks."""
     block: list[_Piece] = []
     used = 0
     for piece in pieces:
@@ -182,7 +183,7 @@ def _packed(pieces: Sequence[_Piece], room: int) -> Iterator[list[_Piece]]:
 
 
 def _rows(block: Sequence[_Piece], labels: Mapping[str, str], room: int) -> list[tuple[str, str]]:
-    """Return the lines of a block: label and cells, the two heads first."""
+    """Return the lines of a block: label and cells; the two heads come first."""
     members = list(labels)
     folded: list[str] = []
     if len(members) > _MOST_ROWS:
@@ -213,7 +214,7 @@ def _rows(block: Sequence[_Piece], labels: Mapping[str, str], room: int) -> list
 
 
 def _cells(piece: _Piece, members: Sequence[str]) -> str:
-    """Write the partitions of a piece that one member has, or any of several."""
+    """Return the cells of the partitions of a piece that any of some members owns."""
     cells = [_OTHER] * (piece.stop - piece.start)
     for member in members:
         for number, mark in piece.marks.get(member, {}).items():
@@ -247,7 +248,7 @@ def _legend(plan: AssignPlan, *, is_folded: bool) -> str:
 
 
 def _width(text: str) -> int:
-    """Count the cells of a terminal that a text takes."""
+    """Return the number of terminal cells that a text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -278,7 +279,7 @@ _UNOWNED_COLUMNS = (
     Column("partition", Kind.NUMBER),
     Column("given", Kind.NAME),
 )
-_ID = Column("id", Kind.NAME, "id of the group")
+_ID = Column("id", Kind.NAME, "group id")
 MOVE_COLUMNS = columns_of(
     "kgroup.render.assignment_object.MoveObject",
     _ID,
@@ -303,16 +304,16 @@ BOUNCE_COLUMNS = columns_of(
     _ID,
     Column("rebalance", Kind.NUMBER, "number of the rebalance"),
     Column("what", Kind.TEXT),
-    Column("members", Kind.NUMBER, "members that take part"),
-    Column("moves", Kind.NUMBER, "partitions that change hands or are given up"),
-    Column("kept", Kind.NUMBER, "partitions that stay"),
+    Column("members", Kind.NUMBER, "number of members that take part"),
+    Column("moves", Kind.NUMBER, "number of partitions whose owner changes, or that are revoked"),
+    Column("kept", Kind.NUMBER, "number of partitions that keep their owner"),
 )
 COMPARE_COLUMNS = columns_of(
     "kgroup.render.assignment_object.PlanObject",
     _ID,
-    Column("rank", Kind.NUMBER, "by moves, then by balance"),
+    Column("rank", Kind.NUMBER, "rank of the strategy by moves, then by balance"),
     Column("strategy", Kind.NAME, "assignor"),
-    Column("moves", Kind.NUMBER, "partitions that change hands in the end"),
+    Column("moves", Kind.NUMBER, "number of partitions with another owner in the end"),
     Column("kept", Kind.NUMBER),
     *columns_of(
         "kgroup.operation.assign.outcome.Balance",
@@ -331,7 +332,7 @@ _BOUNCE_SHOWN = [column.name for column in BOUNCE_COLUMNS[1:]]
 
 
 def moves_sheet(runs: Sequence[Run]) -> Sheet:
-    """Make a row for each partition that moves."""
+    """Return a sheet with a row for each partition that moves."""
     rows = (
         (plan.id, number, *move_object(move).values())
         for run in runs
@@ -342,11 +343,11 @@ def moves_sheet(runs: Sequence[Run]) -> Sheet:
 
 
 def runs_page(runs: Sequence[Run], *, grid_width: int | None = None) -> Iterator[Part]:
-    """Return what happens in runs, what moves, and who has what then.
+    """Yield what happens in runs, what moves, and who owns what afterwards.
 
     Args:
-        runs: of one group, or several.
-        grid_width: how wide a drawing in place of moves and members may be; None: the tables.
+        runs: runs of one group, or several.
+        grid_width: maximum width of a drawing that replaces moves and members; None for tables.
     """
     return apart(
         _plan_parts(plan, "The rebalance after it" if number else _title("", plan.id), grid_width)
@@ -368,7 +369,7 @@ def _plan_parts(plan: AssignPlan, title: str, grid_width: int | None) -> Iterato
 
 
 def bounces_page(bounces: Sequence[Bounce]) -> Iterator[Part]:
-    """Return the sums of rolling restarts, and every rebalance."""
+    """Yield the totals of rolling restarts, and every rebalance."""
     return apart(map(_bounce_parts, bounces))
 
 
@@ -404,7 +405,7 @@ def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
 
 
 def _members_sheet(plan: AssignPlan) -> Sheet:
-    """Make a row for each member."""
+    """Return a sheet with a row for each member."""
     rows = (
         (
             *(getattr(member, column.name) for column in _MEMBER_COLUMNS[:-1]),
@@ -416,7 +417,7 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
 
 
 def _unowned_sheet(plan: AssignPlan) -> Sheet:
-    """Make a row for each partition that nobody has and somebody gets; that is no move."""
+    """Return a sheet with a row for each unowned partition that gets an owner; this is no move."""
     owners = plan.owners or ()
     is_known = any(owner.owner is not None for owner in owners)
     rows = (
@@ -428,7 +429,7 @@ def _unowned_sheet(plan: AssignPlan) -> Sheet:
 
 
 def _threads_sheet(plan: AssignPlan) -> Sheet:
-    """Make a row for each thread of ZooKeeper consumers."""
+    """Return a sheet with a row for each thread of ZooKeeper consumers."""
     rows = (
         (thread_name(thread), len(partitions), ranges(sorted(partitions)))
         for thread, partitions in sorted((plan.threads or {}).items())
@@ -437,7 +438,7 @@ def _threads_sheet(plan: AssignPlan) -> Sheet:
 
 
 def compared_sheet(runs: Sequence[Run]) -> Sheet:
-    """Make a row for each group and strategy, the best strategy of a group first."""
+    """Return a sheet with a row for each group and strategy, the best strategy of a group first."""
     rows = []
     for run in runs:
         error = run.error
@@ -462,9 +463,9 @@ def compared_sheet(runs: Sequence[Run]) -> Sheet:
 
 
 def compared_page(runs: Sequence[Run]) -> Iterator[Part]:
-    """Yield strategies as a table, in which a group that is the only one is not named.
+    """Yield strategies as a table; the name of a group is omitted if it is the only one.
 
-    Below stands what is imitated, if that is not Kafka's newest, and the warnings.
+    The simulated library, unless it is Kafka's newest, and the warnings follow below the table.
     """
     sheet = compared_sheet(runs)
     begins = [at for at, run in enumerate(runs) if run.rank == 1]
@@ -482,7 +483,7 @@ def compared_page(runs: Sequence[Run]) -> Iterator[Part]:
 
 
 def _compared_facts(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
-    """Say once what runs of one group say, and of which strategies, if not of all."""
+    """Yield each fact of several runs of one group once, with its strategies unless all have it."""
     first = runs[0].first
     if first.computed_as != str(newest(first.protocol)):
         yield "computed as", first.computed_as
@@ -497,7 +498,7 @@ def _compared_facts(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
 def _warnings(
     what: str, plans: Mapping[str, AssignPlan], all_names: Iterable[str]
 ) -> Iterator[tuple[str, str]]:
-    """Give each warning of several plans once, with the names of those that say it, if not all."""
+    """Yield each warning of several plans once, with the names of its plans unless all have it."""
     warned: dict[str, list[str]] = {}
     for name, plan in plans.items():
         for text in plan.warnings:
@@ -508,7 +509,7 @@ def _warnings(
 
 
 def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
-    """Make a row for each rebalance of rolling restarts."""
+    """Return a sheet with a row for each rebalance of rolling restarts."""
     rows: list[tuple[object, ...]] = []
     for bounce in bounces:
         steps = (
@@ -576,7 +577,7 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
 
 
 def _overlaps(overlaps: Sequence[Overlap]) -> str:
-    """Say which consumers take partitions from each other; all stop when one comes or goes."""
+    """Return which consumers take partitions from each other; all stop when one joins or leaves."""
     if len(overlaps) == 1:
         return "all consumers: their topics overlap"
     parts = (f"{_list(overlap.members)} ({_list(overlap.topics)})" for overlap in overlaps)

@@ -1,4 +1,4 @@
-"""The JSON objects of dry runs: what rows of `assign` are, as types and as values."""
+"""The JSON objects of dry runs: types and values of the rows of `assign`."""
 
 from __future__ import annotations
 
@@ -23,33 +23,35 @@ MoveObject = TypedDict(
         "to_thread": str | None,
     },
 )
-MoveObject.__doc__ = """A partition that changes hands.
+MoveObject.__doc__ = """A partition whose owner changes.
 
 Attributes:
-    topic: name of the topic.
-    partition: partition of that topic.
-    from: id of the member that had it; it may have left.
-    to: id of the member that gets it; None where it is only revoked for now, or for good.
-    lag: records that the new owner has to catch up with; None where that is not known.
-    depends_on_id: whether it depends on the unknown id of a new member; None where it was not found
-        out.
-    from_thread: zookeeper: id of the thread that had it; None where that is not known, and of
-        others.
-    to_thread: zookeeper: id of the thread that gets it; likewise.
+    topic: topic name.
+    partition: partition number.
+    from: member id of the previous owner; the member may have left.
+    to: member id of the new owner; None if the partition is only revoked, for now or for good.
+    lag: lag of the partition, which the new owner has to catch up; in records; None if unknown.
+    depends_on_id: whether the move depends on the unknown id of a new member; None if this was not
+        determined.
+    from_thread: id of the ZooKeeper consumer's thread that owned the partition; None if unknown,
+        and for other groups.
+    to_thread: id of the ZooKeeper consumer's thread that gets the partition; None if unknown, and
+        for other groups.
 """
 
 
 class OwnershipObject(TypedDict):
-    """Who has a partition of ZooKeeper consumers, and who should by the algorithm.
+    """Owner of a partition of ZooKeeper consumers, and the owner that the algorithm computes.
 
     Attributes:
-        topic: name of the topic.
-        partition: partition of that topic.
-        owner: thread that owns it now; its id, or that of the consumer where the thread is not
-            known; None where nobody does.
-        given: thread that the algorithm gives it to; its id, or that of the first consumer where
-            several take it; None where nobody gets it.
-        is_as_given: whether the two are the same; as far as the owner is known.
+        topic: topic name.
+        partition: partition number.
+        owner: id of the thread that owns the partition now; consumer id if the thread is
+            unknown; None without an owner.
+        given: id of the thread to which the algorithm assigns the partition; id of the first
+            consumer if several claim it; None if no thread gets it.
+        is_as_given: whether the current owner is the computed one; as far as the owner is
+            known.
     """
 
     topic: str
@@ -63,30 +65,36 @@ class PlanObject(TypedDict):
     """A rebalance of a group.
 
     Attributes:
-        id: id of the group; None where a spec has none.
+        id: group id; None if the spec has none.
         protocol: `classic`, `consumer`, `share` or `zookeeper`.
-        strategy: strategy by which it is assigned.
-        computed_as: what is imitated, with its version; as in `kafka-clients 4.3.1`.
-        rebalance: `eager`, `cooperative` or `incremental`; every member gives up everything, or
-            only what moves, or the coordinator moves member by member.
-        leader_id: id of the member that assigns; None where the coordinator does, or it is not
-            known.
-        error: exception that the assignor itself throws, or what becomes of the leader's process;
-            then there is no assignment, and the exit status is 4; else None.
+        strategy: assignment strategy.
+        computed_as: library and version whose assignor is simulated; such as `kafka-clients
+            4.3.1`.
+        rebalance: `eager`, `cooperative` or `incremental`; eager: every member gives up all its
+            partitions; cooperative: only the partitions that move; incremental: the coordinator
+            moves partitions member by member.
+        leader_id: member id of the leader, which computes the assignment; None if the
+            coordinator computes it, or if the leader is unknown.
+        error: exception of the assignor, or what happens to the leader's process; there is no
+            assignment then, and the exit status is 4; None without an error.
         assignment: partitions by member id; `[topic, partition]` pairs in the assignor's order;
-            None where the assignor fails.
-        members: members before and after; in the assignor's order; none where the assignor fails.
-        moves: partitions that change hands; by topic and partition; None where the assignor fails.
-        kept: partitions that stay; None where the assignor fails.
-        balance: how even the assignment is; None where the assignor fails.
-        rack_local: partitions with a member in a rack of their replicas; None where no racks are
-            known.
-        lag_moved: sum of the known lags of what moves; in records; None where none is known.
-        warnings: what is unsound or uncertain in the answer; in sentences.
-        threads: zookeeper: partitions by thread id; `[topic, partition]` pairs, idle threads too;
-            None of others.
-        owners: zookeeper: who owns each partition now, and who should; None of others.
-        overlaps: zookeeper: sets of consumers whose topics overlap; None of others.
+            None if the assignor fails.
+        members: members before and after the rebalance; in the assignor's order; empty if the
+            assignor fails.
+        moves: partitions whose owner changes; by topic and partition; None if the assignor
+            fails.
+        kept: number of partitions that keep their owner; None if the assignor fails.
+        balance: how even the assignment is; None if the assignor fails.
+        rack_local: number of partitions whose member is in a rack of their replicas; None if
+            racks are unknown.
+        lag_moved: total of the known lags of partitions that move; in records; None if no lag
+            is known.
+        warnings: what is wrong or uncertain in the result; in sentences.
+        threads: partitions by thread id of ZooKeeper consumers; `[topic, partition]` pairs,
+            including idle threads; None for other groups.
+        owners: current and computed owner of each partition of ZooKeeper consumers; None for
+            other groups.
+        overlaps: sets of ZooKeeper consumers whose topics overlap; None for other groups.
     """
 
     id: str | None
@@ -110,12 +118,12 @@ class PlanObject(TypedDict):
 
 
 class RunObject(PlanObject, total=False):
-    """A rebalance of a group, with those that follow of themselves inside.
+    """A rebalance of a group, and its follow-up rebalances.
 
     Attributes:
-        what: why the rebalance happens; in `steps` of `--bounce`; absent elsewhere.
-        following: rebalances that follow of themselves; with `--settle`, `--compare` and
-            `--bounce`; absent where none does.
+        what: cause of the rebalance; in `steps` of `--bounce`; absent elsewhere.
+        following: follow-up rebalances; with `--settle`, `--compare` and `--bounce`; absent if
+            there are none.
     """
 
     what: str
@@ -123,11 +131,11 @@ class RunObject(PlanObject, total=False):
 
 
 class StaticObject(TypedDict):
-    """What a rolling restart costs where all members are static.
+    """Cost of a rolling restart if all members are static.
 
     Attributes:
-        rebalances: number of rebalances there would be: 0.
-        moves: how often a partition would be taken from a member: 0.
+        rebalances: number of rebalances: 0.
+        moves: number of times that a partition changes its owner: 0.
     """
 
     rebalances: int
@@ -139,16 +147,17 @@ class BounceObject(TypedDict):
 
     Attributes:
         id, protocol, strategy, computed_as: as in `PlanObject`.
-        error: exception that the assignor throws, where the restart ends early; else None.
-        dynamic_members: members that leave when they stop, and are new when they start.
-        static_members: members with an instance id, of libraries that have static members; they
-            cause no rebalance.
+        error: exception of the assignor that ends the restart early; else None.
+        dynamic_members: number of members that leave when they stop, and join as new members
+            when they start.
+        static_members: number of members with an instance id, of libraries with static
+            membership; they cause no rebalance.
         rebalances: number of rebalances in the whole restart.
-        moves: how often a partition is taken from a member in the whole restart.
-        with_static_members: what it would cost if all members were static; None where groups have
-            no such members (share groups, ZooKeeper consumers, libraries and versions without them,
-            as `kafka-clients 1.1.1`).
-        steps: what each member sets off; in order.
+        moves: number of times that a partition changes its owner in the whole restart.
+        with_static_members: cost of the restart if all members were static; None for groups
+            without static membership (share groups, ZooKeeper consumers, libraries and versions
+            without it, such as `kafka-clients 1.1.1`).
+        steps: rebalances that each member causes; in order.
     """
 
     id: str | None
@@ -165,12 +174,12 @@ class BounceObject(TypedDict):
 
 
 def assign_object(row: Run | Bounce) -> RunObject | BounceObject:
-    """Make the object of a run or of a rolling restart."""
+    """Return the object of a run or of a rolling restart."""
     return run_object(row) if isinstance(row, Run) else _bounce_object(row)
 
 
 def run_object(run: Run) -> RunObject:
-    """Make the object of a rebalance and those that follow."""
+    """Return the object of a rebalance and its follow-up rebalances."""
     made = RunObject(**_plan_object(run.first))  # type: ignore[typeddict-item]  # may be absent
     if run.what is not None:
         made["what"] = run.what
@@ -222,13 +231,13 @@ def _plan_object(plan: AssignPlan) -> PlanObject:
 
 
 def lag_moved(plan: AssignPlan) -> int | None:
-    """Sum up the known lags of what moves; None where none is known."""
+    """Return the total of the known lags of partitions that move; None if no lag is known."""
     known = [move.lag for move in plan.moves if move.lag is not None]
     return sum(known) if known else None
 
 
 def move_object(move: Move) -> MoveObject:
-    """Make the object of a partition that changes hands."""
+    """Return the object of a partition whose owner changes."""
     return {
         "topic": move.topic,
         "partition": move.partition,

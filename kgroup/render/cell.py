@@ -20,40 +20,40 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 HARMFUL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-"""What breaks a line, drives a terminal, reverses the reading order or is no character at all."""
+"""Characters that break a line, control a terminal, reverse text, or are no characters at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A value that was another one before, to be marked."""
+    """A value that has changed and is to be marked."""
 
     value: object
 
 
 def unmarked(value: object) -> object:
-    """Return the value of one that is to be marked, and any other as it is."""
+    """Return the value of a `Changed`; other values as they are."""
     return value.value if isinstance(value, Changed) else value
 
 
 class MarkedText(str):
-    """The text of such a value: begins with a sign, and stands out on a terminal."""
+    """The text of a changed value: begins with a sign, and is highlighted on a terminal."""
 
     __slots__ = ()
 
 
 class Kind(StrEnum):
-    """How a column's values are written for people and aligned."""
+    """How a column's values are written for people, and aligned."""
 
     TEXT = "text"
     NAME = "name"
-    """A text that identifies something: quoted where it is empty, a dash, or its ends are blank."""
+    """An identifier; quoted if it is empty, a dash, or begins or ends with a blank."""
     NUMBER = "number"
     TIME = "time"
-    """Epoch milliseconds; RFC 3339 in tables."""
+    """Epoch milliseconds; tables show RFC 3339."""
     DURATION = "duration"
     """Milliseconds."""
     AGE = "age"
-    """Milliseconds, seldom few: in tables as days, hours, minutes or seconds."""
+    """Milliseconds, usually many; tables show days, hours, minutes or seconds."""
     FLAG = "flag"
 
 
@@ -61,21 +61,23 @@ class Kind(StrEnum):
 class Column:
     """A column of a table.
 
-    The name is the one of JSON and csv, so it ends in `_ms` where the values are milliseconds.
-    Tables for people show times instead, under a `title` without that ending. `--columns` takes
-    both.
+    The name is the name in JSON and csv, so it ends in `_ms` if the values are milliseconds.
+    Tables for people show times, under a `title` without this suffix. `--columns` accepts both.
 
     Attributes:
-        name: stable, snake_case; of the answer to a user's query any text.
+        name: stable name in snake_case; for the result of a user's query, any text.
         kind: how its values are written.
-        meaning: for lists of columns; empty: as the field of that name of the class `row`.
-        value: what a row's object has in this column; by default the attribute of that name.
-        is_reference: whether it is the id of something that has a table of its own, so that a few
-            characters tell which one is meant.
-        is_prose: whether it has sentences, which are folded on a terminal also where each field has
-            a line of its own, and not left whole to be copied.
-        stays: whether that it is blank in every row tells something, so that tables show it.
-        form: how a text is made of the field, behind its meaning: "with commas between".
+        meaning: text for lists of columns; if empty, that of the field of this name in the
+            class `row`.
+        value: returns the column's value from the object of a row; by default the attribute of
+            this name.
+        is_reference: whether the values are ids of something that has its own table, so that a
+            few characters identify it.
+        is_prose: whether the values are sentences, which a terminal wraps even if each field
+            has its own line; other values are not wrapped, so that they can be copied.
+        stays: whether tables show the column even if it is blank in every row.
+        form: how the text is made from the field, appended to its meaning: "with commas
+            between".
         row: module and name of the rows' class; see `columns_of`.
     """
 
@@ -91,28 +93,28 @@ class Column:
 
     @property
     def description(self) -> str:
-        """What the column has, for those who choose columns."""
+        """The meaning of the column, for lists of columns."""
         from kgroup.meaning import summary
 
         text = self.meaning or (summary(self.row, self.name) if self.row else "")
         return f"{text}, {self.form}" if self.form else text
 
     def of(self, item: Any) -> object:
-        """Take the column's value from a row's object."""
+        """Return the column's value from the object of a row."""
         return getattr(item, self.name) if self.value is None else self.value(item)
 
     @property
     def title(self) -> str:
-        """Head of the column in a table for people."""
+        """The column's title in tables for people."""
         return visible(self.name.removesuffix("_ms"))
 
 
 def columns_of(row: str, *columns: Column) -> tuple[Column, ...]:
-    """Return columns of which those without a meaning have the one of their field.
+    """Return columns; those without a meaning take that of their field.
 
     Args:
         row: module and name of the rows' class, which need not be loaded yet.
-        columns: in order.
+        columns: the columns, in order.
     """
     return tuple(
         column if column.meaning or column.row else replace(column, row=row) for column in columns
@@ -120,18 +122,18 @@ def columns_of(row: str, *columns: Column) -> tuple[Column, ...]:
 
 
 def visible(text: str) -> str:
-    r"""Write control characters, and what else could harm a line or a terminal, as escapes.
+    r"""Return a text in which control and other harmful characters are escaped.
 
-    ``\n``, ``\r``, ``\t``, ``\xNN``, ``\uNNNN``; a backslash is doubled, so that the text can be
-    told from one that held the escape itself.
+    The escapes are ``\n``, ``\r``, ``\t``, ``\xNN``, ``\uNNNN``; a backslash is doubled, so
+    that the text can be distinguished from one that contains the escape itself.
     """
     if text.isascii() and text.isprintable() and "\\" not in text:
-        return text  # nearly always, and several times as fast
+        return text  # the usual case, several times as fast
     return harmless(text.replace("\\", "\\\\"))
 
 
 def harmless(text: str) -> str:
-    """Write a message with the escapes of `visible`, but backslashes as they are."""
+    """Return a message with the escapes of `visible`, except that backslashes stay."""
     return HARMFUL.sub(_escape, text)
 
 
@@ -142,7 +144,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def cell(value: object, kind: Kind) -> str:
-    """Write a value for people; None is unknown."""
+    """Return a value as text for people; None is unknown."""
     if isinstance(value, Changed):
         return MarkedText(f"*{cell(value.value, kind)}")
     if value is None:
@@ -159,10 +161,10 @@ def cell(value: object, kind: Kind) -> str:
 
 
 def cells(values: Sequence[object], kind: Kind) -> list[str]:
-    """Write the values of a column, as `cell` does; values have to be hashable."""
+    """Return the values of a column as `cell` does; values must be hashable."""
     if kind is Kind.NUMBER:
         return [str(value) if type(value) is int else cell(value, kind) for value in values]
-    written = {value: cell(value, kind) for value in set(values)}  # the same ones again and again
+    written = {value: cell(value, kind) for value in set(values)}  # values are often repeated
     return [written[value] for value in values]
 
 
@@ -171,7 +173,7 @@ def _duration(ms: int) -> str:
 
 
 def age(ms: int) -> str:
-    """Write a length of time by its two largest units: "350 ms", "1.250 s", "2 h 5 min"."""
+    """Return a duration in its two largest units: "350 ms", "1.250 s", "2 h 5 min"."""
     if ms < 0:
         return f"-{age(-ms)}"
     if ms < 60_000:
@@ -184,10 +186,10 @@ def age(ms: int) -> str:
 
 
 def ranges(partitions: Iterable[TopicPartition]) -> str:
-    """Write an assignment, with neighbours as ranges: ``orders 0-3,7; payments 1``.
+    """Return an assignment with ranges of neighbouring partitions: ``orders 0-3,7; payments 1``.
 
     Args:
-        partitions: by topic and number, in order.
+        partitions: partitions by topic and number, in order.
     """
     return "; ".join(
         f"{topic} {','.join(_runs(number for _, number in own))}"
@@ -206,29 +208,29 @@ _WRITERS: Mapping[Kind, Callable[[int], str]] = {
     Kind.DURATION: _duration,
     Kind.AGE: age,
 }
-"""How numbers are written that are not written as they are."""
+"""Writers of the kinds whose numbers are not written as they are."""
 
 
 _MERMAID = str.maketrans({sign: f"#{ord(sign)};" for sign in '#;:"'})
-"""Signs that mean something to Mermaid, as its entities."""
+"""Mermaid's special characters, and the entities that replace them."""
 
 
 def mermaid_label(text: str) -> str:
-    """Write a text so that Mermaid takes it for one."""
+    """Return a text with Mermaid's special characters escaped."""
     return visible(text).translate(_MERMAID)
 
 
 CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
-GROUP = Column("group_id", Kind.NAME, "id of the group")
+GROUP = Column("group_id", Kind.NAME, "group id")
 GROUP_TYPE = Column("group_type", Kind.TEXT)
-TOPIC = Column("topic", Kind.TEXT, "name of the topic")
-PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
+TOPIC = Column("topic", Kind.TEXT, "topic name")
+PARTITION = Column("partition", Kind.NUMBER, "partition number")
 PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
-"""Columns of a table that has a kind of line in each row: why, run, else."""
+"""Columns of a table with a different kind of line in each row: why, run, else."""
 
 
 def problem_line(problem: Problem) -> str:
-    """Say where it is, what kind it is and why; a partition that the reason names not twice."""
+    """Return place, kind and reason of a problem; the partition only if the reason lacks it."""
     known = [
         template.format(value)
         for template, value in (
@@ -246,7 +248,7 @@ def problem_line(problem: Problem) -> str:
 
 
 def _user_partition(problem: Problem) -> str | None:
-    """Return the topic of a user, and its partition, where the reason does not name them."""
+    """Return topic and partition of a user's topic, unless the reason names them."""
     if problem.topic is None:
         return None
     name = problem.topic if problem.partition is None else f"{problem.topic}-{problem.partition}"

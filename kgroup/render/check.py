@@ -1,4 +1,4 @@
-"""What `kgroup check` found: as sheets and pages, for monitoring too."""
+"""The result of `kgroup check` as sheets and pages, and for monitoring."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ _ADVICE_COLUMNS = (
 )
 
 _STATUS: Mapping[str, int] = {"error": 2, "warning": 1, "info": 0}
-"""By severity, the status that Nagios and Icinga expect of a plugin."""
+"""Status that Nagios and Icinga expect from a plugin, by severity."""
 _STATUS_NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 PLUGIN_UNKNOWN = 3
-"""The status of a plugin that could not find out, for Nagios and Icinga."""
+"""Status of a plugin without a result, for Nagios and Icinga."""
 
 
 def findings_page(findings: Sequence[Finding]) -> Iterator[Part]:
-    """Yield the findings of each group, then what to do about each kind of them."""
+    """Yield the findings of each group, then the advice for each kind of finding."""
     groups = groupby(findings, key=lambda finding: finding.group_id)
     yield from apart(_group_findings(group_id, list(own)) for group_id, own in groups)
     if findings:
@@ -83,13 +83,13 @@ def _group_findings(group_id: str | None, findings: Sequence[Finding]) -> Iterat
 
 
 def nagios_status(audit: Audit) -> int:
-    """Return the exit status of a plugin: 0 to 2 by the worst finding, 3 where it is not known."""
+    """Return the exit status of a plugin: 0 to 2 for the worst finding, 3 if unknown."""
     worst = max((_STATUS[finding.severity] for finding in audit.report.data), default=0)
     return worst or (PLUGIN_UNKNOWN if audit.report.errors else 0)
 
 
 def nagios_lines(audit: Audit) -> Iterator[str]:
-    """Write a check as a plugin of Nagios or Icinga does: a line with the status, then findings."""
+    """Yield the output of a Nagios or Icinga plugin: a line with the status, then findings."""
     findings = audit.report.data
     counts: Counter[str] = Counter(finding.severity for finding in findings)
     summary = ", ".join(f"{counts[status]} {status}" for status in _STATUS if counts[status])
@@ -110,14 +110,14 @@ def nagios_lines(audit: Audit) -> Iterator[str]:
 
 
 def plugin_line(text: str) -> str:
-    """Write one line of what a plugin says, in which no bar begins figures."""
+    """Return a line of a plugin's output without bars, after which performance data would begin."""
     return harmless(text).replace("|", "/") + "\n"
 
 
 def prometheus_lines(audit: Audit) -> Iterator[str]:
-    """Write a check in Prometheus' text format, for node-exporter's textfile collector.
+    """Yield a check in Prometheus' text format, for node-exporter's textfile collector.
 
-    A value that is not known has no line, nor has a sum of which a part is not known.
+    An unknown value has no line, and neither has a sum with an unknown part.
     """
     counts = Counter(
         (finding.group_id or "", str(finding.code), str(finding.severity))
@@ -125,20 +125,20 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
     )
     yield from _metric(
         "check_findings",
-        "Findings of kgroup check.",
+        "Number of findings of kgroup check.",
         (
             ({"group": group_id, "code": code, "severity": severity}, count)
             for (group_id, code, severity), count in sorted(counts.items())
         ),
     )
-    yield from _metric("check_groups", "Groups that were checked.", [({}, len(audit.groups))])
+    yield from _metric("check_groups", "Number of checked groups.", [({}, len(audit.groups))])
     yield from _errors(len(audit.report.errors))
-    time_s = audit.time_ms / 1000 or None  # 0: the source knows no time
-    yield from _metric("check_timestamp_seconds", "When it was checked.", [({}, time_s)])
+    time_s = audit.time_ms / 1000 or None  # 0: the source has no time
+    yield from _metric("check_timestamp_seconds", "Time of the check.", [({}, time_s)])
     groups = [description.group for description in audit.groups]
     yield from _metric(
         "group_state",
-        "1 for the state that the group is in.",
+        "1 for the current state of the group.",
         (
             ({"group": group.group_id, "type": str(group.type), "state": str(group.state)}, 1)
             for group in groups
@@ -147,23 +147,23 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
     )
     yield from _metric(
         "group_members",
-        "Members of the group.",
+        "Number of members of the group.",
         (
             ({"group": group.group_id}, len(group.members))
             for group in groups
-            if group.state is not None  # else only what it has committed is known
+            if group.state is not None  # else only committed offsets are known
         ),
     )
     age = partial(_commit_age, now_ms=audit.time_ms)
     for name, help_text, level, measure in (
-        ("group_lag_records", "Offsets from the commits of the group to the log ends.", 0, _lag),
-        ("topic_lag_records", "Likewise, of a topic.", 1, _lag),
-        ("partition_lag_records", "Likewise, of a partition.", 2, _own_lag),
-        ("group_time_lag_seconds", "Age of the oldest record that waits for the group.", 0, _wait),
-        ("topic_time_lag_seconds", "Likewise, of a topic.", 1, _wait),
-        ("partition_time_lag_seconds", "Likewise, of a partition.", 2, _wait),
+        ("group_lag_records", "Lag of the group in offsets.", 0, _lag),
+        ("topic_lag_records", "Lag of the group in a topic, in offsets.", 1, _lag),
+        ("partition_lag_records", "Lag of the group in a partition, in offsets.", 2, _own_lag),
+        ("group_time_lag_seconds", "Age of the oldest unread record of the group.", 0, _wait),
+        ("topic_time_lag_seconds", "Age of the oldest unread record in a topic.", 1, _wait),
+        ("partition_time_lag_seconds", "Age of the oldest unread record in a partition.", 2, _wait),
         ("group_commit_age_seconds", "Age of the last commit of the group.", 0, age),
-        ("partition_commit_age_seconds", "Likewise, of a partition.", 2, age),
+        ("partition_commit_age_seconds", "Age of the last commit in a partition.", 2, age),
     ):
         samples = (
             ({"group": description.group.group_id, **labels}, measure(rows))
@@ -174,12 +174,14 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
 
 
 def prometheus_failure() -> Iterator[str]:
-    """Write that nothing could be checked."""
+    """Yield the lines that report a failed check."""
     return _errors(1)
 
 
 def _errors(count: int) -> Iterator[str]:
-    return _metric("check_errors", "What could not be read.", [({}, count)])
+    return _metric(
+        "check_errors", "Number of errors: things that could not be read.", [({}, count)]
+    )
 
 
 _Samples = Iterable[tuple[dict[str, str], float | None]]
@@ -198,7 +200,7 @@ def _metric(name: str, help_text: str, samples: _Samples) -> Iterator[str]:
 
 
 def _committed(description: GroupDescription) -> _Rows:
-    """Return the partitions of which a group has read something."""
+    """Return the partitions of a group with a committed offset."""
     shared = description.share_offsets or ()
     return [
         *(offset for offset in description.offsets if offset.committed_offset is not None),
@@ -207,7 +209,7 @@ def _committed(description: GroupDescription) -> _Rows:
 
 
 def _places(rows: _Rows, level: int) -> Iterator[tuple[dict[str, str], _Rows]]:
-    """Divide partitions by no, one or both of topic and number; yield labels with each part."""
+    """Group partitions by neither, one or both of topic and number; yield labels with each part."""
     if not level:
         yield {}, rows
         return
@@ -221,25 +223,25 @@ def _places(rows: _Rows, level: int) -> Iterator[tuple[dict[str, str], _Rows]]:
 
 
 def _lag(rows: _Rows) -> int | None:
-    """Add up lags; None where there is none, or one is not known."""
+    """Return the total lag; None if there is no lag, or one is unknown."""
     known = [max(row.lag, 0) for row in rows if row.lag is not None]
     return sum(known) if known and len(known) == len(rows) else None
 
 
 def _own_lag(rows: _Rows) -> int | None:
-    """Return the lag of a partition: negative where the commit lies past the end of the log."""
+    """Return the lag of a partition: negative if the commit is past the log end offset."""
     (row,) = rows
     return row.lag
 
 
 def _wait(rows: _Rows) -> float | None:
-    """Return the largest lag in time, in seconds; likewise."""
+    """Return the largest lag in time, in seconds; None if there is none, or one is unknown."""
     known = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
     return max(known) / 1000 if known and len(known) == len(rows) else None
 
 
 def _commit_age(rows: _Rows, now_ms: int) -> float | None:
-    """Return the time since the last commit, in seconds; None where no commit tells its time."""
+    """Return the time since the last commit, in seconds; None if no commit has a time."""
     times = [
         row.commit_timestamp_ms
         for row in rows

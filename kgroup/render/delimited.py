@@ -1,17 +1,17 @@
-r"""Text with a separator between fields and one row a line: csv and tsv.
+r"""Text with a separator between fields and one row per line: csv and tsv.
 
-csv: RFC 4180 with ``\n`` between lines. A text is quoted where it holds a comma, a quote or a line
-break, and where it is empty, so that it can be told from an unknown value, whose field is empty.
+csv: RFC 4180 with ``\n`` between lines. A text is quoted if it contains a comma, a quote or
+a line break, and if it is empty: the field of an unknown value is empty and unquoted.
 
-tsv: for shells. A text is written with the escapes of `visible`, so that a row is a line and a tab
-ends a field; an unknown value is ``-`` (an empty field would be lost by ``read``), and a text that
-is one dash is ``\x2d``.
+tsv: for shells. A text is written with the escapes of `visible`, so that each row is one
+line and tabs only separate fields; an unknown value is ``-`` (``read`` would drop an empty
+field), and a text that consists of one dash is ``\x2d``.
 
-On a terminal csv has these escapes too, so that no text can drive it; a pipe gets the texts as they
-are.
+On a terminal csv has these escapes too, so that no text can control it; a pipe gets the
+original texts.
 
-Numbers are bare, times epoch milliseconds as the columns' names say, flags ``true`` and ``false``,
-lists and objects JSON.
+Numbers are bare, times are epoch milliseconds as the names of their columns say, flags are
+``true`` and ``false``, lists and objects are JSON.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kgroup.render.cell import UNKNOWN, Column, visible
 
 @dataclass(frozen=True, slots=True)
 class Delimited:
-    """One of the two forms.
+    """One of the two formats.
 
     Attributes:
-        separator: between fields.
+        separator: text between fields.
         unknown: field of an unknown value.
-        special: regular expression (RE2 and Python) that finds the texts to be escaped.
+        special: regular expression (RE2 and Python) that finds the texts to escape.
         is_visible: whether texts are written with the escapes of `visible`.
     """
 
@@ -39,7 +39,7 @@ class Delimited:
     is_visible: bool
 
     def escape(self, text: str) -> str:
-        """Write one text as a field."""
+        """Return a text as a field."""
         if self.is_visible:
             text = visible(text)
         if self.separator == "\t":
@@ -55,7 +55,7 @@ _CSV_ON_TERMINAL = Delimited(",", unknown="", special='^$|[,"]|[^ -\\[\\]-~]', i
 
 
 def delimited(form: str, *, terminal: bool) -> Delimited:
-    """Return the form called csv or tsv."""
+    """Return the format csv or tsv."""
     if form == "tsv":
         return _TSV
     return _CSV_ON_TERMINAL if terminal else _CSV
@@ -64,7 +64,7 @@ def delimited(form: str, *, terminal: bool) -> Delimited:
 def delimited_table(
     form: Delimited, columns: Sequence[Column], rows: Iterable[Sequence[object]], *, headers: bool
 ) -> Iterator[str]:
-    """Write rows of Python values, a line at a time."""
+    """Yield rows of Python values as text, one line at a time."""
     if headers:
         yield form.separator.join(form.escape(column.name) for column in columns) + "\n"
     for row in rows:

@@ -1,4 +1,4 @@
-"""What `kgroup doctor` found, as a sheet and as a page."""
+"""The result of `kgroup doctor`, as a sheet and as a page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIAGNOSIS_COLUMNS = columns_of(
 
 
 def diagnoses_page(rows: Sequence[Diagnosis]) -> Iterable[Part]:
-    """Return what is installed, what is missing, and what was asked; a table for each."""
+    """Return what is installed, what is missing, and what was checked, in a table each."""
     diagnosis = [row for row in rows if row.kind in ("source", "broker")]
     others = [row for row in rows if row.kind not in ("source", "broker")]
     tables = {

@@ -1,6 +1,7 @@
 """Output formats, and the function that writes a page in each of them.
 
-The command line imports this module at start, so each writer is imported when it is needed.
+The command line imports this module at its start, so each writer is imported only when it
+is needed.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ FORMS: Mapping[str, str] = {
 def page_text(
     parts: Iterable[Part], form: str = "table", *, headers: bool = True, terminal: bool = False
 ) -> Iterator[str]:
-    """Write the parts of a page.
+    """Yield the parts of a page as text.
 
     Args:
-        parts: in their order; only sheets where the form is one of `SEPARATED`.
+        parts: parts in order; only sheets if the form is one of `SEPARATED`.
         form: "table", one of `SEPARATED` or one of `MARKUPS`.
-        headers: whether sheets have heads, except those that decide it themselves (`Head`).
-        terminal: whether to write for a terminal.
+        headers: whether sheets have heads, except those that decide this themselves (`Head`).
+        terminal: whether the output is a terminal.
     """
     from kgroup.render.sheet import Either, Head, Sheet, Title
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, columns_of, ranges
 from kgroup.render.sheet import Sheet
 
-if TYPE_CHECKING:  # each command has its own, and takes time to load
+if TYPE_CHECKING:  # each command has its own module, which takes time to load
     from kgroup.model.group import (
         AssignedPartition,
         Broker,
@@ -25,12 +25,12 @@ if TYPE_CHECKING:  # each command has its own, and takes time to load
 
 
 def _broker_column(name: str) -> Column:
-    """A column of brokers."""
+    """Return a column with a broker."""
     return Column(name, Kind.TEXT, value=lambda item: _broker(item, name), form="as host:port (id)")
 
 
 def _list_column(name: str) -> Column:
-    """A column of lists, whose texts stand with commas between."""
+    """Return a column with lists, written with commas between the items."""
     return Column(
         name,
         Kind.TEXT,
@@ -40,7 +40,7 @@ def _list_column(name: str) -> Column:
 
 
 def _ids_column(name: str) -> Column:
-    """A column of brokers' ids."""
+    """Return a column with broker ids."""
     return Column(
         name, Kind.TEXT, value=lambda item: _ids(getattr(item, name)), form="with commas between"
     )
@@ -219,11 +219,11 @@ DESCRIPTION_KEYS = (
     *("members", "offsets", "pending_offsets", "total_lag", "topology", "share_offsets"),
     *("last_stable", "max_time_lag_ms"),
 )
-"""The keys of a description in JSON, in order: of the group, and of the description itself."""
+"""Keys of a description in JSON, in order: those of the group and of the description itself."""
 
 
 def description_object(description: GroupDescription) -> dict[str, Any]:
-    """Return the JSON object of a description: the group's fields stand beside its own."""
+    """Return the JSON object of a description: the group's fields next to its own."""
     own = {field.name: getattr(description, field.name) for field in fields(description)}
     group = own.pop("group")
     names = DESCRIPTION_KEYS
@@ -231,7 +231,7 @@ def description_object(description: GroupDescription) -> dict[str, Any]:
 
 
 def change_object(change: Change) -> Change:
-    """Return the JSON object of a change: a group that was found is one of its description."""
+    """Return the JSON object of a change: for a group that was found, that of its description."""
     from kgroup.operation.describe import GroupDescription
 
     if isinstance(change.after, GroupDescription):
@@ -240,30 +240,30 @@ def change_object(change: Change) -> Change:
 
 
 def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:
-    """One row a group."""
+    """Return a sheet with one row per group."""
     return Sheet.of(STATE_COLUMNS, (SimpleNamespace(**description_object(of)) for of in groups))
 
 
 def members_sheet(groups: Sequence[GroupDescription]) -> Sheet:
-    """One row a member."""
+    """Return a sheet with one row per member."""
     parts = (((of.group.group_id,), of.group.members) for of in groups)
     return Sheet.of_parts(MEMBER_COLUMNS, parts)
 
 
 def offsets_sheet(groups: Sequence[GroupDescription]) -> Sheet:
-    """One row a partition that is committed or owned."""
+    """Return a sheet with one row per partition that has a committed offset or an owner."""
     parts = (((of.group.group_id,), of.offsets) for of in groups)
     return Sheet.of_parts(OFFSET_COLUMNS, parts)
 
 
 def last_stable_sheet(group: Group) -> Sheet:
-    """One row a member of the group before the rebalance that is in flight."""
+    """Return a sheet with one row per member of the group before the rebalance in progress."""
     members = group.last_stable.members if group.last_stable else ()
     return Sheet.of_parts(MEMBER_COLUMNS, [((group.group_id,), members)])
 
 
 def connect_sheet(group: Group) -> Sheet:
-    """One row a worker of a Kafka Connect cluster: what it runs."""
+    """Return a sheet with one row per worker of a Kafka Connect cluster, with what it runs."""
     rows = []
     for member in group.members:
         given = member.protocol_assignment or {}
@@ -277,21 +277,22 @@ def connect_sheet(group: Group) -> Sheet:
 
 
 _CONNECTOR = -1
-"""The number that stands for the connector itself among its tasks."""
+"""Task number that represents the connector itself."""
 _CONNECT_COLUMNS = (
-    Column("member_id", Kind.NAME, "the worker"),
+    Column("member_id", Kind.NAME, "member id of the worker"),
     Column("connectors", Kind.NAME, "connectors that it runs"),
     Column("tasks", Kind.NAME, "tasks that it runs"),
-    Column("delay_ms", Kind.DURATION, "until the leader assigns what is lost now"),
+    Column("delay_ms", Kind.DURATION, "time until the leader assigns lost connectors and tasks"),
 )
 
 
 def _connect_work(
     metadata: Mapping[str, Any], assignment: Mapping[str, Any]
 ) -> list[tuple[str, int]]:
-    """Give connectors and tasks as a worker has them: it adds to what it said that it has.
+    """Return the connectors and tasks of a worker: the new ones, in addition to those it reported.
 
-    Source: `WorkerCoordinator.onJoinComplete`. Before version 1 workers give up everything first.
+    Source: `WorkerCoordinator.onJoinComplete`. Before version 1 workers give up everything
+    first.
     """
     owned: set[tuple[str, int]] = set()
     allocation = metadata.get("allocation") or {}
@@ -306,17 +307,17 @@ def _connect_work(
 
 
 def pending_sheet(group: Group) -> Sheet:
-    """One row a commit of an open transaction."""
+    """Return a sheet with one row per commit of an open transaction."""
     return Sheet.of(_PENDING_COLUMNS, group.pending_offsets)
 
 
 def share_sheet(description: GroupDescription) -> Sheet:
-    """One row a partition that a share group works on."""
+    """Return a sheet with one row per partition that a share group works on."""
     return Sheet.of(_SHARE_COLUMNS, description.share_offsets or ())
 
 
 def topology_sheet(group: Group) -> Sheet:
-    """One row a subtopology of a streams group."""
+    """Return a sheet with one row per subtopology of a streams group."""
     return Sheet.of(_TOPOLOGY_COLUMNS, group.topology.subtopologies if group.topology else ())
 
 
@@ -340,14 +341,14 @@ def _subscription(subscription: Subscription | None) -> str | None:
 
 
 def _listed(subscription: Subscription, topic: str) -> str:
-    """Write what a ZooKeeper consumer has streams of: a topic, a white or a black list."""
+    """Return what the streams of a ZooKeeper consumer read: a topic, a white or a black list."""
     if subscription.regex is None:
         return topic
     return f"{'not ' if subscription.pattern == 'black_list' else ''}/{subscription.regex}/"
 
 
 def _threads(subscription: Subscription | None) -> int | None:
-    """Count threads: those with the same number read several topics."""
+    """Return the number of threads; threads with the same number read several topics."""
     streams = subscription.streams if subscription else None
     return None if streams is None else max(streams.values(), default=0)
 

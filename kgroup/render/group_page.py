@@ -1,4 +1,4 @@
-"""Descriptions of groups as a page for people, with the changes since the last look."""
+"""Descriptions of groups as a page for people, with the changes since the previous round."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _OFFSET_COLUMNS: Mapping[ChangeKind, str] = {
 def mark_facts(
     rows: Iterable[tuple[str, str]], changes: Collection[Change]
 ) -> Iterator[tuple[str, object]]:
-    """Mark what has changed of properties and values."""
+    """Yield properties and values, with changed ones marked."""
     changed = {_FACTS[change.change] for change in changes if change.change in _FACTS}
     if sum((c.after or 0) - (c.before or 0) for c in changes if c.change is ChangeKind.LAG):
         changed.add("lag")
@@ -65,7 +65,7 @@ def mark_facts(
 
 
 def mark_members(sheet: Sheet, changes: Collection[Change]) -> Sheet:
-    """Mark what has changed in the table of members."""
+    """Return a table of members with changes marked."""
     changed = {
         (change.member_id, _MEMBER_COLUMNS[change.change])
         for change in changes
@@ -78,7 +78,7 @@ def mark_members(sheet: Sheet, changes: Collection[Change]) -> Sheet:
 
 
 def mark_offsets(sheet: Sheet, changes: Collection[Change]) -> Sheet:
-    """Mark what has changed in a table of partitions."""
+    """Return a table of partitions with changes marked."""
     changed = {
         ((change.topic, change.partition), _OFFSET_COLUMNS[change.change])
         for change in changes
@@ -90,7 +90,7 @@ def mark_offsets(sheet: Sheet, changes: Collection[Change]) -> Sheet:
 def _mark(
     sheet: Sheet, key: tuple[str, ...], changed: Collection[tuple[tuple[Any, ...], str]]
 ) -> Sheet:
-    """Mark cells by the key of their row and the name of their column."""
+    """Return a sheet with cells marked by the key of their row and the name of their column."""
     if not changed:
         return sheet
     names = [column.name for column in sheet.columns]
@@ -106,7 +106,7 @@ def _mark(
 
 
 def change_line(change: Change) -> str:
-    """Write a change as a line for people."""
+    """Return a change as a line for people."""
     parts = [rfc3339(change.time_ms), cell(change.group_id, Kind.NAME), change.change]
     if change.member_id is not None:
         parts.append(cell(change.member_id, Kind.NAME))
@@ -117,7 +117,7 @@ def change_line(change: Change) -> str:
 
 
 def _values(change: Change) -> Iterator[str]:
-    """Write what was and what is, where that can be said in a few words."""
+    """Yield the old and the new value, if they are short."""
     if change.change in (ChangeKind.MEMBER_JOINED, ChangeKind.MEMBER_LEFT):
         member = change.after or change.before
         if isinstance(member, Member) and member.client_id is not None:
@@ -154,7 +154,7 @@ _OWN = frozenset(
         "tasks",
     }
 )
-"""Columns that stay in a table also where all rows have the same value."""
+"""Columns that tables show even if all rows have the same value."""
 _FACT_COLUMNS = (Column("property", Kind.TEXT), Column("value", Kind.TEXT))
 
 
@@ -165,13 +165,13 @@ def description_page(
     now_ms: int,
     changes: Iterable[Change] = (),
 ) -> Iterator[Part]:
-    """Return a page of groups, one below the other.
+    """Yield a page of groups, one below the other.
 
     Args:
-        groups: to describe.
-        sections: of `SECTIONS`.
-        now_ms: epoch milliseconds, for the age of what is old.
-        changes: of the groups, to be marked.
+        groups: groups to describe.
+        sections: sections to show, of `SECTIONS`.
+        now_ms: current time in epoch milliseconds, for ages.
+        changes: changes of the groups to mark.
     """
     by_group: dict[str, list[Change]] = {}
     for change in changes:
@@ -258,7 +258,7 @@ def _facts(description: GroupDescription, now_ms: int) -> Iterator[tuple[str, st
         most = cell(description.max_time_lag_ms, Kind.AGE)
         yield "time lag", f"at most {most} ({known} of {len(time_lags)} partitions known)"
     if group.type is GroupType.ZOOKEEPER:
-        return  # they have no coordinator
+        return  # these groups have no coordinator
     broker = group.coordinator
     prefix = f"{broker.label}, " if broker else ""
     yield (
@@ -289,11 +289,11 @@ def _or_unknown(number: int | None) -> str:
 
 
 def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
-    """Make a table readable: what all rows have in common is said once.
+    """Return a readable table: values that all rows have in common are shown once.
 
     Returns:
-        The sheet without the group's id, blank columns, ids of topics where all have names, and
-        columns with one value in all of several rows, and libraries where all known ones are
+        The sheet without the group id, blank columns, topic ids if all topics have names,
+        columns with the same value in all of several rows, and libraries if all known ones are
         Kafka's own; and these values as text, or "".
     """
     telling = sheet.without_blank()
@@ -321,16 +321,16 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
 
 
 EVENTS = 5
-"""Of the last changes of groups and members so many stay on the page."""
+"""Number of changes of groups and members that stay on the page."""
 _MAX_PROBLEMS = 5
 _STEADY = frozenset(
     {ChangeKind.COMMITTED_OFFSET, ChangeKind.START_OFFSET, ChangeKind.LAG, ChangeKind.TIME_LAG}
 )
-"""What changes all the time where records are read: marks in the tables are enough."""
+"""Changes that happen all the time while records are consumed: marks in the tables suffice."""
 
 
 def is_event(change: Change) -> bool:
-    """Return whether a change is worth a line."""
+    """Return whether a change gets its own line."""
     return change.change not in _STEADY
 
 
@@ -344,16 +344,16 @@ def watch_page(
     interval_s: float,
     now_ms: int,
 ) -> Iterator[Part]:
-    """Yield the page: when it is from, what went wrong, what happened last, and the groups.
+    """Yield the page: its time, the problems, the latest changes, and the groups.
 
     Args:
-        groups: as they are known now.
-        changes: since the last round, to be marked.
-        events: the last ones, the newest last.
-        problems: of this round.
+        groups: current state of the groups.
+        changes: changes since the last round, to be marked.
+        events: latest changes, the newest last.
+        problems: problems of this round.
         sections: see `description_page`.
         interval_s: time between rounds.
-        now_ms: epoch milliseconds of this round.
+        now_ms: time of this round in epoch milliseconds.
     """
     yield Title(f"{rfc3339(now_ms)}, every {interval_s:g} s; * has changed since the last")
     yield from (f"! {harmless(problem_line(problem))}\n" for problem in problems[:_MAX_PROBLEMS])

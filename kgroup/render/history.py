@@ -1,4 +1,4 @@
-"""Answers about the past as sheets, and ownership over time as a picture of letters."""
+"""Results of history commands as sheets, and ownership over time as a drawing with letters."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ COMMIT_COLUMNS = columns_of(
     Column(
         "pause_count",
         Kind.NUMBER,
-        "pauses longer than --longer-than",
+        "number of pauses longer than --longer-than",
         lambda item: len(item.pauses),
     ),
-    Column("jump_count", Kind.NUMBER, "backward jumps", lambda item: len(item.jumps)),
+    Column("jump_count", Kind.NUMBER, "number of backward jumps", lambda item: len(item.jumps)),
     _OFFSETS_PARTITION,
 )
 LAG_COLUMNS = columns_of(
@@ -162,7 +162,7 @@ CLUSTER_INVENTORY_COLUMNS = columns_of(
     Column(
         "partition_count",
         Kind.NUMBER,
-        "partitions of __consumer_offsets",
+        "number of partitions of __consumer_offsets",
         lambda item: len(item.partitions),
     ),
     *_RECORDS,
@@ -201,30 +201,31 @@ STALE_COLUMNS = columns_of(
     Column("expires_by", Kind.TEXT),
 )
 _TIMES = ("time_ms", "from_ms", "to_ms")
-"""Columns of the tables that are times; so are those that end in timestamp_ms. Other columns of
-milliseconds are lengths of time."""
+"""Columns of the tables that are times, in addition to those that end in timestamp_ms; other
+columns with milliseconds are durations.
+"""
 
 
 def pause_sheet(rows: Sequence[CommitSummary]) -> Sheet:
-    """One row a pause."""
+    """Return a sheet with one row per pause."""
     groups = (((row.cluster, row.group_id), row.pauses) for row in rows)
     return Sheet.of_parts(PAUSE_COLUMNS, groups)
 
 
 def jump_sheet(rows: Sequence[CommitSummary]) -> Sheet:
-    """One row a backward jump."""
+    """Return a sheet with one row per backward jump."""
     groups = (((row.cluster, row.group_id), row.jumps) for row in rows)
     return Sheet.of_parts(JUMP_COLUMNS, groups)
 
 
 def partition_inventory_sheet(rows: Sequence[ClusterInventory]) -> Sheet:
-    """One row a partition of `__consumer_offsets`."""
+    """Return a sheet with one row per partition of `__consumer_offsets`."""
     clusters = (((row.cluster,), row.partitions) for row in rows)
     return Sheet.of_parts(PARTITION_INVENTORY_COLUMNS, clusters)
 
 
 def commit_page(rows: Sequence[CommitSummary]) -> Iterator[Part]:
-    """Yield what a group committed, where it paused and where it went back."""
+    """Yield the commits of a group, its pauses and its backward jumps."""
     yield Sheet.of(COMMIT_COLUMNS, rows).without_blank()
     for title, sheet in (("Pauses", pause_sheet(rows)), ("Backward jumps", jump_sheet(rows))):
         if sheet.rows:
@@ -232,7 +233,7 @@ def commit_page(rows: Sequence[CommitSummary]) -> Iterator[Part]:
 
 
 def answer_sheet(answer: Answer) -> Sheet:
-    """One row a row of the query's answer."""
+    """Return a sheet with the rows of a query's result."""
     columns = tuple(
         Column(name, _kind(name, type_), "column of the query")
         for name, type_ in answer.columns.items()
@@ -254,7 +255,7 @@ def _kind(name: str, type_: pa.DataType) -> Kind:
 
 
 def _text(value: Any) -> object:
-    """Write lists and objects as JSON: cells have to be hashable; and long decimals in full."""
+    """Return lists and objects as JSON, as cells must be hashable; and long decimals in full."""
     if isinstance(value, dict | list):
         return b"".join(json_rows([value])).decode().rstrip()
     return format(value, "f") if isinstance(value, Decimal) else value
@@ -272,14 +273,14 @@ BUILD_COLUMNS = columns_of(
 
 
 def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
-    """A row for each table of each cluster; those without a row are left out."""
+    """Return a sheet with one row per table of each cluster; tables without rows are omitted."""
     tables = (filter(lambda table: table.row_count, report.tables) for report in reports)
     clusters = ((report.cluster,) for report in reports)
     return Sheet.of_parts(BUILD_COLUMNS, zip(clusters, tables, strict=True))
 
 
 def build_line(report: ClusterReport) -> str:
-    """Say in a line what is new in a cluster's tables."""
+    """Return a line with the changes of a cluster's tables."""
     tables = (
         f"{table.new_row_count:,} {table.table}" for table in report.tables if table.new_row_count
     )
@@ -297,11 +298,14 @@ REBALANCE_COLUMNS = columns_of(
     Column(
         "member_count_before",
         Kind.NUMBER,
-        "how many members there were",
+        "number of members before the rebalance",
         lambda item: None if item.members_before is None else len(item.members_before),
     ),
     Column(
-        "member_count", Kind.NUMBER, "how many members there are", lambda item: len(item.members)
+        "member_count",
+        Kind.NUMBER,
+        "number of members after the rebalance",
+        lambda item: len(item.members),
     ),
     Column("moved_count", Kind.NUMBER),
     Column("sync_ms", Kind.DURATION),
@@ -319,7 +323,7 @@ _SHOWN = (
     *("time_ms", "generation_id", "member_count_before", "member_count", "moved_count"),
     *("cause", "certainty", "evidence"),
 )
-"""What a person reads first; the rest comes with --columns, and in the other forms."""
+"""Columns that tables show by default; the others need --columns or another format."""
 
 STORM_COLUMNS = columns_of(
     "kgroup.history.rebalance.query.Storm",
@@ -342,7 +346,7 @@ def _starters(storm: Storm) -> str:
 
 
 def rebalance_page(rows: Sequence[Rebalance]) -> Iterator[Part]:
-    """Return a table for each group, with the columns that tell what happened."""
+    """Yield a table for each group, with the columns that explain its rebalances."""
     groups = groupby(rows, lambda row: (row.cluster, row.group_id))
     return apart(_group_rebalances(*names, list(own)) for names, own in groups)
 
@@ -370,16 +374,16 @@ def picture_text(
     until_ms: int | None = None,
     last_ms: int | None = None,
 ) -> Iterator[str]:
-    """Draw a row for each partition, a column for each while, and a letter for each member.
+    """Draw a row for each partition, a column for each period, and a letter for each member.
 
-    A letter stands for who had the partition longest in that while.
+    A letter stands for the member that owned the partition for most of the period.
 
     Args:
-        intervals: those without times are left out.
+        intervals: ownership intervals; those without times are omitted.
         width: columns of the terminal.
-        since_ms: nothing before is drawn, since what ended by then is not among the intervals,
-        until_ms: and nothing from then on.
-        last_ms: up to when records are known: what goes on is drawn up to there.
+        since_ms: start of the drawing, because intervals that ended earlier are missing.
+        until_ms: end of the drawing.
+        last_ms: time of the last known record; open intervals are drawn up to it.
     """
     from kgroup.history.query.group_page import counted, name_of_owned
 
@@ -396,7 +400,7 @@ def picture_text(
         if time is not None
     ]
     since, until = min(times), max(*times, last_ms or 0) + 1
-    until += max(1, (until - since) // 20)  # what goes on is seen, too
+    until += max(1, (until - since) // 20)  # open intervals are visible, too
     since = max(since, since_ms or 0)
     until = max(since + 1, until if until_ms is None else min(until, until_ms))
     names = list(dict.fromkeys(interval.member_id for interval in timed))
@@ -428,7 +432,7 @@ def picture_text(
 
 
 def _folded(text: str, width: int, head: str) -> str:
-    """Write a text behind a head, on as many lines as it takes."""
+    """Return a text after a head, wrapped to as many lines as needed."""
     return (
         fill(
             text,

@@ -1,4 +1,4 @@
-"""The page of a group: one file of HTML that needs nothing else, to look at and to print."""
+"""The page of a group: a self-contained HTML file, to view and to print."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ COLOURS = (
     *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#d6a81d", "#9d755d"),
     *("#2f9ed0", "#d67195", "#8a8f2a", "#7f7fc4", "#17806d", "#c2571a", "#a05ec2", "#6b8e9f"),
 )
-"""Of members, one after the other; they can be told apart on white and on black."""
+"""Colours of members, in turn; they can be distinguished on white and on black."""
 
 MOST_LISTED = 200
-"""Rebalances in the table below the picture."""
+"""Maximum number of rebalances in the table below the picture."""
 
 _CERTAIN, _INFERRED = "circle", "circle-open"
 
 
 def group_html(page: GroupPage) -> Iterator[str]:
-    """Write the page.
+    """Yield the page.
 
     Raises:
         KgroupError: plotly is not installed.
@@ -64,12 +64,12 @@ def group_html(page: GroupPage) -> Iterator[str]:
 
 
 def _text_of(name: str) -> str:
-    """Read a part of the page: its head, or the script that draws it."""
+    """Return a part of the page: its head, or the script that draws it."""
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def _text(text: str) -> str:
-    """Write a text so that it can be part of HTML, and of plotly's texts, which know tags."""
+    """Return a text escaped for HTML, and for plotly's texts, which interpret tags."""
     return escape(visible(text))
 
 
@@ -96,7 +96,7 @@ def _words(kind: str) -> str:
 
 
 def _table(rebalances: Sequence[Rebalance]) -> Iterator[str]:
-    """Write the last rebalances as rows: what the picture shows, for those who cannot see it."""
+    """Yield the last rebalances as rows: the contents of the picture, for screen readers."""
     if not rebalances:
         return
     listed = rebalances[-MOST_LISTED:]
@@ -129,7 +129,7 @@ _NUMBERS_AXIS: Mapping[str, Any] = {"rangemode": "tozero", "nticks": 4, "tickfor
 
 
 def _figure(page: GroupPage) -> str:
-    """Draw the parts above each other, over one time, as JSON for plotly.js."""
+    """Return the parts of the picture, stacked over one time axis, as JSON for plotly.js."""
     from plotly.subplots import make_subplots
 
     owned = list(dict.fromkeys(map(name_of_owned, page.stretches)))
@@ -181,7 +181,7 @@ def _figure(page: GroupPage) -> str:
 
 
 def _mark_rebalances(figure: Any, page: GroupPage) -> None:
-    """Draw a line through the owners at each rebalance, where they are not too many."""
+    """Draw a line through the owners at each rebalance, unless there are too many."""
     if not page.stretches or len(page.rebalances) > MOST_LISTED:
         return
     for rebalance in page.rebalances:
@@ -198,7 +198,7 @@ def _mark_rebalances(figure: Any, page: GroupPage) -> None:
 
 
 def _length(ms: int) -> str:
-    """Write the length of a bar: "15 s", "1 h"."""
+    """Return the length of a bar: "15 s", "1 h"."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
         if ms >= size:
             return f"{ms // size} {unit}"
@@ -221,13 +221,13 @@ def _time(time_ms: int | None) -> str:
 
 
 def _label(text: str, most: int = 34) -> str:
-    """Write a name as a label; of a long one both ends."""
+    """Return a name as a label; long names are shortened in the middle."""
     short = text if len(text) <= most else f"{text[: most - 9]}…{text[-8:]}"
     return _text(short)
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:
-    """Write names as labels, each its own one."""
+    """Return a distinct label for each name."""
     labels: dict[str, str] = {}
     for name in dict.fromkeys(names):
         label = _label(name)
@@ -236,7 +236,7 @@ def _labels(names: Sequence[str]) -> dict[str, str]:
 
 
 def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
-    """A bar for each stretch, by member."""
+    """Yield a bar for each ownership interval, by member."""
     import plotly.graph_objects as go
 
     labels = _labels([name_of_owned(stretch) for stretch in page.stretches])
@@ -263,7 +263,7 @@ def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
 
 
 def _until(stretch: Any, known_ms: int | None) -> str:
-    """Say when a stretch ended, and how long it was; or that its end is not known."""
+    """Return when an interval ended and how long it was, or that its end is unknown."""
     if stretch.to_ms is None:
         return _not_over(stretch.from_ms, known_ms, ", the last record that is known")
     by = f" ({stretch.ended_by})" if stretch.ended_by else ""
@@ -271,7 +271,7 @@ def _until(stretch: Any, known_ms: int | None) -> str:
 
 
 def _not_over(from_ms: int, known_ms: int | None, what: str = "") -> str:
-    """Say up to when something is known to have gone on, and how long that was."""
+    """Return until when something is known to have lasted, and how long that was."""
     if known_ms is None:
         return "not over at the last record that is known"
     return f"not over at {rfc3339(known_ms)}{what}<br>{age(known_ms - from_ms)} by then"
@@ -286,7 +286,7 @@ def _who(who: Any) -> str:
 
 
 def _causes(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
-    """A mark for each rebalance; an empty one where its cause is inferred."""
+    """Yield a mark for each rebalance; an empty one if its cause is inferred."""
     import plotly.graph_objects as go
 
     def hover(rebalance: Rebalance) -> str:
@@ -334,12 +334,12 @@ def _causes(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
 
 
 def _lives(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
-    """A bar for each life."""
+    """Yield a bar for each membership period."""
     import plotly.graph_objects as go
 
     labels = _labels([life.who.member_id for life in page.lives])
     ends = [life.to_ms or page.until_ms or life.from_ms for life in page.lives]
-    # Rebalances behind the end of the page are not on it: somebody may be gone by then.
+    # Rebalances after the end of the page are not on it: a member may have left by then.
     times = (page.until_ms, page.known_ms)
     known_ms = min((time for time in times if time is not None), default=None)
 

@@ -1,16 +1,18 @@
 """Versioned JSON documents and JSON lines.
 
-A document is one object, a row of `data` a line, so that it can be written while it is read::
+A document is one object with one row of `data` per line, so that it can be written while
+the rows
+are read::
 
     {"command":"list","schema_version":1,"data":[
     {"group_id":"a"},
     {"group_id":"b"}
     ],"errors":[]}
 
-A file of offsets says from which store it is, as one more field.
+A file of offsets has one more field, the store that they come from.
 
-What each command's rows hold is written down in ``docs/command``. A change that takes a field
-away, or gives one another meaning, raises `SCHEMA_VERSION`; a new field does not.
+The rows of each command are described in ``docs/command``. A change that removes a field, or
+changes the meaning of one, raises `SCHEMA_VERSION`; a new field does not.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ _ROWS_PER_BLOCK = 1000
 
 
 def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
-    """Write dataclasses, or what else msgspec takes, as JSON lines.
+    """Return dataclasses, or other values that msgspec supports, as JSON lines.
 
     Returns:
-        Blocks of whole lines: one of many where all rows are there, one of each row as it comes
-        else.
+        Blocks of whole lines: one block with all lines if all rows are there, else one block
+        per row.
     """
     import msgspec
 
@@ -39,7 +41,7 @@ def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
         try:
             yield encoder.encode_lines(block)
         except UnicodeEncodeError:
-            # A file's name need not be UTF-8; Python has lone surrogates then, to be escaped.
+            # A file name need not be UTF-8; Python then has lone surrogates, which must be escaped.
             import json
 
             for row in block:
@@ -55,7 +57,7 @@ def _blocks(rows: Iterable[object]) -> Iterator[Sequence[object]]:
 
 
 def json_on_terminal(text: bytes | memoryview) -> str:
-    """Write as escapes what could drive a terminal, and what JSON may hold as it is."""
+    """Escape characters that JSON allows, but that could control a terminal."""
     return HARMFUL.sub(
         lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}",
         str(text, "utf-8", "replace"),
@@ -68,13 +70,13 @@ def json_document(
     errors: Iterable[object],
     store: object = None,
 ) -> Iterator[bytes]:
-    """Write a document.
+    """Yield a document.
 
     Args:
-        command: that made it.
-        lines: blocks of whole JSON lines, `data`.
-        errors: read after all `lines`; rows as for `json_rows`.
-        store: that the rows were saved from; None: it is not said.
+        command: command that made the document.
+        lines: blocks of whole JSON lines for `data`.
+        errors: errors, read after all `lines`; rows as for `json_rows`.
+        store: store that the rows were saved from; None to omit it.
     """
     yield f'{{"command":"{command}","schema_version":{SCHEMA_VERSION},'.encode()
     if store is not None:
@@ -88,7 +90,7 @@ def json_document(
 
 
 def _elements(lines: Iterable[bytes | memoryview]) -> Iterator[bytes]:
-    """Put commas between lines; a JSON line holds no line break of its own."""
+    """Yield lines with commas between them; a JSON line contains no line break itself."""
     before = b"\n"
     for block in lines:
         if len(block):

@@ -1,9 +1,10 @@
 """Decoded records as JSON lines.
 
-A line is what `orjson` makes of a `DecodedRecord`. Where compiled code is loaded, because there is
-much to decode, it writes the same straight from the columns, after templates: one for each kind of
-rows, which are whole offset commits of one value version, tombstones, and all other records. A
-template says what the text of a row is made of: texts, and columns. See `kernel.row`.
+A line is the output of `orjson` for a `DecodedRecord`. If compiled code is loaded, because
+there is much to decode, it writes the same text directly from the columns, with templates:
+one for each kind of rows, that is for whole offset commits of one value version, for
+tombstones, and for all other records. A template lists what the text of a row consists of:
+texts, and columns. See `kernel.row`.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from kgroup.kernel.row_state import RowState, TemplateColumn
 
 _Array = np.ndarray[Any, Any]
 Memory: TypeAlias = list[_Array]
-"""Blocks that are not in use: the system clears new memory, which takes as long as to fill it."""
+"""Unused memory blocks: the system clears new memory, which takes as long as filling it."""
 
 BLOCK_SIZE = 64 << 20
 
-# Kinds of rows, beside the versions of an offset commit's value
+# Kinds of rows, in addition to the value versions of offset commits
 _WITH_TOPIC_ID = 64  # added to the version
 _TOMBSTONE = 128
 _OTHER = 129
 
 _PLAIN_BLOCK_SIZE = 1 << 20
 _NULLS = {"committed_leader_epoch": "-1", "expire_timestamp_ms": "-1"}
-"""What stands for null, where it is not "null"."""
+"""Text for null in columns where it is not "null"."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +43,8 @@ class Cells:
     """A column in a template.
 
     Attributes:
-        column: integers, a dictionary of strings, or strings that are JSON texts.
-        null: what stands for null; up to 8 bytes.
+        column: integers, a dictionary of strings, or strings with JSON.
+        null: text for null; up to 8 bytes.
     """
 
     column: pa.Array
@@ -54,13 +55,13 @@ Template: TypeAlias = Sequence[str | Cells]
 
 
 def json_lines(batch: pa.RecordBatch, free: Memory | None = None) -> Iterator[bytes | memoryview]:
-    """Yield the rows of a `DECODED` batch as UTF-8 text, one JSON object and newline a row.
+    """Yield the rows of a `DECODED` batch as UTF-8 text, one JSON object and newline per row.
 
-    The text comes in blocks of whole lines; a block holds until the next one is asked for.
+    The text comes in blocks of whole lines; a block is valid until the next one is requested.
 
     Args:
         batch: rows.
-        free: memory to write to, and to give back when it was read.
+        free: memory to write to; blocks are returned to it once they have been read.
     """
     if not is_loaded():
         return _plain_lines(batch)
@@ -86,7 +87,7 @@ def _compiled_lines(batch: pa.RecordBatch, free: Memory) -> Iterator[memoryview]
 
 
 def _kinds(batch: pa.RecordBatch) -> _Array:
-    """Return the kind of each row: the version of an offset commit's value, or one of the above."""
+    """Return the kind of each row: value version of an offset commit, or one of the kinds above."""
     import pyarrow.compute as pc
 
     kinds: _Array = pc.fill_null(batch["value_version"], _TOMBSTONE).to_numpy().astype(np.uint8)
@@ -151,12 +152,12 @@ def _template(kind: int, columns: Mapping[str, Cells]) -> Template:
 def _row_blocks(
     kinds: _Array, templates: Mapping[int, Template], free: Memory
 ) -> Iterator[memoryview]:
-    """Yield the text of rows, block by block; a block holds until the next one is asked for.
+    """Yield the text of rows, block by block; a block is valid until the next one is requested.
 
     Args:
-        kinds: of each row (uint8).
-        templates: by kind.
-        free: memory that may be used, and to which it is given back.
+        kinds: kind of each row (uint8).
+        templates: templates by kind.
+        free: memory to use; blocks are returned to it.
     """
     from kgroup.kernel.entry import write_rows
 
@@ -182,7 +183,7 @@ def _block(free: Memory, size: int) -> _Array:
 def _merged(
     template: Template, columns: dict[Cells, str | TemplateColumn]
 ) -> list[bytes | TemplateColumn]:
-    """Make texts that stand side by side one; columns that are all the same are texts, too."""
+    """Join adjacent texts of a template; columns with only one value become texts, too."""
     pieces: list[bytes | TemplateColumn] = []
     for piece in template:
         if isinstance(piece, Cells) and piece not in columns:
@@ -235,7 +236,7 @@ def _constant(cells: Cells) -> str | None:
 
 
 def _texts(strings: pa.StringArray, padding: int = 0) -> tuple[_Array, _Array]:
-    """Return where the first of strings begins and each ends, and all of them, padded."""
+    """Return the start of the first string with the end of each, and all of them, padded."""
     _, offsets, text = strings.buffers()
     ends = _part(offsets, np.int32, strings, more=1)
     if not padding:
@@ -246,5 +247,5 @@ def _texts(strings: pa.StringArray, padding: int = 0) -> tuple[_Array, _Array]:
 
 
 def _part(buffer: pa.Buffer, kind: type[np.generic], column: pa.Array, more: int = 0) -> _Array:
-    """Return what of a buffer a column has, which may be a part of a longer one."""
+    """Return the part of a buffer that a column uses, which may be a part of a longer column."""
     return np.frombuffer(buffer, kind)[column.offset : column.offset + len(column) + more]

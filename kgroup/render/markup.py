@@ -1,9 +1,9 @@
-r"""Tables and titles in the languages of documents; tabulate writes the tables.
+r"""Tables and titles in document formats; tabulate writes the tables.
 
-Texts come as cells show them to people, see `cell`, so that none holds a line break or another
-control character. Here each language's own characters are escaped where they would mean something,
-so that its reader shows the text; blanks at the ends of a cell, and several in a row, may be lost.
-`grid` is no language but a drawing: texts stand there as they are.
+Texts are those that `cell` makes for people, so that none contains a line break or another
+control character. Here the special characters of each format are escaped so that its reader
+shows the text; blanks at the ends of a cell, and repeated ones, may be lost. `grid` is a
+drawing, not a document format: texts are not escaped.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from kgroup.render.table import Row
 
 _FILL = "\ue000"
-"""Stands for a cell that a text takes, in texts that are not ASCII, while tabulate aligns them."""
+"""Stands for a terminal cell in texts that are not ASCII, while tabulate aligns them."""
 _NO_LETTER = r"(?![^\W_])"
 
 
 @dataclass(frozen=True, slots=True)
 class _Markup:
-    """One language.
+    """A document format.
 
     Attributes:
-        name: what it is called.
-        table: likewise by tabulate.
-        escape: writes a text so that it means itself.
+        name: name of the format.
+        table: tabulate's name of the format.
+        escape: escapes a text.
         titles: templates of a heading of level 2, and of one below it.
-        of_one: likewise for a table of one column, where it needs another.
-        needs_row: whether there is no table without one.
+        of_one: tabulate's name for tables with one column, if they need another one.
+        needs_row: whether a table must have a row.
     """
 
     name: str
@@ -46,14 +46,14 @@ class _Markup:
 def markup_table(
     form: str, columns: Sequence[Column], rows: Iterable[Row], *, headers: bool
 ) -> Iterator[str]:
-    """Write a table.
+    """Yield a table.
 
     Args:
         form: one of `MARKUPS`.
-        columns: of the table, in order.
+        columns: columns of the table, in order.
         rows: texts for each column, see `cell`.
-        headers: whether the table has a head; in markdown, which has no table without one, the
-            rows stand alone else.
+        headers: whether the table has a head; in markdown, where a table needs one, rows
+            without a head are written without a table.
     """
     from tabulate import tabulate
 
@@ -82,27 +82,27 @@ def markup_table(
 
 
 def markup_title(form: str, title: str, level: int) -> str:
-    """Write the heading of a part, of level 2 or 3."""
+    """Return the heading of a part, of level 2 or 3."""
     markup = MARKUPS[form]
     text = markup.escape(title.strip())
     return markup.titles[level - 2].format(text, "", line=_width(text))
 
 
 def _filled(text: str) -> str:
-    """Make a text as long as it is wide, for tabulate, which goes by length."""
+    """Return a text padded to its width, for tabulate, which uses its length."""
     return text if text.isascii() else _FILL * max(1, _width(text))
 
 
 def _width(text: str) -> int:
-    """Count the cells that a text takes, as readers of drawn tables do."""
+    """Return the number of terminal cells that a text takes."""
     from unicodedata import combining, east_asian_width
 
     return sum(2 if east_asian_width(c) in "WF" else not combining(c) for c in text)
 
 
 def _with(pattern: str, replace: Callable[[str], str]) -> Callable[[str], str]:
-    """Make a function that escapes what a pattern finds, a character at a time."""
-    # re compiles it at the first use: the command line needs no more than the names of forms
+    """Return a function that escapes what a pattern finds, one character at a time."""
+    # compiled at the first use: the command line needs only the names of formats
     return lambda text: re.sub(pattern, lambda match: "".join(map(replace, match[0])), text)
 
 
@@ -115,16 +115,16 @@ def _entity(character: str) -> str:
 
 
 _markdown = _with(rf"[\\`*\[<&|~$]|_++{_NO_LETTER}|#++$", _backslash)
-"""Underscores that cannot end an emphasis are left, since then there is none."""
+"""Underscores that cannot end an emphasis are not escaped, because then there is none."""
 
 _inline_rst = _with(rf"[\\`*|]|_++{_NO_LETTER}|(?<=:):$", _backslash)
 _RST_BLOCK = r"[^\w\s\\]|\w+[.)](?=\s|$)|\\+$"
-"""How a list or another block begins; a line of the same character is one."""
+"""The start of a list or another block; a line of the same character is one."""
 
 
 def _rst(text: str) -> str:
     if not text:
-        return ".."  # a comment: the width of a column is that of its texts
+        return ".."  # a comment: texts determine the width of a column
     escaped = _inline_rst(text)
     block = re.match(_RST_BLOCK, escaped)
     if block is None:
@@ -147,7 +147,7 @@ _LATEX = {
     "|": r"\textbar{}",
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
-    "[": "{[}",  # this and the next could be an option of the end of the row before
+    "[": "{[}",  # this and the next could be an option of the previous row's end
     "*": "{*}",
     "-": "-{}",  # two of them are a dash
     ",": ",{}",
@@ -192,4 +192,4 @@ MARKUPS: Mapping[str, _Markup] = {
     "asciidoc": _Markup("AsciiDoc", "asciidoc", _asciidoc, ("== {}\n\n", "=== {}\n\n")),
     "grid": _Markup("a drawing in plain text", "grid", str, ("{}\n\n", "{}\n\n")),
 }
-"""By the name of the form."""
+"""Document formats by name."""

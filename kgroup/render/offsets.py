@@ -80,10 +80,10 @@ _SUFFIXES = {".csv": "kafka-csv", ".json": "json", ".jsonl": "jsonl"}
 
 
 def file_form(path: Path) -> str:
-    """Tell the form that a file's name stands for.
+    """Return the format that a file name stands for.
 
     Raises:
-        UsageError: it ends in none that is known.
+        UsageError: the file name has no known extension.
     """
     if (form := _SUFFIXES.get(path.suffix.lower())) is None:
         raise UsageError(
@@ -101,19 +101,7 @@ def file_lines(
     store: StoreName | None = None,
     errors: Iterable[Problem] = (),
 ) -> Iterator[bytes]:
-    """Write offsets so that they can be read again, by `kgroup offsets` and, CSV, by Kafka's tools.
-
-    Args:
-        rows: sorted.
-        form: one of `FILE_FORMS`.
-        with_group: whether CSV says whose offsets they are; Kafka's tool leaves that out where
-            it is asked for one group by its name.
-        store: that they come from; JSON says it.
-        errors: what is missing; likewise.
-
-    Raises:
-        UsageError: CSV cannot hold a name.
-    """
+    """Yield offsets in a format that `kgroup offsets` and, for CSV, Kafka's tools can read."""
     if form == "kafka-csv":
         from kgroup.protocol.kafka_csv import kafka_csv_lines
 
@@ -125,11 +113,11 @@ def file_lines(
 
 
 _LEFT_OUT = frozenset({"group_id", "log_start_offset", "log_end_offset"})
-"""What people are not shown in a plan's tables: it is in their titles, or `mark` says enough."""
+"""Columns that a plan's tables do not show: they are in the titles, or `mark` suffices."""
 _SHOWN = tuple(column for column in PLAN_COLUMNS if column.name not in _LEFT_OUT)
 _CHANGED = (Result.PLANNED, Result.DONE)
 _OWN = frozenset({"partition", "committed_offset", "target_offset"})
-"""Columns that stay in a plan's tables also where all rows have the same value."""
+"""Columns that a plan's tables show even if all rows have the same value."""
 
 
 def plan_page(rows: Sequence[PlannedOffset]) -> Iterator[Part]:
@@ -150,7 +138,7 @@ def _group_plan(group_id: str, rows: Iterable[PlannedOffset]) -> Iterator[Part]:
 
 
 def plan_totals(rows: Sequence[PlannedOffset]) -> str:
-    """Sum up a plan, or what became of it: partitions, groups without any, results, and records."""
+    """Return totals of a plan or its result: partitions, groups without any, results, records."""
     counts = Counter(row.result for row in rows)
     results = ", ".join(f"{counts[result]} {result}" for result in Result if counts[result])
     records = record_totals(rows)
@@ -161,7 +149,7 @@ def plan_totals(rows: Sequence[PlannedOffset]) -> str:
 
 
 def skip_warning(rows: Iterable[PlannedOffset]) -> str | None:
-    """Tell how many unread records a change skips, and where; None: none that is known of."""
+    """Return how many unread records a change skips, and where; None if none is known."""
     skipping = [row for row in rows if row.result in _CHANGED and row.skipped]
     if not skipping:
         return None
@@ -179,7 +167,7 @@ def skip_warning(rows: Iterable[PlannedOffset]) -> str | None:
 
 
 def record_totals(rows: Iterable[PlannedOffset]) -> str:
-    """Sum up which records are skipped and read again by what is changed; "" where none tells."""
+    """Return the number of records skipped and read again because of changes; "" if unknown."""
     changed = [row for row in rows if row.topic is not None and row.result in _CHANGED]
     known = [row for row in changed if row.skipped is not None and row.read_again is not None]
     if not known:
@@ -192,5 +180,5 @@ def record_totals(rows: Iterable[PlannedOffset]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number of things."""
+    """Return a number with its noun."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,6 @@
 """Decoded records as a Parquet file.
 
-pyarrow writes it, in the caller's thread, while others decode what comes next.
+pyarrow writes it in the caller's thread, while other threads decode the next records.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 _GROUP = 4 << 20
-"""Bytes of Arrow's columns up to which batches are put together."""
+"""Maximum bytes of Arrow columns up to which batches are combined."""
 
 
 def write_parquet(file: BinaryIO, rows: RecordBatches, names: Sequence[str]) -> int:
     """Write batches of `DECODED`.
 
     Args:
-        file: to write to, with a buffer: pages are many, and small.
-        rows: to write.
-        names: columns, in order; empty: all.
+        file: buffered file to write to, because pages are many and small.
+        rows: batches to write.
+        names: columns, in order; empty for all columns.
 
     Returns:
         Number of rows.
 
     Raises:
-        UsageError: a name that no column has.
-        OSError: the file cannot be written to its end.
+        UsageError: no column has this name.
+        OSError: the file cannot be written completely.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -52,10 +52,10 @@ def write_parquet(file: BinaryIO, rows: RecordBatches, names: Sequence[str]) -> 
 
 
 def _options(schema: pa.Schema) -> dict[str, Any]:
-    """Say how each column is written: so that it takes little time, and little room.
+    """Return how each column is written, so that it takes little time and little space.
 
-    Names come as dictionaries, and are written as such; offsets and times lie close together; the
-    other numbers are few. Of all this only JSON is worth compressing.
+    Names come as dictionaries, and are written as such; offsets and times are close together;
+    there are few other numbers. Only JSON is worth compressing.
     """
     import pyarrow as pa
 
@@ -66,14 +66,14 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
         "use_dictionary": [name for name in schema.names if name not in (*close, *texts)],
         "column_encoding": dict.fromkeys(close, "DELTA_BINARY_PACKED"),
         "compression": {name: "snappy" if name in texts else "none" for name in schema.names},
-        "write_statistics": numbers,  # those of names would take a third more time
+        "write_statistics": numbers,  # statistics of names would take a third more time
     }
 
 
 def _row_groups(rows: RecordBatches, schema: pa.Schema) -> Iterator[pa.RecordBatch | pa.Table]:
-    """Put small batches together."""
+    """Combine small batches."""
     group: list[pa.RecordBatch] = []
-    size = 0  # added up: where a log is damaged all over, there are thousands of small ones
+    size = 0  # a log with much damage has thousands of small ones
     for batch in rows(lambda batch: batch.select(schema.names)):
         if group and size + batch.nbytes > _GROUP:
             yield _together(group)
@@ -87,7 +87,7 @@ def _row_groups(rows: RecordBatches, schema: pa.Schema) -> Iterator[pa.RecordBat
 
 
 def _together(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | pa.Table:
-    """Put batches together, with dictionaries that have what occurs in them."""
+    """Combine batches, with dictionaries of the values that occur in them."""
     import pyarrow as pa
 
     if len(batches) == 1:

@@ -1,4 +1,4 @@
-"""Plans of migrations, and which migrations make sense: tables, a runbook, a diagram."""
+"""Migration plans, and advice on migrations: tables, a runbook, a diagram."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _FORECASTS = (
         )
     ),
 )
-"""What plays come to, of steps, plans and groups as they are."""
+"""Results of simulations, for steps, plans and unchanged groups."""
 _OF_STEPS = [column.name for column in _FORECASTS if column.name != "all stops"]
 _OF_GROUPS = [c.name for c in _FORECASTS if c.name not in ("most at one", "failed")]
 
@@ -76,7 +76,7 @@ _CHECKED = (
 
 
 def steps_sheet(plans: Sequence[Plan]) -> Sheet:
-    """Make a row for each step of each plan, and one that says why a plan has none."""
+    """Return a sheet with a row for each step of each plan, or with the reason if it has none."""
     return Sheet(STEP_COLUMNS, [row for plan in plans for row in _rows(plan)])
 
 
@@ -90,7 +90,7 @@ def _rows(plan: Plan) -> Iterator[tuple[object, ...]]:
 
 
 def plans_page(plans: Sequence[Plan]) -> Iterator[Part]:
-    """Return plans as runbooks."""
+    """Yield plans as runbooks."""
     return apart(map(_plan, plans))
 
 
@@ -149,7 +149,7 @@ def _forecasts(plan: Plan) -> Iterator[Compared]:
 
 
 def _remarks(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield what has no place in rows of numbers."""
+    """Yield the facts that do not fit into rows of numbers."""
     if plan.naive is not None:
         yield "without the plan", f"{plan.naive.text}."
     for forecast in _forecasts(plan):
@@ -161,7 +161,7 @@ def _remarks(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def checks_sheet(checks: Sequence[StepCheck]) -> Sheet:
-    """Make a row for each group."""
+    """Return a sheet with a row for each group."""
     return Sheet(
         CHECK_COLUMNS,
         [
@@ -178,7 +178,7 @@ def checks_sheet(checks: Sequence[StepCheck]) -> Sheet:
 
 
 def checks_page(checks: Sequence[StepCheck]) -> Iterator[Part]:
-    """Yield how far groups are, and what of it is missing."""
+    """Yield how far groups have progressed, and what is still missing."""
     for check in checks:
         yield Title(f"{cell(check.group_id, Kind.NAME)}: step {check.step} is {check.progress}")
     if checks:
@@ -191,7 +191,7 @@ def checks_page(checks: Sequence[StepCheck]) -> Iterator[Part]:
 
 
 def diagram_text(plan: Plan) -> Iterator[str]:
-    """Write a Mermaid diagram: the steps, where one looks before the next, and the ways back."""
+    """Yield a Mermaid diagram: the steps, the checks before the next step, and the rollbacks."""
     yield "```mermaid\nflowchart TD\n"
     yield f'    begin["{mermaid_label(f"{plan.group_id}: {plan.assignor or plan.type}")}"]\n'
     last = "begin"
@@ -236,7 +236,7 @@ ADVICE_COLUMNS = (
 
 
 def advice_sheet(groups: Sequence[GroupAdvice]) -> Sheet:
-    """Make a row for each target of each group, and one for a group without any."""
+    """Return a sheet with a row for each target of each group, and one for a group without any."""
     blank = (None,) * len(ADVICE_COLUMNS[6:])
     rows: list[tuple[object, ...]] = []
     for group in groups:
@@ -263,7 +263,7 @@ def _numbers(proposal: Proposal) -> Iterator[object]:
 
 
 def advice_page(groups: Sequence[GroupAdvice]) -> Iterator[Part]:
-    """Return what is advised to each group."""
+    """Yield the advice for each group."""
     return apart(map(_advice, groups))
 
 

@@ -1,4 +1,4 @@
-"""Decoded records and their counts in every form but JSON lines (`jsonl`)."""
+"""Decoded records and their counts in every format except JSON lines (`jsonl`)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RECORD_COLUMNS = (
     Column("key_json", Kind.TEXT, "key as in json, if the other columns do not have all of it"),
     Column("value_json", Kind.TEXT, "value as in json, if the other columns do not have all of it"),
 )
-"""The columns of csv, tsv and Parquet."""
+"""Columns of csv, tsv and Parquet."""
 
 _PAGE_NAMES = (
     "partition",
@@ -55,11 +55,11 @@ _PAGE_NAMES = (
     "topic_partition",
     "committed_offset",
 )
-"""The columns of tables that people look at first, but for the last, `DETAIL`."""
+"""Columns that tables show by default, except the last one, `DETAIL`."""
 
 
 class RecordBatches(Protocol):
-    """Batches of `DECODED`, given as what a function makes of each, perhaps in threads."""
+    """Batches of `DECODED`, returned as the results of a function, possibly from threads."""
 
     def __call__(self, function: Callable[[pa.RecordBatch], T], /) -> Iterator[T]:
         """Yield the function's results in order."""
@@ -76,19 +76,19 @@ def record_text(
     at_once: bool = False,
     errors: Callable[[], Iterable[object]],
 ) -> Iterator[str | bytes | memoryview]:
-    """Write records in any form.
+    """Yield records in any format.
 
     Args:
-        rows: to write.
+        rows: records to write.
         form: one of `FORMS`.
-        names: of columns, in order; empty: those that the form has by default.
-        headers: whether there is a line with the names of the columns.
-        terminal: whether to write for a terminal.
-        at_once: whether no row of a table may wait for others, to be aligned with them.
-        errors: what went wrong, for json; asked when the rows are at their end.
+        names: names of columns, in order; empty for the default columns of the format.
+        headers: whether to write a line with the names of the columns.
+        terminal: whether the output is a terminal.
+        at_once: whether each row of a table is written at once, not aligned with later rows.
+        errors: returns the errors, for json; called after the last row.
 
     Raises:
-        UsageError: a name that no column has.
+        UsageError: no column has this name.
     """
     if form in OBJECTS:
         return iter(OBJECTS[form]("decode-offsets", _json_blocks(rows), _late(errors)))
@@ -103,7 +103,7 @@ def _json_blocks(rows: RecordBatches) -> Iterator[Block]:
     free: list[Any] = []
 
     def begin(batch: pa.RecordBatch) -> Iterator[Block]:
-        """Write the first block where the batch was decoded, others when they are asked for."""
+        """Write the first block when the batch has been decoded, others when they are requested."""
         blocks = json_lines(batch, free)
         return chain([*islice(blocks, 1)], blocks)
 
@@ -143,13 +143,15 @@ def _page(
     pages = rows(lambda batch: record_table.page_fields(batch, columns))
     if form != "table":
         return record_table.markup_page(form, pages, columns, headers=headers, at_once=at_once)
-    if terminal and not at_once:  # fitted to many rows at a time: none would be seen for long
+    if (
+        terminal and not at_once
+    ):  # fitted to many rows at a time, so that none would appear for a long time
         return record_table.terminal_page(pages, columns, headers=headers)
     return record_table.plain_page(pages, columns, headers=headers, at_once=at_once)
 
 
 MAX_ROWS = 100
-"""Groups and the like in a table; csv, tsv and json have all of them."""
+"""Maximum number of groups, or other counted things, in a table; csv, tsv and json have all."""
 
 STATS_COLUMNS = columns_of(
     "kgroup.operation.decode.Count",
@@ -169,7 +171,7 @@ _TITLES = {
 
 
 def stats_page(counts: Sequence[Count]) -> Iterator[Part]:
-    """Return a table for each thing that is counted."""
+    """Yield a table for each counted thing."""
     return apart(_counted(by, list(own)) for by, own in groupby(counts, lambda count: count.by))
 
 

@@ -1,7 +1,7 @@
-"""Decoded records as tables, csv and tsv, made of Arrow columns like all large output.
+"""Decoded records as tables, csv and tsv, made from Arrow columns like all large output.
 
-Columns become columns of text, and these become lines. Python sees a text only if it needs escapes,
-and a text of a dictionary only once.
+Columns become columns of text, and these become lines. Python handles a text only if it
+needs escapes, and a text of a dictionary only once.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from kgroup.render.markup import markup_table
 from kgroup.render.table import RIGHT, Row, rich_table
 
 MAX_DETAIL = 160
-"""Characters of a record's contents in a table; csv, tsv and json have all of it."""
+"""Maximum characters of a record's contents in a table; csv, tsv and json have all of it."""
 PAGE = 10_000
-"""Rows from which the widths of columns are judged at a time."""
+"""Number of rows whose column widths are computed together."""
 
 DETAIL = Column("detail", Kind.TEXT, "tables only: remaining contents of the record")
 
 _SPECIAL = {Kind.TEXT: r"[^ -\[\]-~]", Kind.NAME: r"[^ -\[\]-~]|^-?$|^ | $"}
-"""What `cell` may change, of the texts of a kind."""
+"""Texts that `cell` may change, by kind."""
 
 _TEXT = pa.large_string()
-"""Large, since a batch may hold more than 2 GiB of text."""
+"""Large, because a batch may contain more than 2 GiB of text."""
 
 _TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
-"""Years 1 to 9999, which RFC 3339 can tell."""
+"""Years 1 to 9999, the range of RFC 3339."""
 
 Fields = list[pa.Array]
 """A column of texts for each column of the table; null is unknown."""
 
 
 def page_fields(batch: pa.RecordBatch, columns: Sequence[Column]) -> Fields:
-    """Write the columns of a batch of `DECODED` for people."""
+    """Return the columns of a batch of `DECODED` as texts for people."""
     return [_field(batch, column) for column in columns]
 
 
@@ -59,7 +59,7 @@ def _field(batch: pa.RecordBatch, column: Column) -> pa.Array:
 def plain_page(
     pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool, at_once: bool
 ) -> Iterator[str | memoryview]:
-    """Write aligned text; columns grow wider where later rows need it.
+    """Yield aligned text; columns become wider if later rows need it.
 
     With `at_once` no row waits for others.
     """
@@ -71,7 +71,7 @@ def plain_page(
         if headers:
             yield _head(titles, widths, is_right)
             headers = False
-        pads = [*widths[:-1], widths[-1] if is_right[-1] else 0]  # nothing behind the last text
+        pads = [*widths[:-1], widths[-1] if is_right[-1] else 0]  # nothing after the last text
         padded = [_pad(*column) for column in zip(fields, pads, is_right, strict=True)]
         yield _join_lines(padded, "  ", unknown=UNKNOWN)
     if headers:
@@ -81,9 +81,9 @@ def plain_page(
 def markup_page(
     form: str, pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool, at_once: bool
 ) -> Iterator[str]:
-    """Write tables of a document: they are not made a row at a time, and memory has an end.
+    """Yield tables of a document, page by page, to limit memory.
 
-    With `at_once` no row waits for others, but those that come together have a table.
+    With `at_once` no row waits for others; rows that come together form a table.
     """
     gap = ""
     for fields in _slices(pages) if at_once else _together(_slices(pages)):
@@ -95,7 +95,7 @@ def markup_page(
 
 
 def delimited_batch(form: Delimited, batch: pa.RecordBatch) -> memoryview:
-    """Write the rows of an Arrow batch of texts, dictionaries of texts, and integers, as UTF-8."""
+    """Return the rows of an Arrow batch of texts, dictionaries of texts, and integers, as UTF-8."""
     columns = [_as_text(column, form.special, form.escape) for column in batch.columns]
     return _join_lines(columns, form.separator, unknown=form.unknown)
 
@@ -103,7 +103,7 @@ def delimited_batch(form: Delimited, batch: pa.RecordBatch) -> memoryview:
 def terminal_page(
     pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool
 ) -> Iterator[str]:
-    """Write tables for a terminal."""
+    """Yield tables for a terminal."""
     return rich_table(columns, chain.from_iterable(map(_rows, _slices(pages))), headers=headers)
 
 
@@ -118,7 +118,7 @@ def _slices(pages: Iterable[Fields]) -> Iterator[Fields]:
 
 
 def _together(pages: Iterable[Fields]) -> Iterator[Fields]:
-    """Put short pages together, so that the widths of columns fit many rows."""
+    """Combine short pages, so that the widths of columns suit many rows."""
     waiting: list[Fields] = []
     rows = 0
     for fields in pages:
@@ -156,7 +156,7 @@ def _pad(field: pa.Array, width: int, right: bool) -> pa.Array:
 
 
 def _details(batch: pa.RecordBatch) -> pa.Array:
-    """Say in a line what the other columns of a table do not; null where there is nothing."""
+    """Return a line with what the other columns of a table do not contain; null if nothing."""
     transaction_status = _as_text(batch["transaction"])
     is_undecided = pc.is_in(transaction_status, pa.array(sorted(NOT_COMMITTED), _TEXT))
     json = batch["value_json"].cast(_TEXT)
@@ -175,12 +175,12 @@ def _details(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _joined(*parts: pa.Array) -> pa.Array:
-    """Put texts behind one another; null where any is null (to skip these, Arrow drops rows)."""
+    """Concatenate texts; null if any is null (to skip nulls, Arrow drops rows)."""
     return pc.binary_join_element_wise(*parts, _text(""))
 
 
 def _summary(json: str) -> str:
-    """Say in a line what the value of a record is that has no columns of its own."""
+    """Return a one-line summary of a value that has no columns of its own."""
     value: Mapping[str, Any] = orjson.loads(json)
     data = value.get("data")
     if data is None:
@@ -197,12 +197,12 @@ def _summary(json: str) -> str:
 def _as_text(
     column: pa.Array, special: str = "", escape: Callable[[str], str] | None = None
 ) -> pa.Array:
-    """Make texts of texts, dictionaries of texts, or numbers; null stays null.
+    """Return texts, dictionaries of texts, or numbers as texts; null stays null.
 
     Args:
-        column: of any of these types.
-        special: regular expression (RE2) that finds the texts to be escaped.
-        escape: makes one of these into what is to be written.
+        column: column of any of these types.
+        special: regular expression (RE2) that finds the texts to escape.
+        escape: returns the escaped text.
     """
     if pa.types.is_dictionary(column.type):
         return _as_text(column.dictionary, special, escape).take(column.indices)
@@ -213,7 +213,7 @@ def _as_text(
 
 
 def _escape_where(mask: pa.Array, texts: pa.Array, escape: Callable[[str], str]) -> pa.Array:
-    """Replace the texts that a mask chooses."""
+    """Replace the texts that a mask selects."""
     mask = pc.fill_null(mask, False)
     special = texts.filter(mask)
     if len(special) == 0:
@@ -222,7 +222,7 @@ def _escape_where(mask: pa.Array, texts: pa.Array, escape: Callable[[str], str])
 
 
 def as_times(column: pa.Array) -> pa.Array:
-    """Write epoch milliseconds as RFC 3339; what no calendar holds as a number with its unit."""
+    """Return epoch milliseconds as RFC 3339; outside of its years as a number with its unit."""
     first, last = _TIMES_MS
     is_time = pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
     instants = pc.if_else(is_time, column, None).cast(pa.timestamp("ms", "UTC"))
@@ -234,18 +234,18 @@ def as_times(column: pa.Array) -> pa.Array:
 
 
 def _shorten(texts: pa.Array, length: int) -> pa.Array:
-    """Cut longer texts so that they end in an ellipsis."""
+    """Return texts in which longer ones are cut and end in an ellipsis."""
     is_long = pc.greater(pc.utf8_length(texts), length)
     return _escape_where(is_long, texts, lambda long: f"{long[: length - 1]}…")
 
 
 def _text(value: str) -> pa.Scalar:
-    """Make a text that goes with columns of texts."""
+    """Return a text that can be combined with columns of texts."""
     return pa.scalar(value, _TEXT)
 
 
 def _join_lines(columns: Sequence[pa.Array], separator: str, *, unknown: str) -> memoryview:
-    """Write rows as lines in UTF-8: the fields with the separator between them."""
+    """Return rows as lines in UTF-8: the fields with the separator between them."""
     if len(columns[0]) == 0:
         return memoryview(b"")
     rows = pc.binary_join_element_wise(

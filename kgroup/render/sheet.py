@@ -20,12 +20,12 @@ _UNKNOWN = frozenset({None})
 
 
 class Head(Enum):
-    """When the titles of its columns stand above a table."""
+    """When a table has a head with the titles of its columns."""
 
     CHOSEN = auto()
     """Unless the user chose `--no-headers`."""
     IN_DOCUMENTS = auto()
-    """Only in documents: beside properties and values the titles say nothing."""
+    """Only in documents: the titles of properties and values say nothing."""
     ALWAYS = auto()
 
 
@@ -34,9 +34,9 @@ class Sheet:
     """A table: rows of one kind.
 
     Attributes:
-        columns: in the order of csv and tsv.
-        rows: a value for each column, hashable.
-        head: when the titles of the columns stand above the rows.
+        columns: columns, in the order of csv and tsv.
+        rows: rows with a hashable value for each column.
+        head: when the table has a head.
     """
 
     columns: tuple[Column, ...]
@@ -48,7 +48,7 @@ class Sheet:
         """Return a sheet with a row for each item."""
         if len(columns) > 1 and all(column.value is None for column in columns):
             names = (column.name for column in columns)
-            return cls(columns, list(map(attrgetter(*names), items)))  # in a third of the time
+            return cls(columns, list(map(attrgetter(*names), items)))  # takes a third of the time
         values = [column.value or attrgetter(column.name) for column in columns]
         return cls(columns, [[value(item) for value in values] for item in items])
 
@@ -61,8 +61,8 @@ class Sheet:
         """Return a sheet with a row for each part of several wholes, such as members of groups.
 
         Args:
-            columns: of the sheet.
-            wholes: for each the first cells of all its rows, and its parts.
+            columns: columns of the sheet.
+            wholes: for each whole, the first cells of all its rows, and its parts.
         """
         values = [column.value or attrgetter(column.name) for column in columns]
         rows: list[Sequence[object]] = []
@@ -117,15 +117,15 @@ class Sheet:
 
 
 def _blank(column: Column) -> frozenset[str | None]:
-    """Return the values that count as blank; an empty name does not: tables show its quotes."""
+    """Return the values that count as blank; not an empty name, as tables show its quotes."""
     return _UNKNOWN if column.kind is Kind.NAME else _BLANK
 
 
 def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
-    """Return the indices of columns by their names, or by the titles that tables show.
+    """Return the indices of columns by their names, or by their titles in tables.
 
     Raises:
-        UsageError: a name that no column has.
+        UsageError: no column has this name.
     """
     known = {column.title: index for index, column in enumerate(columns)}
     known |= {column.name: index for index, column in enumerate(columns)}
@@ -142,8 +142,8 @@ class Title:
     """A heading.
 
     Attributes:
-        text: one line.
-        level: 2, or 3 for a part of what stands below one of level 2.
+        text: text of one line.
+        level: 2, or 3 for a part below a heading of level 2.
         warns: whether it is a warning, which is red on a terminal.
     """
 
@@ -154,25 +154,25 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """Paragraphs, folded to some width or not; a terminal folds them to its own."""
+    """Paragraphs; a terminal wraps them to its own width."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines that are never folded, as those of a drawing: texts, each with its style."""
+    """Lines that are never wrapped, such as those of a drawing: texts, each with its style."""
 
     lines: Sequence[Sequence[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Parts that differ between the tables of a terminal or a pipe and a document.
+    """Parts that differ between tables (on a terminal or in a pipe) and documents.
 
     Attributes:
-        table: parts of the form "table".
-        document: parts of every other form.
+        table: parts for the format "table".
+        document: parts for every other format.
     """
 
     table: tuple[Part, ...] = ()
@@ -180,7 +180,7 @@ class Either:
 
 
 Part: TypeAlias = str | Title | Prose | Lines | Sheet | Either
-"""A part of a page; a text is written as it is, such as a blank line."""
+"""A part of a page; a text, such as a blank line, is written as it is."""
 
 
 def facts(rows: Iterable[Sequence[object]], columns: tuple[Column, ...] = PARTS) -> Sheet:

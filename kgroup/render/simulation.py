@@ -1,4 +1,4 @@
-"""Simulations: the timeline, what it comes to, and drawings of it."""
+"""Simulations: the timeline, its totals, and drawings of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _RUNS = tuple(
     Column(name, Kind.TEXT if name == "of all runs" else Kind.NUMBER)
     for name in ("of all runs", "least", "50 %", "99 %", "most")
 )
-_LIMITS = (Column("limit", Kind.TEXT, "what happens on a cluster besides"),)
+_LIMITS = (Column("limit", Kind.TEXT, "what a real cluster does and the simulation does not"),)
 _FACTS = (Column("what", Kind.TEXT), Column("value", Kind.TEXT))
 SCENARIO_COLUMNS = columns_of(
     "kgroup.operation.simulate.ShippedScenario",
@@ -70,12 +70,12 @@ _NOBODY, _STILL, _SEVERAL, _OTHER = ".", "-", "*", "?"
 
 
 def _time_text(time_ms: int) -> str:
-    """Write a time since the begin: ``1:02.345``."""
+    """Return a time since the start: ``1:02.345``."""
     return f"{time_ms // 60_000}:{time_ms // 1000 % 60:02}.{time_ms % 1000:03}"
 
 
 def events_sheet(simulations: Sequence[Simulation]) -> Sheet:
-    """Make a row for each event of each run."""
+    """Return a sheet with a row for each event of each run."""
     return Sheet(
         EVENT_COLUMNS,
         [
@@ -102,7 +102,7 @@ def scenarios_page(scenarios: Sequence[ShippedScenario]) -> Iterator[Part]:
 
 
 def simulations_page(simulations: Sequence[Simulation]) -> Iterator[Part]:
-    """Yield one run, with its timeline; of several what they have in common."""
+    """Yield one run with its timeline, or what several runs have in common."""
     if not simulations:
         return
     first = simulations[0]
@@ -113,7 +113,7 @@ def simulations_page(simulations: Sequence[Simulation]) -> Iterator[Part]:
         yield _runs(simulations)
     else:
         yield from _run(first)
-    if first.limits:  # beside a page for people they are notes
+    if first.limits:  # with a page for people they are notes
         limits = facts(((limit,) for limit in first.limits), _LIMITS)
         yield Either(document=(*section("Not simulated", limits),))
 
@@ -149,7 +149,7 @@ def _rebalance(rebalance: SimulatedRebalance) -> tuple[object, ...]:
 
 
 def _partition_rows(partitions: Iterable[PartitionTotal]) -> Iterator[tuple[object, ...]]:
-    """Put partitions of one topic to which the same happened into one row."""
+    """Combine partitions of a topic with the same totals into one row."""
     alike: dict[PartitionTotal, list[PartitionTotal]] = defaultdict(list)
     for partition in partitions:
         alike[replace(partition, partition=0)].append(partition)
@@ -171,7 +171,7 @@ def _facts(simulation: Simulation) -> Iterator[tuple[str, str]]:
 
 
 def _runs(simulations: Sequence[Simulation]) -> Sheet:
-    """Say how what can be counted is spread over the runs."""
+    """Return the distribution of all counts over the runs."""
     rows: list[tuple[object, ...]] = []
     count = max(len(simulation.rebalances) for simulation in simulations)
     for number in range(count):
@@ -205,7 +205,7 @@ def _runs(simulations: Sequence[Simulation]) -> Sheet:
 
 
 def _spread(values: Sequence[int], write: Any) -> tuple[str | None, ...]:
-    """Return the least, the median, the 99th percentile (nearest rank) and the most."""
+    """Return the minimum, the median, the 99th percentile (nearest rank) and the maximum."""
     if not values:
         return (None,) * 4
     ordered = sorted(values)
@@ -217,11 +217,11 @@ def _spread(values: Sequence[int], write: Any) -> tuple[str | None, ...]:
 
 
 def grid_text(simulation: Simulation, width: int) -> Iterator[str]:
-    """Draw who reads which partition when: a line for each partition, a character for a while.
+    """Draw who reads which partition when: a line for each partition, a character for each period.
 
     Args:
         simulation: one run.
-        width: of a line, in characters.
+        width: width of a line, in characters.
     """
     owners = sorted({ownership.owner for ownership in simulation.ownerships})
     signs = {owner: _SIGNS[at] if at < len(_SIGNS) else _OTHER for at, owner in enumerate(owners)}
@@ -245,7 +245,7 @@ def grid_text(simulation: Simulation, width: int) -> Iterator[str]:
 
 
 _Columns: TypeAlias = Mapping[tuple[str, int], Mapping[int, Set[str]]]
-"""Who is in each column, by partition."""
+"""Members in each column, by partition."""
 
 
 def _columns(spans: Iterable[Ownership | Standstill], end_ms: int, room: int) -> _Columns:
@@ -261,7 +261,7 @@ def _columns(spans: Iterable[Ownership | Standstill], end_ms: int, room: int) ->
 
 
 def _sign(owners: Set[str], still: Set[str], signs: Mapping[str, str]) -> str:
-    """Return what is drawn where these own a partition, and these of them stand still."""
+    """Return the character for a partition with these owners, some of which do not read it."""
     if not owners:
         return _NOBODY
     reading = owners - still
@@ -271,7 +271,7 @@ def _sign(owners: Set[str], still: Set[str], signs: Mapping[str, str]) -> str:
 
 
 def _ruler(end_ms: int, room: int) -> str:
-    """Write times below their columns."""
+    """Return times below their columns."""
     text = ""
     for at in range(0, room, 20):
         seconds = at * end_ms // room // 1000
@@ -280,7 +280,7 @@ def _ruler(end_ms: int, room: int) -> str:
 
 
 def diagram_text(simulation: Simulation) -> Iterator[str]:
-    """Write Mermaid diagrams: who said what to whom, and the states that the group went through.
+    """Yield Mermaid diagrams: who sent what to whom, and the states of the group.
 
     A group on ZooKeeper has no coordinator and no states.
     """

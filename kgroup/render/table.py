@@ -1,6 +1,6 @@
 """Tables for people: rich on a terminal, plain text in a pipe; `markup` has those of documents.
 
-Rows come as texts, see `cell`. On a terminal a long table is written page by page.
+Rows consist of texts, see `cell`. On a terminal a long table is written page by page.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ if TYPE_CHECKING:
 Row = Sequence[str]
 
 RICH_PAGE = 500
-"""Rows that have their widths, and a head, together."""
+"""Number of rows that share widths and a head."""
 LEAST_TEXT = 8
-"""Characters to which a column of texts is narrowed, and folded, where there is little room."""
+"""Minimum width to which a column of texts is narrowed and wrapped, in characters."""
 MOST_PADDED = 256
-"""Characters to which columns are padded in a pipe, more than a topic's name has: a longer cell
-overflows its own line only."""
+"""Maximum width to which columns are padded in a pipe, longer than a topic name: a longer cell
+overflows only its own line.
+"""
 PROSE_WIDTH = 100
-"""Characters to which a paragraph is folded."""
+"""Width to which a paragraph is wrapped, in characters."""
 LEAST_REFERENCE = 10
-"""Characters to which ids are shortened that have a table of their own."""
+"""Minimum width to which ids are shortened that have their own table, in characters."""
 
 _GAP = 2
 RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
 _FOLDED = (Kind.TEXT, Kind.NAME)
 _ENDING = 6
-"""Characters of a shortened id behind the gap: ids of members differ at their ends."""
+"""Number of characters of a shortened id after the gap: ids of members differ at their ends."""
 _PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
-"""Where a word may be folded: behind what separates parts of it, and between humps."""
+"""Where a word may be wrapped: after separators within it, and between humps."""
 _WHOLE = re.compile(r"-.*|[0-9][-0-9T.:]*Z?[.,:;)]* *")
-"""A word that is not folded while it fits in a line: an option, a number, a version, a time."""
+"""A word that is not wrapped if it fits in a line: an option, a number, a version, a time."""
 _STYLES = {
     "Stable": "green",
     "Empty": "cyan",
@@ -52,16 +53,16 @@ _STYLES = {
     "aborted": "red",
     "open": "yellow",
 }
-"""Colours of words that catch the eye, on a terminal."""
+"""Colours of words on a terminal."""
 
 
 def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool = True) -> str:
-    """Write aligned text without lines, for pipes.
+    """Return aligned text without lines, for pipes.
 
     Args:
-        columns: of the table, in order.
+        columns: columns of the table, in order.
         rows: texts for each column, see `cell`.
-        headers: whether a line with the titles comes first, also where there are no rows.
+        headers: whether a line with the titles comes first, even without rows.
     """
     lines: list[Row] = [[column.title for column in columns]] if headers else []
     lines += rows
@@ -79,13 +80,13 @@ def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool
 
 
 def _padded(widths: Iterable[int]) -> int:
-    """Return the width to which the cells of a column are padded, from the widths of all."""
+    """Return the width to which the cells of a column are padded."""
     return max((width for width in widths if width <= MOST_PADDED), default=0)
 
 
 def _aligned(texts: Sequence[str], *, right: bool) -> tuple[str, ...]:
-    """Pad the texts of a column to the same width."""
-    from rich.cells import cell_len  # some characters take two cells of a terminal, or none
+    """Return the texts of a column padded to the same width."""
+    from rich.cells import cell_len  # some characters take two terminal cells, or none
 
     widths = [cell_len(text) for text in texts]
     padded = _padded(widths)
@@ -100,10 +101,10 @@ def rich_table(
     headers: bool = True,
     terminal_width: int | None = None,
 ) -> Iterator[str]:
-    """Write a table for a terminal; a width of None is that of the terminal itself.
+    """Yield a table for a terminal; a width of None is that of the terminal itself.
 
-    Texts are folded to fit; where there is too little room for the rest, or a row takes fewer lines
-    so, it is written a field a line.
+    Texts are wrapped to fit; if there is too little room, or if a row takes fewer lines this
+    way, each field is written on its own line.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -142,21 +143,21 @@ def rich_table(
 def _fit(
     columns: Sequence[Column], titles: Sequence[str], needed: Sequence[int], room: int
 ) -> list[int] | None:
-    """Return columns their widths; the widest columns give way before the others.
+    """Return the widths of columns; the widest columns are narrowed first.
 
-    Heads are folded first, then references shortened, and texts folded at last; names stay twice as
-    wide as other texts.
+    Heads are wrapped first, then references are shortened, and texts are wrapped last; names
+    stay twice as wide as other texts.
 
-    Numbers and times stay whole, and so do the words of heads.
+    Numbers, times and the words of heads stay whole.
 
     Args:
-        columns: of the table.
-        titles: their heads.
+        columns: columns of the table.
+        titles: their titles.
         needed: widths of their longest cells.
-        room: for all of them together.
+        room: available width for all of them.
 
     Returns:
-        The widths, or None where there is not enough room.
+        The widths; None if there is not enough room.
     """
     words = [max(map(len, _words(title))) for title in titles]
     widths = [max(width, len(title)) for width, title in zip(needed, titles, strict=True)]
@@ -184,7 +185,7 @@ def _fit(
 
 
 def _fitted(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> list[str]:
-    """Shorten or fold the texts of a row to the widths of their columns."""
+    """Shorten or wrap the texts of a row to the widths of their columns."""
     return [
         text
         if len(text) <= width and text.isascii()
@@ -198,7 +199,7 @@ def _like(text: str, changed: str) -> str:
 
 
 def _shortened(text: str, width: int) -> str:
-    """Leave out the middle of an id."""
+    """Return an id shortened in its middle."""
     from rich.cells import cell_len
 
     if cell_len(text) <= width:
@@ -211,14 +212,14 @@ def _shortened(text: str, width: int) -> str:
 
 
 def _folded(text: str, width: int) -> str:
-    """Fold a text between its pieces, and those that are longer than a line anywhere."""
+    """Return a text wrapped between its pieces; pieces that are longer than a line anywhere."""
     from rich.cells import cell_len
 
     return text if cell_len(text) <= width else _lines(_pieces(text), width)
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Take a text apart."""
+    """Yield the pieces of a text."""
     for word in re.findall(r"[^ ]+ *| +", text):
         yield from [word] if _WHOLE.fullmatch(word) else _PIECE_ENDS.split(word)
 
@@ -238,16 +239,16 @@ def _lines(pieces: Iterable[str], width: int) -> str:
 
 
 def _words(title: str) -> list[str]:
-    """Take a head apart where it may be folded: behind its underscores and blanks."""
+    """Return the parts of a title between which it may be wrapped: after underscores and blanks."""
     return re.findall("[^_ ]*[_ ]|[^_ ]+", title) or [""]
 
 
 def _fields(
     columns: Sequence[Column], titles: Sequence[str], page: Sequence[Row], full_width: int
 ) -> Text:
-    """Write a field a line, a blank line behind each row.
+    """Return the rows with a field per line and a blank line after each row.
 
-    Prose is folded beside its title where there is room; all else is left to the terminal to fold.
+    Prose is wrapped next to its title if there is room; the terminal wraps all other texts.
     """
     from rich.text import Text
 
@@ -273,7 +274,7 @@ def _style(text: str) -> str:
 
 
 def line_text(part: Title | Prose | Lines, *, terminal: bool) -> str:
-    """Write a heading, paragraphs or lines: on a terminal with colours, folded to its width."""
+    """Return a heading, paragraphs or lines; on a terminal with colours, wrapped to its width."""
     if isinstance(part, Lines):
         if not terminal:
             return "".join(f"{''.join(text for text, _ in line)}\n" for line in part.lines)
@@ -292,7 +293,7 @@ def line_text(part: Title | Prose | Lines, *, terminal: bool) -> str:
 
 
 def rich_prose(text: str, terminal_width: int | None = None) -> str:
-    """Write paragraphs as wide as the terminal, if that is not too wide to be read."""
+    """Return paragraphs as wide as the terminal, up to a readable width."""
     from rich.console import Console
     from rich.text import Text
 
@@ -312,7 +313,7 @@ def _on_terminal(renderable: RenderableType, width: int | None, *, folded: bool 
 
 
 def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Yield so many rows at a time; one empty page where there are none."""
+    """Yield rows page by page; one empty page if there are no rows."""
     rest = iter(rows)
     yield list(islice(rest, RICH_PAGE))
     while page := list(islice(rest, RICH_PAGE)):

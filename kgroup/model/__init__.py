@@ -1,1 +1,1 @@
-"""What a group is: frozen values without I/O."""
+"""Groups and what belongs to them: immutable values without I/O."""

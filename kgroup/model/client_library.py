@@ -1,12 +1,13 @@
-"""Which client library a member of a classic group uses, by the bytes that it and its leader send.
+"""Client library of the members of classic groups, inferred from the bytes that clients send.
 
-Libraries differ in few places: the version of the message, what stands for no user data, what a
-sticky strategy keeps there, what stands for no rack, and the order of topics. A library is certain
-where no other library writes, or has written, such bytes. Else the client id may tell: each library
-has a default client id; as any application may choose any, the library is only inferred then.
+Libraries differ in few details: the version of the message, the encoding of missing user
+data, the user data of sticky strategies, the encoding of a missing rack, and the order of
+topics. A library is certain if no other library writes, or has ever written, such bytes.
+Otherwise the client id may tell: each library has a default client id, but because any
+application may choose any client id, the library is only inferred.
 
-What libraries write was recorded from their groups (`tests/data/clients`); for earlier versions,
-and for ruby-kafka, it was read in their sources.
+The bytes that libraries write were recorded from their groups (`tests/data/clients`); for
+earlier versions, and for ruby-kafka, they come from the sources.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 from kgroup.described_enum import DescribedEnum
 
 KAFKA_CLIENTS = "kafka-clients"
-"""Kafka's own, in Java."""
+"""Kafka's own library, in Java."""
 LIBRDKAFKA = "librdkafka"
 FRANZ_GO = "franz-go"
 SARAMA = "sarama"
@@ -55,11 +56,11 @@ _INT32 = Struct(">i")
 
 
 def readable(subscription: Any) -> Mapping[str, Any] | None:
-    """Return a decoded subscription, or what can be read of one that ends early; None for others.
+    """Return a decoded subscription, or the readable part of a truncated one; None for others.
 
-    kafka-go and KafkaJS 1 write subscriptions that say version 1 and end where version 0 does.
-    Other clients read them; Kafka's own clients and brokers do not. Such a subscription is returned
-    without "ownedPartitions"; its "userData" is base64 text.
+    kafka-go and KafkaJS 1 write subscriptions with version 1 that end where version 0 does.
+    Other clients read them; Kafka's own clients and brokers do not. Such a subscription is
+    returned without "ownedPartitions"; its "userData" is base64 text.
 
     Wire layout: version int16, topics [string], user data bytes?.
     """
@@ -88,19 +89,19 @@ def readable(subscription: Any) -> Mapping[str, Any] | None:
 
 
 Data = Mapping[str, Any]
-"""A member, a subscription or an assignment, with Kafka's field names, as decoders give them."""
+"""A member, a subscription or an assignment, with Kafka's field names, as decoders return them."""
 
 
 class _UserData(Enum):
-    """The form of what an assignor has added."""
+    """The form of the data that an assignor has added."""
 
     NULL = auto()
     EMPTY = auto()
-    NO_MEMORY = auto()  # a list of partitions that is empty
+    NO_MEMORY = auto()  # an empty list of partitions
     MEMORY = auto()  # partitions
     DATED_MEMORY = auto()  # a list of partitions, and a generation
-    GENERATION = auto()  # alone
-    VERSIONED = auto()  # what begins with a version
+    GENERATION = auto()  # only a generation
+    VERSIONED = auto()  # other data that begins with a version
     OTHER = auto()
 
 
@@ -109,7 +110,7 @@ _NO_MEMORY, _MEMORY, _DATED = _UserData.NO_MEMORY, _UserData.MEMORY, _UserData.D
 _GENERATION, _VERSIONED = _UserData.GENERATION, _UserData.VERSIONED
 _ANY = frozenset(_UserData)
 _VERSION_1 = "AAE"
-"""How base64 of an int16 1 begins."""
+"""The start of an int16 1 in base64."""
 
 _EAGER = frozenset({"range", "roundrobin"})
 _ROUNDROBIN = frozenset({"roundrobin"})
@@ -195,7 +196,7 @@ _ASSIGNMENTS = (
     _signature(KAFKA_CLIENTS, _EAGER | _STICKY, [0], _EMPTY),  # until 2.3
     _signature(KAFKA_CLIENTS, _EAGER | _STICKY | _COOPERATIVE, [1, 2, 3], _NULL),
     _signature(KAFKA_CLIENTS, _STREAM, [0, 1, 2, 3], *_ANY),
-    # It gives members their own user data back.
+    # It returns members their own user data.
     _signature(LIBRDKAFKA, _EAGER | _COOPERATIVE, [0], *_ANY),
     _signature(FRANZ_GO, _EAGER | _STICKY | _COOPERATIVE, [0], _NULL, in_order=True),
     _signature(SARAMA, _EAGER, [0], _NULL),
@@ -215,19 +216,19 @@ _DEFAULT_CLIENT_IDS: Mapping[str, re.Pattern[str]] = {
     KAFKAJS: re.compile("kafkajs"),
     RUBY_KAFKA: re.compile("ruby-kafka"),
 }
-"""Those of kafka-clients have the group's id in them, see `_is_default`."""
+"""Default client ids; those of kafka-clients contain the group id, see `_is_default`."""
 
 
 def recognize(
     group_id: str, strategy: str | None, leader_id: str | None, members: Sequence[Data]
 ) -> list[Recognition | None]:
-    """Tell of which library each member is; None where that cannot be told.
+    """Return the library of each member; None if unknown.
 
     Args:
-        group_id: of a classic group of consumers.
+        group_id: id of a classic group of consumers.
         strategy: name of the assignor that its members agreed on.
-        leader_id: None where it is not known; one who is alone leads.
-        members: with subscription and assignment, both decoded.
+        leader_id: member id of the leader; None if unknown; a sole member is the leader.
+        members: members, with decoded subscription and assignment.
     """
     if len(members) == 1:
         leader_id = members[0]["memberId"]
@@ -242,9 +243,9 @@ def recognize(
 
 
 def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None:
-    """Tell of which library the leader is, whoever leads, by the assignments that it wrote.
+    """Return the library of the leader, whoever leads, from the assignments that it wrote.
 
-    Arguments as of `recognize`.
+    The arguments are those of `recognize`.
     """
     assigning = _assigning(strategy, members)
     if assigning is None:
@@ -257,7 +258,7 @@ def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None
 
 
 def always_told(strategy: str | None) -> frozenset[str]:
-    """Give the libraries whose members are told by their bytes alone: no other one writes such."""
+    """Return the libraries whose members are recognized by their bytes alone."""
     signatures = [signature for signature in _SUBSCRIPTIONS if strategy in signature.strategies]
     shared = {
         signature.library
@@ -280,7 +281,7 @@ def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognit
 
 
 def _is_default(library: str, group_id: str, member: Data) -> bool:
-    """Return whether a library makes up such a client id, where the application names none."""
+    """Return whether a library generates such a client id if the application sets none."""
     client_id, instance_id = member["clientId"] or "", member.get("groupInstanceId")
     if library != KAFKA_CLIENTS:
         return _DEFAULT_CLIENT_IDS[library].fullmatch(client_id) is not None
@@ -291,7 +292,7 @@ def _is_default(library: str, group_id: str, member: Data) -> bool:
 
 
 def _subscribing(strategy: str | None, member: Data) -> frozenset[str]:
-    """Return the libraries that write subscriptions like a member's."""
+    """Return the libraries that write subscriptions like that of a member."""
     data = readable(member.get("subscription"))
     if data is None or "trailing" in data:
         return frozenset()
@@ -309,7 +310,7 @@ def _subscribing(strategy: str | None, member: Data) -> frozenset[str]:
 
 
 def _assigning(strategy: str | None, members: Iterable[Data]) -> frozenset[str] | None:
-    """Give the libraries that write assignments like those of all members; None: there are none."""
+    """Return libraries that write assignments like those of all members; None if there are none."""
     libraries: frozenset[str] | None = None
     for member in members:
         data = member.get("assignment")
@@ -341,10 +342,11 @@ def _fits(
 
 
 def _form(user_data: Any) -> _UserData:
-    """Tell the form of user data, as they are decoded by the strategy's name.
+    """Return the form of user data, which was decoded by the name of the strategy.
 
-    Cooperative-sticky of Kafka's own has a generation there, which begins with 1; others have a
-    list, whose length is read as a generation then, and the rest is trailing.
+    With Kafka's own cooperative-sticky the user data is a generation, preceded by the version
+    1; other libraries have a list, whose length is then read as the generation; the rest is
+    trailing.
     """
     if user_data is None:
         return _NULL

@@ -1,18 +1,18 @@
 """Replay records of one partition of `__consumer_offsets` into groups, as a coordinator loads them.
 
-After Kafka's `GroupMetadataManager.replay` and `OffsetMetadataManager.replay` (4.3.1), which for
-logs of older brokers give the groups that their `GroupMetadataManager.doLoadGroupsAndOffsets`
-gives. What that means:
+After Kafka's `GroupMetadataManager.replay` and `OffsetMetadataManager.replay` (4.3.1),
+which for logs of older brokers yield the same groups as their
+`GroupMetadataManager.doLoadGroupsAndOffsets`:
 
-- Only tombstones remove. Nothing expires while a log is loaded, whatever its age.
-- Commits of a transaction wait for the marker of their producer. A commit of that transaction
-  whose record is older than the newest commit of the partition is dropped.
-- A group that has nothing but offsets is a "simple" group: classic, Empty, no protocol.
-- A group changes its type when the records of the old one have been removed by tombstones. Records
-  of another type that come without are reported, and believed.
+- Only tombstones remove values. Nothing expires while a log is loaded, whatever its age.
+- Commits of a transaction wait for the marker of their producer. A commit of that
+transaction whose record is older than the newest commit of the partition is dropped.
+- A group that only has offsets is a "simple" group: classic, Empty, no protocol.
+- A group changes its type after tombstones have removed the records of the old type.
+Records of another type without preceding tombstones are reported as problems, and applied.
 
-One difference: a group that neither has a record nor an offset is not there, while a running broker
-may still list it until its next clean-up.
+One difference: a group with neither a record nor an offset does not exist here, while a
+running broker may list it until its next clean-up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kgroup.model.record import DecodedRecord, known
 Data = Mapping[str, Any]
 
 _Key = tuple[str, str, int]
-"""Group, topic and partition."""
+"""Group id, topic and partition."""
 
 _MARKERS = ("ControlCommit", "ControlAbort")
 _ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -38,7 +38,7 @@ _Handler = Callable[["Delta", DecodedRecord, Data, Data | None], None]
 
 
 class Producer(NamedTuple):
-    """Whose transaction a commit belongs to."""
+    """The producer whose transaction a commit belongs to."""
 
     id: int | None
     epoch: int | None
@@ -47,12 +47,12 @@ class Producer(NamedTuple):
 class Delta:
     """The groups of one partition of `__consumer_offsets`, record after record.
 
-    Feed it in the log's order, then ask for `groups`. What compaction keeps is enough, and gives
-    the same groups: the newest record of each key, without those of aborted transactions, and every
-    record of transactions that are open, with the tombstones of their keys.
+    Apply records in log order, then call `groups`. A compacted log is enough, and yields the
+    same groups: the newest record of each key, without those of aborted transactions, and all
+    records of open transactions, with the tombstones of their keys.
 
-    Members' bytes come as objects: subscription and assignment in GroupMetadata, and the metadata
-    of each of a consumer's `classicMemberMetadata`, where they could be decoded.
+    Bytes of members are decoded objects: subscription and assignment in GroupMetadata, and the
+    metadata of each of a consumer's `classicMemberMetadata`, if they could be decoded.
     """
 
     def __init__(self, offsets_partition: int | None = None) -> None:
@@ -61,17 +61,17 @@ class Delta:
         self._logs: dict[str, GroupLog] = {}
         # By producer id; then by group, topic and partition: the offset and the producer's epoch.
         self._pending: dict[int | None, dict[_Key, tuple[CommittedOffset, int | None]]] = {}
-        # The other way round: which producers have something pending there.
+        # The inverse: producers with pending offsets of a partition.
         self._waiting: dict[_Key, set[int | None]] = {}
         self._problems = ReplayProblems(offsets_partition=offsets_partition)
 
     def replay(self, record: DecodedRecord) -> None:
-        """Apply one record; what cannot be applied is kept as a problem, never raised.
+        """Apply a record; a record that cannot be applied becomes a problem, not an exception.
 
-        Any `record.transaction` other than None makes an offset wait for the marker, so a reader
-        that has not looked ahead may say "open" for all of them.
+        If `record.transaction` is not None, an offset waits for the marker, so a reader that has
+        not looked ahead may pass "open" for all of them.
         """
-        if record.type in _MARKERS:  # the type says it all; Kafka does not read their values either
+        if record.type in _MARKERS:  # the type suffices; Kafka does not read their values either
             self._end_transaction(record, committed=record.type == "ControlCommit")
             return
         if self._problems.can_replay(record, _HANDLERS):
@@ -94,7 +94,7 @@ class Delta:
         *,
         pending: Producer | None = None,
     ) -> None:
-        """Apply an offset commit as its record has it: None, -1 and the id of zeros are unknown.
+        """Apply an offset commit as stored in its record: None, -1 and the zero id are unknown.
 
         With `pending` it waits for the end of that producer's transaction.
         """
@@ -120,7 +120,7 @@ class Delta:
             self._waiting.setdefault(key, set()).add(pending.id)
 
     def remove_offset(self, group_id: str, topic: str, partition: int) -> None:
-        """Apply the tombstone of an offset commit; open transactions lose theirs, too."""
+        """Apply the tombstone of an offset commit, in open transactions, too."""
         if log := self._logs.get(group_id):
             log.offsets.pop((topic, partition), None)
         key = (group_id, topic, partition)
@@ -128,16 +128,17 @@ class Delta:
             del self._pending[producer_id][key]
 
     def groups(self, topic_names: Mapping[str, str] | None = None) -> dict[str, Group]:
-        """Interpret what was replayed so far: groups by id, sorted.
+        """Return the groups as of the records replayed so far: groups by id, sorted.
 
-        `topic_names` tells names of topics by their ids, beyond those that the records tell.
+        `topic_names` maps topic ids to names, in addition to the names in the records.
         """
         return {group.group_id: group for group, _ in self._interpret(topic_names, self._logs.get)}
 
     def drain(self, topic_names: Mapping[str, str]) -> Iterator[tuple[Group, int]]:
-        """Interpret like `groups`, and forget each group when it is given: millions fit so.
+        """Yield groups like `groups`, and forget each one, so that millions fit into memory.
 
-        Beside each comes when a record with a value changed it last; 0 where that is not known.
+        The second value is the time of the last record with a value that changed the group; 0 if
+        unknown.
         """
         return self._interpret(topic_names, self._logs.pop)
 
@@ -155,11 +156,11 @@ class Delta:
                 )
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return what could not be replayed: unknown records by type, then the rest in order."""
+        """Return what could not be replayed: unknown records by type, then the others in order."""
         return self._problems.problems()
 
     def _pending_offsets(self) -> dict[str, list[PendingOffset]]:
-        """Return what open transactions committed, by group."""
+        """Return the commits of open transactions, by group."""
         pending: dict[str, list[PendingOffset]] = {}
         for producer_id, offsets in self._pending.items():
             for (group_id, _, _), (offset, producer_epoch) in offsets.items():
@@ -214,7 +215,7 @@ class Delta:
         for (group_id, topic, partition), (offset, _) in ended.items():
             offsets = self._log(group_id, record.timestamp_ms).offsets
             current = offsets.get((topic, partition))
-            # A plain commit that came after the transaction's record, but before its marker, wins.
+            # A plain commit between the transaction's record and its marker wins.
             if current is None or cast("int", offset.log_offset) > cast("int", current.log_offset):
                 offsets[topic, partition] = offset
 

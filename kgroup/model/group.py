@@ -53,7 +53,7 @@ class AssignedPartition:
 
     @property
     def sort_key(self) -> tuple[bool, str, int]:
-        """Order in every report: topics by name, after them those of which only the id is known."""
+        """Sort key of reports: topics by name, then those of which only the id is known."""
         return (self.topic is None, self.topic or self.topic_id or "", self.partition)
 
 
@@ -122,7 +122,7 @@ class GroupType(DescribedEnum):
 
     @property
     def states(self) -> frozenset[GroupState]:
-        """The states that groups of this type have."""
+        """The states that groups of this type can have."""
         return _STATES[self]
 
 
@@ -192,7 +192,7 @@ _CLASSIC_TRANSITIONS: Mapping[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.DEAD: frozenset({GroupState.DEAD}),
 }
-"""From each state of a classic group to those that may follow (Kafka's `ClassicGroupState`)."""
+"""Possible next states of each state of a classic group (Kafka's `ClassicGroupState`)."""
 
 _EPOCH_STATES = frozenset(
     {
@@ -250,17 +250,17 @@ class Broker:
 
     @property
     def address(self) -> str | None:
-        """Where it is reached, as settings and options take it; None where that is not known."""
+        """Host and port, as settings and options accept them; None if unknown."""
         return server_text(self.host, self.port) if self.host and self.port else None
 
     @property
     def label(self) -> str:
-        """What people read: host and port, where they are known, and id."""
+        """Text for people: host and port, if known, and id."""
         return f"{self.address} ({self.id})" if self.address else f"({self.id})"
 
 
 def server_text(host: str, port: int) -> str:
-    """Write a server as people do: an IPv6 address in brackets."""
+    """Return host and port as text, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -377,7 +377,7 @@ class Member:
 
     @property
     def subscribed_topics(self) -> tuple[str, ...]:
-        """Topics to which it subscribes by name; none where these are not known."""
+        """Topics that the member subscribes to by name; empty if unknown."""
         return (self.subscription.topics if self.subscription else None) or ()
 
 
@@ -507,13 +507,13 @@ class Group:
     empty_commits: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse, with a ValueError, a state that no group of this type has."""
+        """Raise a ValueError if no group of this type has such a state."""
         if self.state is not None and self.state not in self.type.states:
             raise ValueError(f"no {self.type} group is {self.state}")
 
     @property
     def topics(self) -> frozenset[str]:
-        """Names of the topics that the group subscribes to, was assigned, or has committed."""
+        """Names of topics that the group subscribes to, is assigned, or has committed."""
         names = {offset.topic for offset in self.offsets}
         names.update(topic for topic, _ in self.empty_commits)
         names.update(offset.topic for offset in self.pending_offsets)
@@ -531,7 +531,7 @@ class Group:
     def partitions(self) -> frozenset[tuple[str, int]]:
         """Partitions, by topic and number, that the group has committed, owns, shares or lacks.
 
-        What members of a share group have is not told again: they share what the group has.
+        Assignments of a share group's members add nothing: they share the partitions of the group.
         """
         parts = {(offset.topic, offset.partition) for offset in self.offsets}
         parts.update(self.empty_commits)

@@ -1,8 +1,8 @@
-"""The effect of each record on its group, and the `Group` that a coordinator makes of them.
+"""The effect of each record on its group, and the `Group` that a coordinator derives.
 
-`EFFECTS` says what each record type is about, and `GroupLog.apply` applies one record. `GroupLog`
-keeps what compaction would keep, the newest value of each key, so updating it costs next to
-nothing; interpretation waits until the group is asked for.
+`EFFECTS` describes each record type, and `GroupLog.apply` applies one record. `GroupLog`
+keeps what compaction would keep, the newest value of each key, so that updating it is
+cheap; values are interpreted only when the group is requested.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MEMBER_STATES = {
     1: MemberState.UNREVOKED_PARTITIONS,
     2: MemberState.UNRELEASED_PARTITIONS,
 }
-"""By the number that records of consumer and share groups have for them."""
+"""Member states by their number in records of consumer and share groups."""
 _STREAMS_MEMBER_STATES = {
     1: MemberState.STABLE,
     2: MemberState.UNREVOKED_TASKS,
@@ -52,7 +52,7 @@ _NO_BYTES = {"raw": ""}
 _NOTHING: Mapping[str, Data] = MappingProxyType({})
 
 _MEMBER_GONE: Data = {"memberEpoch": -1, "previousMemberEpoch": -1, "state": 0}
-"""What is left of a member between the tombstones of its assignment and of itself."""
+"""What remains of a member between the tombstones of its assignment and of itself."""
 
 
 class Effect(NamedTuple):
@@ -93,17 +93,17 @@ EFFECTS: Mapping[str, Effect] = {
     **_effects(GroupType.STREAMS),
     "StreamsGroupTopology": Effect(GroupType.STREAMS, "topology"),
 }
-"""By record type, without OffsetCommit, which groups of every type have."""
+"""Effects by record type, without OffsetCommit, which groups of every type have."""
 
 _TOPIC_FIELDS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
 """Lists of topics with id and name, in the value of a …PartitionMetadata record."""
 
 _UNKNOWN_TOPIC = "<UNKNOWN>"
-"""What coordinators record for the name of a topic that is gone."""
+"""Topic name that coordinators record for a deleted topic."""
 
 
 def recorded_names(value: Data) -> dict[str, str]:
-    """Return the topic names by topic id that the value of a …PartitionMetadata record has."""
+    """Return the topic names by topic id in the value of a …PartitionMetadata record."""
     return {
         topic["topicId"]: topic["topicName"]
         for field in _TOPIC_FIELDS
@@ -157,7 +157,7 @@ class GroupLog:
         self.become(None)
 
     def become(self, group_type: GroupType | None) -> None:
-        """Forget everything but the offsets, and be a group of this type."""
+        """Remove everything except offsets, and change the group type."""
         self.type = group_type
         self.metadata: Data | None = None
         self.target_metadata: Data | None = None
@@ -173,9 +173,9 @@ class GroupLog:
         """Apply a record as a coordinator does when it loads the log.
 
         Args:
-            effect: that of the record's type.
-            name: the key's `key_field`; None where a group has one such record.
-            value: None for a tombstone.
+            effect: effect of the record's type.
+            name: the key's `key_field`; None if a group has only one such record.
+            value: value of the record; None for a tombstone.
 
         Returns:
             False for a tombstone of another group type, which changes nothing.
@@ -203,9 +203,9 @@ class GroupLog:
         return True
 
     def put(self, attribute: str, name: str, value: Any) -> None:
-        """Keep a value in one of `members`, `current`, `targets` and `regexes`."""
+        """Store a value in one of `members`, `current`, `targets` and `regexes`."""
         values = getattr(self, attribute)
-        if values is _NOTHING:  # a dictionary each would be most of what a simple group takes
+        if values is _NOTHING:  # dictionaries would take most of a simple group's memory
             values = {}
             setattr(self, attribute, values)
         values[name] = value
@@ -217,7 +217,7 @@ class GroupLog:
 
     @property
     def is_simple(self) -> bool:
-        """Whether nothing but offsets backs the group (Kafka: `ClassicGroup.isSimpleGroup`)."""
+        """Whether the group consists of offsets only (Kafka: `ClassicGroup.isSimpleGroup`)."""
         if self.type is None:
             return True
         return self.type is GroupType.CLASSIC and not (
@@ -226,7 +226,7 @@ class GroupLog:
 
     @property
     def member_ids(self) -> list[str]:
-        """Members of a group that is not classic, sorted."""
+        """Member ids of a group that is not classic, sorted."""
         return sorted(self.members.keys() | self.current.keys())
 
     def group(
@@ -235,7 +235,7 @@ class GroupLog:
         pending_offsets: Iterable[PendingOffset],
         offsets_partition: int | None,
     ) -> Group:
-        """Interpret the values as a coordinator does when it has loaded them."""
+        """Return the group as a coordinator interprets the values after loading them."""
         pending = sorted(pending_offsets, key=lambda o: (o.topic, o.partition, o.log_offset or 0))
         offsets, empty_commits = split_commits(self.offsets[at] for at in sorted(self.offsets))
         common: dict[str, Any] = {
@@ -256,8 +256,8 @@ class GroupLog:
 def _classic_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[str, Any]) -> Group:
     """Kafka: `GroupMetadataManager.replay(GroupMetadataKey, GroupMetadataValue)`.
 
-    The record is written when a rebalance is complete (and when the last member has left), so
-    members mean Stable. A rebalance in flight is not in the log.
+    The record is written when a rebalance is complete (and when the last member has left), so a
+    group with members is Stable. A rebalance in progress is not in the log.
     """
     data = log.metadata or {}
     members = classic_members(log.group_id, data)
@@ -276,12 +276,12 @@ def _classic_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[s
 
 
 def classic_members(group_id: str, data: Data) -> tuple[Member, ...]:
-    """Make the members of a classic group, sorted by id.
+    """Return the members of a classic group, sorted by id.
 
     Args:
-        group_id: of the group.
-        data: GroupMetadata, or as much as is known of it: the members' session timeouts may be
-            None, and the leader may be missing.
+        group_id: group id.
+        data: GroupMetadata, or the known part of it: session timeouts of members may be None,
+            and the leader may be missing.
     """
     protocol_type = data.get("protocolType") or None
     members = sorted(data.get("members", ()), key=lambda member: str(member["memberId"]))
@@ -305,7 +305,7 @@ def _classic_member(protocol_type: str | None, data: Data, library: Recognition 
         if "assignedPartitions" in assignment:
             assigned = _named_partitions(assignment["assignedPartitions"])
             user_data = assignment.get("userData") or None
-        elif assignment == _NO_BYTES:  # the leader gave it nothing
+        elif assignment == _NO_BYTES:  # the leader assigned nothing to the member
             assigned = ()
     return Member(
         member_id=data["memberId"],
@@ -336,7 +336,7 @@ def _classic_subscription(data: Data) -> Subscription:
 
 
 def _meaningful(decoded: Any) -> Any:
-    """Return None for empty bytes, in either of the forms that the decoder gives them."""
+    """Return None for empty bytes, in either of the forms that the decoder returns."""
     return None if not decoded or decoded == _NO_BYTES else decoded
 
 
@@ -356,7 +356,7 @@ def _consumer_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[
     wanted = Counter(
         data["serverAssignor"] for data in log.members.values() if data.get("serverAssignor")
     ).most_common(2)
-    # On a tie the coordinator's choice hangs on the order of a hash table.
+    # On a tie the coordinator's choice depends on the order of a hash table.
     decided = len(wanted) == 1 or (len(wanted) == 2 and wanted[0][1] > wanted[1][1])
     return Group(
         type=GroupType.CONSUMER,
@@ -383,8 +383,8 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
     return Member(
         session_timeout_ms=_field(classic, "sessionTimeoutMs"),
         subscription=_consumer_subscription(data),
-        # The member answers for what it is to revoke until it has done so; since 4.3 the broker
-        # counts it too (ConsumerGroupMember.asConsumerGroupDescribeMember).
+        # The member owns partitions until it has revoked them; since 4.3 the broker counts them too
+        # (ConsumerGroupMember.asConsumerGroupDescribeMember).
         assignment=_partitions((*held, *revoked), topic_names),
         target_assignment=_target(log, member_id, topic_names),
         pending_revocation=_partitions(revoked, topic_names),
@@ -397,9 +397,9 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
 
 
 def _consumer_subscription(data: Data) -> Subscription | None:
-    """Join what the coordinator noted with what a member says that speaks the classic protocol.
+    """Combine the coordinator's data with the subscription of a member with the classic protocol.
 
-    Of its protocols the coordinator, too, takes the first at its word
+    Like the coordinator, this uses the first of the member's protocols
     (`GroupMetadataManager.deserializeSubscription`).
     """
     topics = data.get("subscribedTopicNames")
@@ -440,7 +440,7 @@ def _share_member(log: GroupLog, member_id: str, topic_names: Mapping[str, str])
 
 
 def _share_offsets(data: Data, topic_names: Mapping[str, str]) -> tuple[ShareOffset, ...]:
-    """Say what is noted of each partition; of one that is initialized anew, that it is."""
+    """Return the recorded state of each partition; `initializing` overrides `initialized`."""
     noted = [
         (topic["topicId"], partition, state)
         for field, state in (
@@ -475,10 +475,10 @@ def _streams_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[s
 
 
 def _streams_state(log: GroupLog) -> GroupState | None:
-    """Not ready until the topics of the group's topology were found fit.
+    """Return NotReady until the topics of the group's topology were validated.
 
-    4.2 and later record the epoch of the topology that was found fit; they record the assignment's
-    configuration too, by which they are known. Before 4.2 the log does not tell.
+    Kafka 4.2 and later record the epoch of the validated topology; such records are recognized
+    by the assignment's configuration. Before 4.2 the log does not show it.
     """
     if not log.member_ids:
         return GroupState.EMPTY
@@ -549,7 +549,7 @@ def _topology(data: Data) -> Topology:
 
 
 def _epochs(log: GroupLog) -> dict[str, Any]:
-    """Make the fields of every group that is not classic."""
+    """Return the fields of every group that is not classic."""
     return {
         "group_epoch": _field(log.metadata, "epoch"),
         "assignment_epoch": known(_field(log.target_metadata, "assignmentEpoch")),
@@ -559,7 +559,7 @@ def _epochs(log: GroupLog) -> dict[str, Any]:
 def _epoch_state(log: GroupLog, stable: int) -> GroupState | None:
     """Derive the state from epochs and members (Kafka: `ConsumerGroup.maybeUpdateGroupState`).
 
-    `stable` is the number that member records use for a member with nothing left to do.
+    `stable` is the number in member records of a member that is fully reconciled.
     """
     if not log.member_ids:
         return GroupState.EMPTY
@@ -583,7 +583,7 @@ def _epoch_state(log: GroupLog, stable: int) -> GroupState | None:
 def _member_fields(
     log: GroupLog, member_id: str, states: Mapping[int, MemberState]
 ) -> dict[str, Any]:
-    """Make the fields of every member of a group that is not classic."""
+    """Return the fields of every member of a group that is not classic."""
     data = log.members.get(member_id, {})
     current = log.current.get(member_id, {})
     return {
@@ -618,7 +618,7 @@ def _partitions(
 
 
 def partitions_since(assigned: Data) -> Iterable[tuple[int, int | None]]:
-    """Pair partitions with the epochs since which the member has them (4.3 and later)."""
+    """Yield partitions with the epochs in which the member got them (4.3 and later)."""
     partitions = assigned["partitions"]
     epochs = assigned.get("assignmentEpochs") or ()
     if len(epochs) != len(partitions):

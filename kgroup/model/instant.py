@@ -1,4 +1,4 @@
-"""Instants and lengths of time as text."""
+"""Instants and durations as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
 
 
 def rfc3339(epoch_ms: int) -> str:
-    """Write epoch milliseconds as a time in UTC; what no calendar holds stays a number."""
+    """Return epoch milliseconds as a time in UTC; outside of the calendar as a number."""
     try:
         time = datetime.fromtimestamp(epoch_ms // 1000, UTC).replace(tzinfo=None)
     except (OverflowError, ValueError, OSError):
@@ -28,7 +28,7 @@ def rfc3339(epoch_ms: int) -> str:
 
 
 def duration_ms(text: str) -> int | None:
-    """Read a length of time as milliseconds: ``2h``, ``1d12h``, ``90s``, ``500ms``, or None."""
+    """Return a duration such as ``2h``, ``1d12h``, ``90s``, ``500ms`` in milliseconds, or None."""
     text = text.strip()
     if not _DURATION.fullmatch(text):
         return None

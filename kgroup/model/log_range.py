@@ -1,4 +1,4 @@
-"""From where to where the partitions of users' topics hold records."""
+"""Log start offsets and log end offsets of users' topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NextRecord:
 
 @dataclass(frozen=True, slots=True)
 class NextReading:
-    """Next records by position: those that could be found out."""
+    """Next records by position, as far as they could be determined."""
 
     records: Mapping[Position, NextRecord]
     problems: tuple[Problem, ...] = ()
@@ -61,7 +61,7 @@ class OffsetMark(DescribedEnum):
 
 
 GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
-"""Of partitions that are not there."""
+"""Marks of partitions that do not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,9 @@ class LogRange:
     def lag(self, committed: int) -> int | None:
         """Return the lag of a committed offset: `end` minus it, as Kafka's tools compute it.
 
-        Negative only where the commit lies past the end of the log (`OffsetMark.PAST_END`): 0 where
-        it lies between the last stable offset and that end. None where the end is not known.
+        It is negative only if the committed offset is past the log end offset
+        (`OffsetMark.PAST_END`): 0 if it lies between the last stable offset and that end. None if
+        the end is unknown.
         """
         if self.end is None:
             return None
@@ -95,16 +96,16 @@ class LogRange:
         return log_end - committed if committed > log_end else max(self.end - committed, 0)
 
     def waiting(self, committed: int) -> int | None:
-        """Count the offsets that a reader of a committed offset still has before it.
+        """Return the number of offsets that a consumer at a committed offset still has to read.
 
-        That is how many records wait at most: transaction markers and compaction leave offsets
-        without a record. Unlike `lag` it does not count what is gone before the start of the log.
+        This is an upper limit of the number of records: transaction markers and compaction leave
+        offsets without a record. Unlike `lag` it excludes offsets before the log start offset.
         """
         lag = self.lag(committed if self.start is None else max(committed, self.start))
         return None if lag is None else max(lag, 0)
 
     def mark_of(self, offset: int | None) -> OffsetMark | None:
-        """Say what is wrong with the partition, or else with an offset of it."""
+        """Return what is wrong with the partition, or else with one of its offsets."""
         if self.mark is not None or offset is None:
             return self.mark
         end = self.end if self.log_end is None else self.log_end
@@ -117,7 +118,7 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class LogReading:
-    """What a source said about partitions, by topic and number: those that it knows."""
+    """Log ranges of partitions, by topic and number, as far as the source knows them."""
 
     ranges: Mapping[TopicPartition, LogRange]
     problems: tuple[Problem, ...] = ()

@@ -1,4 +1,4 @@
-"""What a group has committed."""
+"""Committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgroup.redaction import redact
 from kgroup.value_class import value_class
 
 NO_OFFSET = -1
-"""What OffsetFetch answers where nothing is committed, and what some clients commit."""
+"""Answer of OffsetFetch without a committed offset; some clients also commit it."""
 
 
 class CommitStore(DescribedEnum):
@@ -62,10 +62,10 @@ class CommittedOffset(Struct, frozen=True, gc=False):
 def split_commits(
     commits: Iterable[CommittedOffset],
 ) -> tuple[tuple[CommittedOffset, ...], tuple[tuple[str, int], ...]]:
-    """Split what a group has stored: offsets, and partitions for which it stored a negative number.
+    """Separate committed offsets from partitions for which a negative number was committed.
 
-    Brokers store any number; clients take a negative one for no offset, as the answer to
-    OffsetFetch has -1 where nothing is committed.
+    Brokers store any number; clients interpret a negative one as no offset, because OffsetFetch
+    returns -1 if nothing is committed.
     """
     offsets, empty = [], []
     for commit in commits:
@@ -116,7 +116,7 @@ class StoreName:
         return self.where if self.cluster_id is None else f"{self.where} (id {self.cluster_id})"
 
     def is_other(self, name: StoreName) -> bool:
-        """Tell whether that is another store: of clusters their ids tell, where both are known."""
+        """Return whether that is another store; clusters are compared by id if both are known."""
         if self.cluster_id is None or name.cluster_id is None:
             return self.where != name.where
         return self.cluster_id != name.cluster_id
@@ -137,10 +137,10 @@ class OffsetChange(Struct, frozen=True, gc=False):
     after: CommittedOffset | None
 
     def conflict(self, now: CommittedOffset | None) -> str | None:
-        """Say how what is committed now differs from `before`; None where it does not.
+        """Return how the current commit differs from `before`; None if it does not.
 
-        Both are what the store said of the partition, so everything that it keeps is compared: the
-        offset, the leader epoch, the metadata, and the time of the commit where both tell it.
+        Both were returned by the store, so all values are compared: the offset, the leader epoch,
+        the metadata, and the time of the commit if both have it.
         """
         before = self.before
         if before is None or now is None or before.committed_offset != now.committed_offset:
@@ -165,10 +165,10 @@ class OffsetChange(Struct, frozen=True, gc=False):
 
 
 def is_same(now: CommittedOffset | None, after: CommittedOffset | None) -> bool:
-    """Return whether a commit of `after` would change nothing of what is committed now.
+    """Return whether committing `after` would change nothing of the current commit.
 
-    Metadata and leader epoch that `after` does not say stay open, and an epoch that is not known
-    now may be the same: brokers before 2.1 keep none.
+    Metadata and leader epoch that `after` does not specify are not compared, and an unknown
+    current epoch counts as equal: brokers before 2.1 store none.
     """
     if now is None or after is None:
         return now is after
@@ -249,6 +249,6 @@ class ShareOffset:
 
     @property
     def sort_key(self) -> tuple[bool, str, str, int]:
-        """Order in every report: by name and id of the topic, a topic before its partitions."""
+        """Sort key of reports: name and id of the topic, a topic before its partitions."""
         partition = -1 if self.partition is None else self.partition
         return (self.topic is None, self.topic or "", self.topic_id, partition)

@@ -1,4 +1,4 @@
-"""In which partition of `__consumer_offsets` a group is coordinated: a hash of its name."""
+"""The partition of `__consumer_offsets` in which a group is coordinated: a hash of the group id."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def string_hash(text: str) -> int:
 def offsets_partition(group_id: str, partition_count: int) -> int:
     """Return the partition of `__consumer_offsets` in which a group is coordinated.
 
-    That of `__transaction_state` is computed from a transactional id in the same way.
+    The partition of `__transaction_state` is computed from a transactional id in the same way.
 
-    Kafka: ``Utils.abs(groupId.hashCode()) % numPartitions``, where abs of Integer.MIN_VALUE is 0;
-    the same in every version since 0.8.2.
+    Kafka: ``Utils.abs(groupId.hashCode()) % numPartitions``, where abs of Integer.MIN_VALUE is
+    0; the same in every version since 0.8.2.
     """
     hashed = string_hash(group_id)
     return (0 if hashed == -(1 << 31) else abs(hashed)) % partition_count

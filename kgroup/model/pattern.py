@@ -1,4 +1,4 @@
-"""What names are matched by."""
+"""Patterns for names."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from typing import Protocol
 
 
 class Pattern(Protocol):
-    """A regular expression that was compiled: `re.Pattern`, or one of RE2."""
+    """A compiled regular expression: `re.Pattern`, or one of RE2."""
 
     @property
     def pattern(self) -> str:
-        """What it was compiled from."""
+        """The source of the regular expression."""
         ...
 
     def fullmatch(self, text: str, /) -> object | None:
-        """Match a whole text; None where it does not match."""
+        """Match a whole text; return None if it does not match."""
         ...
 
 
 def parse_regex(text: str) -> Pattern:
-    """Compile a regular expression, with RE2: its time is in proportion to what it reads.
+    """Compile a regular expression with RE2, which matches in linear time.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a valid regular expression.
     """
     import re2
 
     options = re2.Options()
-    options.dot_nl = True  # a group id may have line breaks
+    options.dot_nl = True  # a group id may contain line breaks
     options.log_errors = False
     try:
         pattern: Pattern = re2.compile(text, options)

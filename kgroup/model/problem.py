@@ -1,4 +1,4 @@
-"""What went wrong on the way, as a value: it travels beside the rows and never replaces them."""
+"""Problems as values, which are reported together with the rows and never replace them."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class ProblemLog:
         self._left_out = 0
 
     def add(self, problem: Problem) -> None:
-        """Keep, or count, one problem."""
+        """Store, or count, one problem."""
         if len(self._problems) < self._limit:
             self._problems.append(problem)
         else:
             self._left_out += 1
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return what was kept, and one more that tells how many were left out."""
+        """Return the stored problems, and one with the number of the others, if there are any."""
         if not self._left_out:
             return tuple(self._problems)
         rest = Problem(ProblemKind.MORE, f"{self._left_out} further problems are not shown.")
@@ -85,7 +85,7 @@ class ReplayProblems:
         self._unknown: dict[int | None, tuple[int, int]] = {}
 
     def can_replay(self, record: DecodedRecord, types: Container[str]) -> bool:
-        """Return whether a record is of one of these types and could be decoded; keep why not."""
+        """Return whether a record has one of these types and was decoded; else store a problem."""
         if record.type in types and record.key is not None:
             if record.value is None or record.value["data"] is not None:
                 return True
@@ -101,11 +101,11 @@ class ReplayProblems:
     def add(
         self, kind: ProblemKind, record: DecodedRecord, reason: str, group_id: str | None = None
     ) -> None:
-        """Keep a problem with one record."""
+        """Store a problem with one record."""
         self._problems.add(self._problem(kind, reason, group_id, offset=record.offset))
 
     def problems(self) -> tuple[Problem, ...]:
-        """Return unknown records by type, then the rest in order."""
+        """Return unknown records by type, then the other problems in order."""
         unknown = tuple(
             self._problem(
                 ProblemKind.UNKNOWN_RECORD,

@@ -54,5 +54,5 @@ class DecodedRecord:
 
 
 def known(number: int | None) -> int | None:
-    """Take a number from `data`, where Kafka stores -1 for what it does not know."""
+    """Return a number of `data`; None for -1, which Kafka stores for an unknown number."""
     return None if number == -1 else number

@@ -1,4 +1,4 @@
-"""Files of records, as they lie in a folder."""
+"""Segment files of a folder."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Log:
 
 
 def left_out_notes(segments: Iterable[tuple[str, Segment]]) -> list[str]:
-    """Note which segments are not loaded: once for each reason, with the first and the count.
+    """Return notes on segments that are not loaded: for each reason the first one and the count.
 
-    Folders of a broker that was killed may have thousands of them.
+    Folders of a broker that was killed may contain thousands of them.
 
     Args:
-        segments: each with its name for people; those that are loaded, too.
+        segments: segments with their names for people, including those that are loaded.
     """
     names: dict[str, list[str]] = {}
     for name, segment in segments:

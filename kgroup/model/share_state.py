@@ -1,8 +1,8 @@
-"""Replay records of `__share_group_state` into how far share groups have come (KIP-932).
+"""Replay records of `__share_group_state` into the progress of share groups (KIP-932).
 
-After Kafka's `ShareCoordinatorShard.replay` (4.3.1): a snapshot is the whole state of a partition,
-an update changes it (-1 leaves start offset and leader epoch as they were), and the tombstone of
-the snapshot removes both.
+After Kafka's `ShareCoordinatorShard.replay` (4.3.1): a snapshot is the whole state of a
+partition, an update changes it (-1 leaves start offset and leader epoch unchanged), and the
+tombstone of the snapshot removes both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgroup.model.record import DecodedRecord, known
 Data = Mapping[str, Any]
 
 ShareStates = dict[tuple[str, int], Data]
-"""A group's states by topic id and partition: values of ShareSnapshot as updates left them."""
+"""States of a group by topic id and partition: ShareSnapshot values with updates applied."""
 
 _TYPES = ("ShareSnapshot", "ShareUpdate")
 
@@ -32,12 +32,12 @@ class ShareStateLog:
     """
 
     def __init__(self, path: str | None = None) -> None:
-        """Begin without records; `path` is the partition's folder, for problems."""
+        """Start without records; `path` is the partition's folder, for problems."""
         self.states: dict[str, ShareStates] = {}
         self._problems = ReplayProblems(path=path)
 
     def replay(self, record: DecodedRecord) -> None:
-        """Apply one record; what cannot be applied is kept as a problem, never raised."""
+        """Apply a record; a record that cannot be applied becomes a problem, not an exception."""
         if not self._problems.can_replay(record, _TYPES):
             return
         assert record.key is not None
@@ -68,8 +68,8 @@ class ShareStateLog:
 def with_share_states(group: Group, states: ShareStates, topic_names: Mapping[str, str]) -> Group:
     """Complete a share group's `share_offsets` with the states of its partitions.
 
-    Partitions of which the group coordinator noted nothing (Kafka 4.0), or only that their topic is
-    being deleted from the group, are in them too.
+    This adds partitions that the group coordinator has not recorded (Kafka 4.0), or of which it
+    only recorded that their topic is being deleted from the group.
     """
     if group.share_offsets is None:
         return group

@@ -1,8 +1,8 @@
-"""What a source said, all of it, as it is kept in a file.
+"""Everything that a source returned, as it is stored in a file.
 
-The file is these dataclasses as JSON, field by field; ``docs/snapshot.md`` has its form. A field
-that is added later needs a default, for files that were written before it. A change that takes a
-field away, gives one another meaning, or one of its enumerations another word, raises
+The file is these dataclasses as JSON, field by field; ``docs/snapshot.md`` describes the
+format. A new field needs a default, for files that were written before it. A change that
+removes a field, changes the meaning of one, or a word of one of its enumerations, raises
 `SNAPSHOT_VERSION`.
 """
 
@@ -135,7 +135,7 @@ class SnapshotNode:
 
     @classmethod
     def of(cls, node: Node) -> SnapshotNode:
-        """Take a node as it was read."""
+        """Return a node as it was read."""
         if node.data is None:
             return cls(node.path, stat=node.stat)
         try:
@@ -147,7 +147,7 @@ class SnapshotNode:
         """Return the node as it was read.
 
         Raises:
-            ValueError: `base64` is none.
+            ValueError: `base64` is not valid.
         """
         if self.base64 is not None:
             return Node(self.path, b64decode(self.base64, validate=True), self.stat)
@@ -236,7 +236,7 @@ class Snapshot:
 
     @property
     def group_ids(self) -> tuple[str, ...]:
-        """Ids of the groups in it, sorted."""
+        """Ids of the groups in the snapshot, sorted."""
         paths = (node.path.split("/", 3) for node in self.zookeeper or ())
         from_nodes = {parts[2] for parts in paths if parts[1] == "consumers" and len(parts) > 2}
         return tuple(sorted(from_nodes.union(group.group_id for group in self.groups)))

@@ -1,11 +1,12 @@
-"""What ZooKeeper holds of Kafka: nodes as they are, and the values that their bytes say.
+"""Kafka's nodes in ZooKeeper, and the values in their data.
 
-Three steps, each of them a value: a `ZookeeperTree` (paths and bytes, from a server or a snapshot),
-a `ZookeeperView` of it (`kgroup.protocol.zookeeper.tree`), and groups (`Image`). Paths are those
-below the chroot. Session ids are text such as ``0x1008f3a2b410000``, as ZooKeeper prints them.
+There are three steps, each of them a value: a `ZookeeperTree` (paths and bytes, from a
+server or a snapshot), a `ZookeeperView` of it (`kgroup.protocol.zookeeper.tree`), and
+groups (`Image`). Paths are relative to the chroot. Session ids are text such as
+``0x1008f3a2b410000``, as ZooKeeper prints them.
 
-Of every node, `path` and `stat` are its own, and `version` is that of its data: None before Kafka
-0.8. `topic` is a topic's name, `partition` its partition's number, `broker` a broker's id.
+Of every node, `path` and `stat` are its own, and `version` is that of its data: None before
+Kafka 0.8. `topic` is a topic name, `partition` a partition number, `broker` a broker id.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class OffsetNode:
 
     @property
     def is_commit(self) -> bool:
-        """Whether it is a record's offset: that of Kafka 0.7 is none, nor is what is negative."""
+        """Whether it is the offset of a record: not in Kafka 0.7, and not if it is negative."""
         return self.broker is None and self.offset >= 0
 
 
@@ -212,7 +213,7 @@ class BrokerNode:
 
     @property
     def coordinates_groups(self) -> bool:
-        """Whether it is registered as brokers of 0.9 and later are (versions 2 to 5)."""
+        """Whether the broker is registered like brokers of 0.9 and later (versions 2 to 5)."""
         return self.version is not None and self.version >= 2
 
 

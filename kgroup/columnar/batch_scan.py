@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgroup.columnar.input_size import is_large
-from kgroup.columnar.scan import Marker, Scan
-from kgroup.protocol.batch.batch import Damage, RecordBatch
+from kgroup.columnar.scan import BatchKind, Marker, Scan
+from kgroup.protocol.batch.batch import CODECS, Damage, RecordBatch
 from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
+
+if TYPE_CHECKING:
+    from kgroup.columnar.log_chunk import Chunk
 
 
 def scan_batches(
@@ -41,10 +45,9 @@ def scan_batches(
         compiled = is_large([path], part)
     if compiled:
         from kgroup.columnar.chunk_reader import read_chunks
-        from kgroup.columnar.scan_chunk import scan_chunk
 
         chunks = read_chunks(
-            path, scan_chunk, _scanned, part=part, workers=workers, on_compile=on_compile
+            path, _scan_chunk, _scanned, part=part, workers=workers, on_compile=on_compile
         )
         yield from (scan for scan in chunks if isinstance(scan, Scan))
         return
@@ -65,6 +68,29 @@ def _scanned(items: Iterable[RecordBatch | Damage]) -> Iterator[Scan | Damage]:
             scan.add(item)
     if scan.batches:
         yield scan
+
+
+def _scan_chunk(chunk: Chunk) -> tuple[list[Scan], int | None]:
+    """Scan a chunk with compiled code; return also the position of an invalid batch, if any."""
+    import numpy as np
+
+    from kgroup.columnar.log_chunk import ChunkWalk
+    from kgroup.kernel import entry, memory
+
+    counts = np.zeros((memory.KINDS, 2), np.int64)
+    walk = ChunkWalk(chunk, entry.scan)
+    walk.state.count_in(counts)
+    scan = Scan()
+    for _ in walk.steps():
+        if not walk.read_bad_batch(scan.add):
+            break
+    for number, (batches, size) in enumerate(counts.tolist()):
+        if batches:
+            codec = number % 8
+            kind = BatchKind(CODECS[codec] if codec < len(CODECS) else "unknown", number // 8)
+            scan.batches[kind] += batches
+            scan.bytes[kind] += size
+    return [scan], walk.stop
 
 
 def scan_transactions(

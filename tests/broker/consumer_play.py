@@ -29,7 +29,7 @@ from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.rules import ConsumerSettings
 from tests.record.raw import create_topics
 from tests.record.wire import Wire
-from tests.simulation.consumer_world import ConsumerWorld
+from tests.simulation.world import ConsumerWorld
 
 TOPICS = {"t1": 1, "t2": 3, "t3": 7, "orders": 12, "orders-eu": 5, "pay": 2}
 """Partitions of the topics that are there."""

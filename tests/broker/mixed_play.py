@@ -58,7 +58,7 @@ from tests.broker.raw_client import RawClient, as_version_has_it, from_wire, to_
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
-from tests.simulation.mixed_world import MixedWorld
+from tests.simulation.world import MixedWorld
 
 CLASSIC = BrokerSettings(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=0, max_size=4)
 MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {

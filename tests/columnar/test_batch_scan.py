@@ -5,19 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kgroup.columnar.batch_scan import scan_transactions
-from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.scan import BatchKind, Marker
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches
+from tests.columnar.equality import scanned
 from tests.columnar.log_writer import batch
-from tests.columnar.random_log import logs
-from tests.examples import examples, some_of
-from tests.fresh_file import write_fresh
-from tests.fuzz.check import scanned
+from tests.examples import some_of
 from tests.operation.log_files import commit, end, transaction
 
 FILES = sorted(
@@ -37,17 +32,6 @@ def test_recorded_and_damaged_files() -> None:
         assert len(scan.markers) == sum(b.is_control and b.record_count == 1 for b in batches)
         markers += len(scan.markers)
     assert markers > 20
-
-
-@settings(max_examples=examples(12))
-@given(log=logs(), size=st.integers(200, 3000))
-def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.getbasetemp() / "scan.log"
-    write_fresh(path, log)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SIZES, "chunk", size)
-        patch.setattr(SIZES, "piece", size // 3)
-        assert scanned(path, compiled=True) == scanned(path, compiled=False)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import orjson
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +28,7 @@ from kgroup.protocol.batch import batch as protocol_batch
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import encode_key, encode_value
-from tests.columnar.equality import check_equal, decoded
+from tests.columnar.equality import Way, check_both_ways, check_equal, decoded, rows_of
 from tests.columnar.log_writer import CODECS, Plain, batch, compress, marker, message_set, record
 from tests.columnar.random_log import logs
 from tests.columnar.random_member import (
@@ -78,7 +76,7 @@ def test_ordinary_records_take_no_python(odd_records: list[str]) -> None:
     rows = 0
     for version in ("2.8.2", "4.3.1", "4.3.1-zstd", "4.3.1-lz4", "4.3.1-gzip", "4.3.1-snappy"):
         for path in sorted(ROOT.glob(f"tests/data/kafka-{version}/__consumer_offsets-*/*.log")):
-            rows += decoded(path, by_kernel=True)[0].num_rows
+            rows += decoded(path, by_kernel=True).table().num_rows
     common = {
         "OffsetCommit",
         "ControlCommit",
@@ -94,7 +92,7 @@ def test_ordinary_records_take_no_python(odd_records: list[str]) -> None:
 def test_members_of_connect_and_streams_take_no_python(folder: str, odd_records: list[str]) -> None:
     found = 0
     for path in sorted(ROOT.glob(f"tests/data/{folder}/__consumer_offsets-*/*.log")):
-        found += decoded(path, by_kernel=True)[0]["type"].to_pylist().count("GroupMetadata")
+        found += decoded(path, by_kernel=True).table()["type"].to_pylist().count("GroupMetadata")
     assert found >= 4
     assert "GroupMetadata" not in odd_records
 
@@ -225,18 +223,6 @@ def test_named_topology(tmp_path: Path) -> None:
     assert shown["nextRebalanceMs"] == 5
 
 
-@settings(max_examples=examples(8, 96))
-@given(log=logs(), size=st.integers(200, 3000))
-def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.log"
-    write_fresh(path, log)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SIZES, "chunk", size)
-        patch.setattr(SIZES, "piece", size // 3)
-        patch.setattr(SIZES, "smallest_chunk", 100)
-        check_equal(path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", some_of(CODECS, 2))
 def test_little_room(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,9 +296,9 @@ def test_what_inflates_without_end_is_damage(
         + batch([Plain(1, 5)], codec=codec, body=compress(codec, bomb))
         + batch([commit(2, "b")], codec=codec)
     )
-    table, damages = decoded(path, by_kernel=True)
-    assert table["group"].to_pylist() == ["a", "b"]
-    assert [damage.kind for damage in damages] == ["too-large"]
+    found = decoded(path, by_kernel=True)
+    assert found.table()["group"].to_pylist() == ["a", "b"]
+    assert [damage.kind for _, damage in found.damages] == ["too-large"]
 
 
 def test_batch_larger_than_a_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,11 +331,7 @@ def test_transactions_of_other_segments_count(tmp_path: Path) -> None:
         assert len(indexes) == 1
 
 
-def rows_of(parts: Iterator[pa.RecordBatch | Damage]) -> list[dict[str, object]]:
-    return [row for part in parts if not isinstance(part, Damage) for row in part.to_pylist()]
-
-
-@settings(max_examples=examples(7, 80))
+@settings(max_examples=examples(12, 96))
 @given(
     log=logs(),
     size=st.integers(200, 3000),
@@ -358,7 +340,7 @@ def rows_of(parts: Iterator[pa.RecordBatch | Damage]) -> list[dict[str, object]]
     with_open=st.booleans(),
     with_removals=st.booleans(),
 )
-def test_last_records_of_any_log(
+def test_any_log(
     log: bytes,
     size: int,
     offset: int | None,
@@ -367,21 +349,11 @@ def test_last_records_of_any_log(
     with_removals: bool,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    path = tmp_path_factory.getbasetemp() / "last.log"
+    path = tmp_path_factory.getbasetemp() / f"{0:020}.log"
     write_fresh(path, log)
-    limits = Limits(lambda: scan_transactions([path]), offset, time_ms, with_open, with_removals)
-    (expected,) = last_records([path], limits, compiled=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SIZES, "chunk", size)
-        patch.setattr(SIZES, "piece", size // 3)
-        patch.setattr(SIZES, "keys", 3)
-        (found,) = last_records([path], limits, compiled=True)
-        assert found.locators.tolist() == expected.locators.tolist()
-        assert found.damages == expected.damages
-        assert found.keyless == expected.keyless
-        of_kernel = rows_of(decode_chunks(path, locators=found.locators, compiled=True))
-    assert of_kernel == rows_of(decode_chunks(path, locators=found.locators, compiled=False))
-    assert len(of_kernel) == len(found.locators)
+    limits = Limits(TransactionIndex, offset, time_ms, with_open, with_removals)
+    sizes = {"chunk": size, "piece": size // 3, "smallest_chunk": 100, "keys": 3}
+    check_both_ways(path, Way(limits, is_replayed=True, sizes=sizes))
 
 
 @pytest.mark.parametrize("by_kernel", [False, True])

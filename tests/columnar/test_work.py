@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -271,3 +273,15 @@ def test_chunks_are_smaller_where_records_are_many(
     assert [chunk.size for chunk in cut(path)] == [size * count for count in (1, 2, 4, 4, 4, 4, 1)]
     monkeypatch.setattr(SIZES, "smallest_chunk", 10 * size)
     assert [chunk.size for chunk in cut(path)] == [size * count for count in (1, 2, 4, 8, 5)]
+
+
+# ---- what the system says about the pages of a process
+
+
+def test_the_system_gives_small_pages() -> None:
+    program = (
+        "from kgroup.columnar.chunk_reader import refuse_huge_pages; refuse_huge_pages(); "
+        "print(open('/proc/self/status').read())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert b"THP_enabled:\t0\n" in done.stdout

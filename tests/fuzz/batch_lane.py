@@ -7,31 +7,19 @@ which they do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
 from textwrap import wrap
-from unittest.mock import patch
-
-import orjson
-import pyarrow as pa
 
 from kgroup.columnar.batch_key import Limits
-from kgroup.columnar.chunk_size import SIZES
-from kgroup.columnar.last_record import last_records
-from kgroup.columnar.schema import DECODED, records
-from kgroup.columnar.segment import decode_chunks
-from kgroup.protocol.batch.batch import Damage as Gap
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
-from kgroup.render.jsonl import json_lines
 from tests.columnar import log_writer
+from tests.columnar.equality import Way, check_both_ways
 from tests.fresh_file import write_fresh
 from tests.fuzz import mutation, record_mutation
-from tests.fuzz.check import DifferentError, groups, same, scanned
 from tests.fuzz.corpus import Unit, recorded_logs
 from tests.fuzz.mutation import Damage, Input
 from tests.fuzz.run import Lane
@@ -127,12 +115,12 @@ def check_batches(data: bytes, folder: Path, random: Random) -> None:
         Exception: whatever a reader lets out; likewise with a note of the bytes.
     """
     path = folder / "00000000000000000000.log"
-    way = _Way.chosen(Random(data))  # so that a file fails again
+    way = _way(Random(data))  # so that a file fails again
 
     def fault(items: list[bytes]) -> Exception | None:
         write_fresh(path, b"".join(items))
         try:
-            _read_both_ways(path, way)
+            check_both_ways(path, way)
         except Exception as error:
             return error
         return None
@@ -165,122 +153,19 @@ def _least(items: list[bytes], fails: Callable[[list[bytes]], bool]) -> list[byt
     return items
 
 
-@dataclass(frozen=True)
-class _Way:
-    """What of a log is compared beside its rows; a part of a log is read in the same way.
-
-    Attributes:
-        limits: which records count for the last one of a key; without transactions.
-        is_replayed: whether groups are made of them.
-        chunk: size of chunks; behind damage one is walked over again.
-    """
-
-    limits: Limits
-    is_replayed: bool
-    chunk: int
-
-    @classmethod
-    def chosen(cls, random: Random) -> _Way:
-        offset = random.choice((None, None, 5, 1000))
-        time_ms = random.choice((None, None, 1_790_000_000_000))
-        for_replay = random.random() < 0.5
-        limits = Limits(TransactionIndex, offset, time_ms, for_replay, for_replay)
-        chunk = random.choice((4000, 8000, 8000, 1 << 24))
-        return cls(limits, random.randrange(_REPLAYED) == 0, chunk)
-
-    @contextmanager
-    def sizes(self) -> Iterator[None]:
-        """Set sizes so that little is read for nothing, in one thread."""
-        sizes = {
-            "chunk": self.chunk,
-            "piece": 1 << 16,
-            "sound": (0, 0),
-            "texts": (1 << 16, 1 << 18),
-            "keys": 1 << 10,
-            "key_table": 1 << 8,
-            "workers": 1,
-        }
-        with ExitStack() as stack:
-            for name, size in sizes.items():
-                stack.enter_context(patch.object(SIZES, name, size))
-            yield
-
-
-def _read_both_ways(path: Path, way: _Way) -> None:
-    scan = scanned(path, compiled=False)
-    index = TransactionIndex()
-    for marker in scan.markers:
-        index.add_marker(marker.producer_id, marker.offset, marker.is_commit)
-    limits = way.limits._replace(transactions=lambda: index)
-    with way.sizes():
-        same([scanned(path, compiled=True)], [scan], "compiled and reference scan")
-        compiled = _decoded(path, index, compiled=True)
-        last = _last(path, limits, compiled=True)
-        replayed = groups(path, compiled=True) if way.is_replayed else []
-    expected = _decoded(path, index, compiled=False)
-    _same_rows(compiled, expected)
-    same(last, _last(path, limits, compiled=False), "compiled and reference last records")
-    if way.is_replayed:
-        plain = groups(path, compiled=False)
-        same(replayed, plain, "groups by compiled and by plain replay")
-    lines = b"".join(bytes(text) for rows in compiled.joined() for text in json_lines(rows))
-    right = b"".join(
-        orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-        for rows in expected.rows
-        for record in records(rows)
-    )
-    if lines != right:
-        same(lines.splitlines(), right.splitlines(), "lines of compiled columns and of records")
-
-
-@dataclass(frozen=True)
-class _Decoded:
-    """Rows of `DECODED`, and what could not be read, with the number of rows before it."""
-
-    rows: list[pa.RecordBatch]
-    damages: list[tuple[int, Gap]]
-
-    def table(self) -> pa.Table:
-        return pa.Table.from_batches(self.rows, DECODED).cast(_PLAIN)
-
-    def joined(self) -> list[pa.RecordBatch]:
-        """All rows in one batch: what is done with one takes as long as with many."""
-        table = pa.Table.from_batches(self.rows, DECODED)
-        joined: list[pa.RecordBatch] = table.unify_dictionaries().combine_chunks().to_batches()
-        return joined
-
-
-_PLAIN = pa.schema(
-    pa.field(field.name, pa.string() if pa.types.is_dictionary(field.type) else field.type)
-    for field in DECODED
-)
-"""`DECODED` without dictionaries, which are as they come."""
-
-
-def _decoded(path: Path, index: TransactionIndex, *, compiled: bool) -> _Decoded:
-    decoded = _Decoded([], [])
-    count = 0
-    parts = decode_chunks(path, partition=3, transactions=lambda: index, compiled=compiled)
-    for part in parts:
-        if isinstance(part, Gap):
-            decoded.damages.append((count, part))
-            continue
-        part.validate(full=True)
-        if part.schema != DECODED:
-            raise DifferentError(f"another schema: {part.schema}")
-        count += part.num_rows
-        decoded.rows.append(part)
-    return decoded
-
-
-def _same_rows(found: _Decoded, expected: _Decoded) -> None:
-    left, right = found.table(), expected.table()
-    if not left.equals(right):
-        same(left.to_pylist(), right.to_pylist(), "compiled and reference decoder")
-    same(found.damages, expected.damages, "damage to the compiled and to the reference decoder")
-
-
-def _last(path: Path, limits: Limits, *, compiled: bool) -> list[object]:
-    """Where the last records stand, what could not be read, and how many have no key."""
-    (last,) = last_records([path], limits, compiled=compiled)
-    return [*last.locators.tolist(), *last.damages, last.keyless]
+def _way(random: Random) -> Way:
+    """Choose what is compared; sizes are so that little is read for nothing, in one thread."""
+    offset = random.choice((None, None, 5, 1000))
+    time_ms = random.choice((None, None, 1_790_000_000_000))
+    for_replay = random.random() < 0.5
+    limits = Limits(TransactionIndex, offset, time_ms, for_replay, for_replay)
+    sizes = {
+        "chunk": random.choice((4000, 8000, 8000, 1 << 24)),
+        "piece": 1 << 16,
+        "sound": (0, 0),
+        "texts": (1 << 16, 1 << 18),
+        "keys": 1 << 10,
+        "key_table": 1 << 8,
+        "workers": 1,
+    }
+    return Way(limits, random.randrange(_REPLAYED) == 0, sizes)

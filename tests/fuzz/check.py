@@ -10,28 +10,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 from unittest.mock import patch
-
-import orjson
-import pyarrow as pa
 
 from kgroup.cli.main import status_of
 from kgroup.columnar import input_size
-from kgroup.columnar.batch_scan import scan_batches
 from kgroup.columnar.chunk_size import SIZES
-from kgroup.columnar.scan import Scan
-from kgroup.columnar.schema import DECODED, records
-from kgroup.columnar.segment import decode_chunks
 from kgroup.columnar.segment_check import is_allocated_ahead
 from kgroup.errors import ExitStatus
-from kgroup.model.delta import Delta
-from kgroup.model.problem import ProblemLog
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_file_batches, read_records
-from kgroup.render.jsonl import json_lines
-from kgroup.source.log.segment_file import find_segments, log_end
-from kgroup.source.log.source import replay_groups
+from kgroup.source.log.segment_file import log_end
+from tests.columnar.equality import (
+    Decoded,
+    DifferentError,
+    decoded,
+    groups,
+    same,
+    same_lines,
+    same_rows,
+    scanned,
+)
 from tests.fresh_file import write_fresh
 
 _COMMANDS = (
@@ -52,10 +50,6 @@ _COMMANDS = (
 )
 _OFTEN = 6
 """One of so many inputs goes through a command too."""
-
-
-class DifferentError(Exception):
-    """Two ways to read the same bytes disagree, or bytes were counted twice or not at all."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +100,14 @@ def check(data: bytes, folder: Path, random: Random, *, every_command: bool = Fa
     path = partition / "00000000000000000000.log"
     write_fresh(path, data)
     log_end(path, 0)
-    expected = _decoded(path, compiled=False)
+    expected = decoded(path, by_kernel=False)
     sizes = _Sizes.chosen(random)
     with sizes.set():
-        compiled = _decoded(path, compiled=True)
+        compiled = decoded(path, by_kernel=True)
         scan, replayed = scanned(path, compiled=True), groups(path, compiled=True)
     same([scan], [scanned(path, compiled=False)], "compiled and reference scan")
     same(replayed, groups(path, compiled=False), "groups by compiled and by plain replay")
-    same(_merged(compiled), _merged(expected), "compiled and reference decoder")
+    same_rows(compiled, expected)
     if every_command or random.randrange(_OFTEN) == 0:
         _check_json_lines(path, expected, compiled)
         chosen = _COMMANDS if every_command else [random.choice(_COMMANDS)]
@@ -162,78 +156,13 @@ def _read_records(batch: RecordBatch) -> None:
         )
 
 
-def _decoded(path: Path, *, compiled: bool) -> list[pa.RecordBatch | Damage]:
-    parts = list(decode_chunks(path, partition=3, compiled=compiled))
-    for part in parts:
-        if not isinstance(part, Damage):
-            part.validate(full=True)
-            if part.schema != DECODED:
-                raise DifferentError(f"another schema: {part.schema}")
-    return parts
-
-
-def scanned(path: Path, *, compiled: bool) -> Scan:
-    """Kinds of batches, their bytes, and markers."""
-    total = Scan()
-    for scan in scan_batches(path, compiled=compiled):
-        total.batches += scan.batches
-        total.bytes += scan.bytes
-        total.markers += scan.markers
-    return total
-
-
-def groups(path: Path, *, compiled: bool) -> list[object]:
-    """The groups, and what could not be replayed."""
-    delta, damage = Delta(3), ProblemLog()
-    replay_groups(find_segments([path]), delta, damage, compiled=compiled)
-    return [*delta.groups().items(), *delta.problems(), *sorted(damage.problems(), key=repr)]
-
-
-def _merged(parts: Sequence[pa.RecordBatch | Damage]) -> list[dict[str, Any] | Damage]:
-    """Rows and damage, in their order, however they were cut."""
-    merged: list[dict[str, Any] | Damage] = []
-    for part in parts:
-        merged += [part] if isinstance(part, Damage) else part.to_pylist()
-    return merged
-
-
-def _check_json_lines(
-    path: Path,
-    expected: Sequence[pa.RecordBatch | Damage],
-    compiled: Sequence[pa.RecordBatch | Damage],
-) -> None:
+def _check_json_lines(path: Path, expected: Decoded, compiled: Decoded) -> None:
     """One text by the command line, from compiled columns, and from records as objects."""
-    right = [
-        orjson.dumps(record)
-        for part in expected
-        if not isinstance(part, Damage)
-        for record in records(part)
-    ]
-    lines = b"".join(
-        bytes(text)
-        for part in compiled
-        if not isinstance(part, Damage)
-        for text in json_lines(part)
-    )
-    same(lines.splitlines(), right, "lines of compiled columns and of records")
+    lines = same_lines(compiled, expected)
     status, out = _run(["decode-offsets", str(path), "-o", "jsonl"])
-    same(out.splitlines(), right, "lines of the command and of records")
-    damaged = any(
-        isinstance(part, Damage) and not is_allocated_ahead(part, path) for part in expected
-    )
+    same(out.splitlines(), lines.splitlines(), "lines of the command and of records")
+    damaged = any(not is_allocated_ahead(damage, path) for _, damage in expected.damages)
     same([status], [ExitStatus.PARTLY if damaged else ExitStatus.DONE], "exit status")
-
-
-def same(found: Sequence[Any], expected: Sequence[Any], what: str) -> None:
-    if list(found) == list(expected):
-        return
-    for index, (left, right) in enumerate(zip(found, expected, strict=False)):
-        if left != right:
-            if isinstance(left, dict) and isinstance(right, dict):
-                names = [name for name in right if left[name] != right[name]]
-                left, right = ({name: row[name] for name in names} for row in (left, right))
-            raise DifferentError(f"{what} differ at {index}: {left!r} instead of {right!r}")
-    raise DifferentError(f"{what} differ: {len(found)} instead of {len(expected)}")
 
 
 def _run_both_ways(args: Sequence[str], sizes: _Sizes) -> None:

@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 from kgroup.protocol.message import codec
-from kgroup.protocol.message.primitives import uuid_text
-from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
+from kgroup.protocol.message.schema import versions
 from kgroup.protocol.record.coordinator_record import KEY_TYPES
 from tests.columnar import log_writer
 from tests.columnar.log_writer import CODECS, Plain
 from tests.fuzz.corpus import Unit, recorded_logs, sealed
+from tests.protocol.message.random_message import any_message
 
 _EXTREMES = (0, 1, -1, -2, 2, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 1 << 20, 1 << 26)
 _BYTES = (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)
@@ -401,58 +401,8 @@ def _written(plain: Plain, name: str, data: Mapping[str, Any]) -> Plain:
     return replace(plain, value=plain.value[:2] + value)
 
 
-_TEXTS = (
-    "",
-    "a",
-    "group",
-    '"',
-    "\\",
-    "\0\n\x1f\x7f",
-    "é\u2028",
-    "漢字",
-    "😀",
-    "{}",
-    "=1+1",
-    "x" * 9000,
-)
-
-
 def _made(schema: str, version: int, random: Random) -> bytes:
-    """Any message of a version; unknown tagged fields now and then."""
-    data = _struct(fields(schema, version), random)
-    if flexible(schema, version) and random.random() < 0.2:
-        data["_tagged"] = [{"tag": random.choice((50, 1 << 30)), "data": "AAEC"}]
-    return codec.write(schema, version, data)
-
-
-def _struct(members: Sequence[Field], random: Random) -> dict[str, Any]:
-    return {
-        field.name: _content(field, random)
-        for field in members
-        if field.tag is None or random.random() < 0.5
-    }
-
-
-def _content(field: Field, random: Random) -> Any:
-    if field.nullable and random.random() < 0.2:
-        return None
-    if field.array:
-        return [_single(field, random) for _ in range(random.choice((0, 1, 1, 2, 3)))]
-    return _single(field, random)
-
-
-def _single(field: Field, random: Random) -> Any:
-    if field.fields is not None:
-        return _struct(field.fields, random)
-    if field.type == "string":
-        return random.choice(_TEXTS)
-    if field.type == "bytes":
-        return random.randbytes(random.choice((0, 2, 30)))
-    if field.type == "uuid":
-        return uuid_text(random.choice((bytes(16), random.randbytes(16))))
-    size = 8 * FIXED[field.type]
-    number = extreme(random) % (1 << size)
-    return number if field.type == "uint16" or number < 1 << (size - 1) else number - (1 << size)
+    return codec.write(schema, version, any_message(random, schema, version))
 
 
 KINDS: Mapping[str, tuple[float, Damage]] = {

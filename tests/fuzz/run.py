@@ -24,7 +24,8 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from kgroup.pandas_import import leave_out_pandas
-from tests.fuzz.check import DifferentError, check
+from tests.columnar.equality import DifferentError
+from tests.fuzz.check import check
 from tests.fuzz.mutation import Input, make_input, sound_log
 
 Check = Callable[[bytes, Path, Random], None]

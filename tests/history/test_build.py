@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -17,10 +20,12 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError
 from kgroup.history.build import build as module
 from kgroup.history.build import derivation, fact, task
-from kgroup.history.build.build import Build
+from kgroup.history.build.build import LARGE, MANY, Build, merge_tasks, run_merge
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.input.segment_source import SegmentSource, find_sources
 from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows
 from kgroup.history.warehouse.warehouse import (
     ClusterState,
     PartitionState,
@@ -31,8 +36,11 @@ from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import client_config
 from kgroup.source.log.folder import read_topic_names
 from tests.examples import examples, some_of
+from tests.history.build_file import files_on_disk, files_that_count, write_halves
 from tests.history.builds import RECORDED, ROOT, SAMPLE, build
+from tests.history.killed_build import COMMITTED, STAGES
 from tests.history.log_copy import Replica, read_log, write_log
+from tests.history.paused_command import await_paused, paused_command
 from tests.history.random_history import RandomHistory
 from tests.history.table_oracle import Tables, differences, expected_tables, read_tables
 
@@ -394,3 +402,131 @@ def test_a_segment_that_can_be_opened_again_is_damage_no_more(
     assert (row.segments_read, row.segments_skipped) == (0, 1)
     with read_warehouse(tmp_path / "w") as warehouse:
         assert not warehouse.files()["damage"]
+
+
+# ---- A build that is killed changes nothing, and the next one completes
+
+
+@pytest.mark.slow
+def test_killed_at_every_stage(tmp_path: Path) -> None:
+    early, late, base = tmp_path / "early", tmp_path / "late", tmp_path / "base"
+    write_halves(early, late)
+    build(base, early)
+    before = read_tables(base, "c")
+    stages = some_of(list(STAGES), 4)
+    for name in stages:
+        shutil.copytree(base, tmp_path / "w" / name)
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.history.killed_build", late, tmp_path / "w"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(run.stdout.splitlines()) == {f"{name} -9" for name in stages}, run.stderr
+    build(base, late)
+    after = read_tables(base, "c")
+    assert after != before
+    for name in stages:
+        root = tmp_path / "w" / name
+        assert read_tables(root, "c") == (after if name in COMMITTED else before), name
+        assert files_on_disk(root) >= files_that_count(root), name
+        build(root, late)
+        assert read_tables(root, "c") == after, name
+        if name not in COMMITTED:  # behind it the files go when something changes again
+            assert files_on_disk(root) == files_that_count(root), name
+
+
+@pytest.mark.slow
+def test_two_builds_at_once(tmp_path: Path) -> None:
+    """The later one is refused, whatever it was to write, and changes nothing; both can be run."""
+    early, late, root = tmp_path / "early", tmp_path / "late", tmp_path / "w"
+    write_halves(early, late)
+    build(root, early)
+    before = read_tables(root, "c")
+    args: list[str | Path] = ["history", "build", "--cluster", "c", "--to", root, "--from"]
+    first = subprocess.Popen(
+        paused_command(*args, late), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with first:
+        try:
+            await_paused(first)
+            second: list[str | Path] = [sys.executable, "-m", "kgroup", *args, SAMPLE]
+            refused = subprocess.run(second, capture_output=True, text=True)
+            assert (refused.returncode, refused.stdout) == (1, "")
+            assert f"{root}: process {first.pid} on " in refused.stderr
+            assert "is changing this warehouse" in refused.stderr
+            assert read_tables(root, "c") == before
+            first.send_signal(signal.SIGCONT)
+            out, err = first.communicate(timeout=100)
+        finally:
+            first.kill()
+    assert (first.returncode, "offset_commits" in out) == (0, True), err
+    build(tmp_path / "alone", late)
+    assert read_tables(root, "c") == read_tables(tmp_path / "alone", "c") != before
+    assert files_on_disk(root) == files_that_count(root)
+    subprocess.run(second, check=True, capture_output=True)
+    build(tmp_path / "alone", SAMPLE)
+    assert read_tables(root, "c") == read_tables(tmp_path / "alone", "c")
+
+
+# ---- which files are merged, and what becomes of them
+
+
+DAY = "tombstones/cluster=c/date=2026-01-01"
+
+
+def file(number: int, *, folder: str = DAY, size: int = 5000, is_open: bool = False) -> WrittenFile:
+    path = f"{folder}/1-{number}-{is_open}.parquet"
+    return WrittenFile(folder.partition("/")[0], "c", path, 1, size, is_open, {7: (number, number)})
+
+
+def merged(files: Sequence[WrittenFile]) -> list[list[WrittenFile]]:
+    return [list(task.files) for task in merge_tasks("w", "c", 9, files)]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_open_rows_and_others_stay_apart(is_open: bool) -> None:
+    """A later build replaces files with open rows as a whole, once their markers have come."""
+    some = [file(number, is_open=is_open) for number in range(MANY)]
+    others = [file(number, is_open=not is_open) for number in range(MANY - 1)]
+    assert merged([*others, *some]) == [some]
+    assert merged([*others, *some[1:]]) == []
+
+
+def test_files_of_other_days_and_tables_stay_apart() -> None:
+    folders = (DAY, DAY[:-1] + "2", DAY.replace("tombstones", "transactions"))
+    files = [[file(number, folder=folder) for number in range(MANY)] for folder in folders]
+    assert merged([each for some in files for each in some]) == files
+    assert merged([each for some in files for each in some[1:]]) == []
+
+
+def test_files_of_other_sizes_stay_apart() -> None:
+    """So that a row is not written anew with each build."""
+    small = [file(number, size=1000 * number) for number in range(1, MANY)]
+    assert merged([*small, file(0, size=LARGE // 2)]) == []
+    assert merged([*small, file(0, size=30_000)]) == [[*small, file(0, size=30_000)]]
+    varied = [file(number, size=20_000 * number) for number in range(1, MANY + 1)]
+    assert merged(varied) == [varied]
+    assert merged([file(number, size=LARGE) for number in range(2 * MANY)]) == []
+    assert len(merged([file(number, size=LARGE - 1) for number in range(2 * MANY)])) == 1
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_all_rows_are_in_the_new_file(tmp_path: Path, is_open: bool) -> None:
+    schema = TABLES["tombstones"].schema
+    files: list[WrittenFile] = []
+    for number in range(MANY):
+        row = dict.fromkeys(schema.names) | {"offsets_partition": number % 3, "log_offset": number}
+        with FactWriter(tmp_path, "c", 1) as writer:
+            writer.add(
+                {"tombstones": schema.empty_table().from_pylist([row], schema)}, is_open=is_open
+            )
+            files += writer.finish()
+    (task,) = merge_tasks(str(tmp_path), "c", 2, files)
+    given, (found,) = run_merge(task)
+    assert given is task
+    assert (found.table, found.rows, found.is_open) == ("tombstones", MANY, is_open)
+    assert found.offsets == {number: (number, MANY - 3 + number) for number in range(3)}
+    offsets = read_rows(tmp_path, found)["log_offset"].to_pylist()
+    assert sorted(offsets) == list(range(MANY))
+    assert Path(found.path).name.startswith("2-")

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from kgroup.errors import ProblemKind
+from kgroup.cli.command import history
+from kgroup.errors import InputError, ProblemKind
 from kgroup.history.build import task
 from kgroup.history.build.cluster_update import DamageRow, damage_row, damage_rows, replace_damage
 from kgroup.history.build.task import SplitRead, SplitWork
 from kgroup.history.input.split import OffsetRange, Split
+from kgroup.history.sql.engine import DuckEngine
 from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows
-from kgroup.history.warehouse.warehouse import read_warehouse
+from kgroup.history.warehouse.table_file import OWN, FactWriter, WrittenFile, read_rows
+from kgroup.history.warehouse.warehouse import LARGEST, read_warehouse
 from kgroup.model.problem import Problem
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import client_config
+from tests.cli.command_line import Cli
 from tests.history.builds import SAMPLE, build
+from tests.history.damaged_warehouse import DAMAGES, LOG_DIR, QUESTIONS, check_every_question
 from tests.history.log_copy import read_log, write_log
+from tests.history.recorded import Built
+from tests.history.warehouse_files import write_rows
 
 
 def row(position: int | None, kind: str = "bad-crc", path: str = "a.log") -> DamageRow:
@@ -176,3 +183,52 @@ def test_damage_that_stays_changes_nothing_and_what_is_repaired_is_not_counted(
     damage = next(table for table in report.tables if table.table == "damage")
     assert (report.damage_count, damage.new_row_count, damage.row_count) == (0, 0, 0)
     assert sum(table.new_row_count for table in report.tables) > 0  # of the record that was cut off
+
+
+# ---- files of a warehouse that are not what a build wrote, and every question asked of it
+
+
+def test_every_question_is_asked() -> None:
+    assert set(QUESTIONS) == set(history.command.commands) - {"build", "stream"}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_question_names_a_damaged_file(
+    recorded_warehouse: Built, cli: Cli, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    check_every_question(recorded_warehouse(LOG_DIR), cli, tmp_path, damage, "duckdb")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_behind_a_whole_one_is_named(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    rows = [{"time_ms": day * 86_400_000, "group_id": f"g{day}"} for day in (0, 1)]
+    files = write_rows(tmp_path, {"offset_commits": rows})
+    damage(files["offset_commits"][1])
+    with pytest.raises(InputError) as caught, DuckEngine(files) as engine:
+        engine.query("SELECT * FROM offset_commits")
+    assert str(files["offset_commits"][1]) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["builds", "state", "coverage"])
+def test_a_file_that_is_too_large_is_not_read(
+    recorded_warehouse: Built, tmp_path: Path, kind: str
+) -> None:
+    """In a folder that somebody else wrote a manifest may be of any size."""
+    root = tmp_path / "warehouse"
+    shutil.copytree(recorded_warehouse(LOG_DIR), root)
+    files = sorted((root / OWN / kind).iterdir())
+    for file in files:
+        with file.open("r+b") as opened:
+            opened.truncate(LARGEST + 1)
+    with pytest.raises(InputError, match=f"at most {LARGEST:,} bytes, found") as exception_info:
+        _read_all(root)
+    assert any(str(file) in str(exception_info.value) for file in files)
+
+
+def _read_all(root: Path) -> None:
+    with read_warehouse(root) as warehouse:
+        for cluster in warehouse.clusters:
+            for partition in warehouse.state(cluster).partitions:
+                warehouse.coverage(cluster, partition)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_int64
+from threading import Barrier
 
+import google_crc32c
 import numpy as np
 import pytest
 
 from kgroup.kernel import entry
 from kgroup.kernel.memory import PADDING, Batches
 from kgroup.kernel.row_state import RowState, TemplateColumn
+from kgroup.kernel.schema_program import machine, programs
 from kgroup.kernel.string_table import StringTable
 from kgroup.kernel.walk_state import WalkState
 
@@ -141,3 +146,62 @@ def test_what_a_larger_piece_keeps() -> None:
     assert int(state.words["position"] + state.words["file_base"]) == before
     first = c_int64.from_address(state.check("follow"))  # of the fields that compiled code sees
     assert first.value == state.words["position"] == state.piece.ctypes.data
+
+
+# ---- what compiled code does with bytes is what libraries do, for every size and place
+
+
+@pytest.mark.slow
+def test_checksums() -> None:
+    from kgroup.kernel import intrinsics  # and numba with it, which other tests do not need
+
+    data = np.random.default_rng(7).integers(0, 256, 2100, np.uint8)
+    for size in [*range(600), 1024, 2000]:
+        start = size % 9
+        part = data[start : start + size].tobytes()
+        address = data.ctypes.data + start
+        assert intrinsics.crc32c(address, size) == google_crc32c.value(part)
+        assert intrinsics.crc32(address, size) == zlib.crc32(part)
+
+
+@pytest.mark.slow
+def test_checksums_without_instructions() -> None:
+    from kgroup.kernel import intrinsics
+
+    crc = intrinsics.compiled(intrinsics._table_crc(intrinsics._CASTAGNOLI))
+    data = np.random.default_rng(8).integers(0, 256, 300, np.uint8)
+    for size in range(300):
+        assert crc(data.ctypes.data, size) == google_crc32c.value(data[:size].tobytes())
+
+
+@pytest.mark.slow
+def test_bytes_are_equal_up_to_their_end_only() -> None:
+    from kgroup.kernel import intrinsics
+
+    left = np.random.default_rng(9).integers(0, 256, 200, np.uint8)
+    for size in range(100):
+        right = left.copy()
+        right[size:] ^= 0xFF
+        assert intrinsics.equal(left.ctypes.data, right.ctypes.data, size)
+        for at in range(size):
+            right[at] ^= 0x80
+            assert not intrinsics.equal(left.ctypes.data, right.ctypes.data, size)
+            right[at] ^= 0x80
+
+
+def test_threads_that_come_first_at_once_share_one_set_of_programs() -> None:
+    """Compiled code knows the programs by address: a second set would be freed under the first."""
+    programs.cache_clear()
+    threads = 8
+    start = Barrier(threads)
+
+    def make(_: int) -> list[int]:
+        start.wait()
+        (words,) = machine()[["code", "texts", "keys", "values", "parts"]].tolist()
+        return list(words)
+
+    with ThreadPoolExecutor(threads) as pool:
+        blocks = list(pool.map(make, range(threads)))
+    kept = programs()
+    assert blocks == [blocks[0]] * threads
+    assert blocks[0][:2] == [kept.code.ctypes.data, kept.texts.ctypes.data]

@@ -24,9 +24,8 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 from kgroup.simulation.rules import BrokerSettings, Version
-from tests.simulation.world import Sim
+from tests.simulation.world import GROUP, Sim
 
-GROUP = "g"
 OLD: Version = (1, 1, 1)
 NEW: Version = (4, 0)
 VERSIONS: tuple[Version, ...] = (OLD, (2, 8, 2), (3, 9, 2), NEW)

@@ -10,7 +10,7 @@ from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.mixed_play import CLASSIC, expected_mixed_state, mixed_settings, plain
 from tests.broker.play_file import encode, read_mixed_plays, request_of
 from tests.broker.raw_client import as_version_has_it
-from tests.simulation.mixed_world import MixedWorld
+from tests.simulation.world import MixedWorld
 
 
 class Step(NamedTuple):

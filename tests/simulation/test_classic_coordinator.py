@@ -9,6 +9,7 @@ import pytest
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.simulation.classic.group import member_table
 from kgroup.simulation.group_coordinator import GroupCoordinatorShard
 from kgroup.simulation.message import (
     CommittedPartition,
@@ -21,7 +22,8 @@ from kgroup.simulation.message import (
     OffsetDelete,
 )
 from kgroup.simulation.rules import BrokerSettings, Version
-from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, make_join, stable
+from tests.simulation.classic_table import NEW, OLD, VERSIONS, Table, make_join, stable
+from tests.simulation.world import GROUP
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: ".".join(map(str, version)))
@@ -453,3 +455,35 @@ def test_a_group_that_is_too_large_when_it_is_loaded_rebalances(version: Version
         table.clock.run(table.clock.now_ms)
         group = next_one.classic.groups[GROUP]
         assert (group.state, len(group)) == (state, 2)
+
+
+# ---- in which order brokers keep members; who leads and what wins votes depends on it
+
+
+@pytest.mark.parametrize(
+    ("version", "order"),
+    [
+        ((2, 5, 1), ["b", "a", "c"]),  # as Scala 2.11 prints it, see `test_java_hash`
+        ((2, 6), ["a", "b", "c"]),  # Scala 2.13: in buckets by the hashes 97, 98 and 99
+        ((3, 9, 2), ["a", "b", "c"]),
+    ],
+)
+def test_brokers_since_2_6_run_on_scala_2_13(version: Version, order: list[str]) -> None:
+    """The downloads page recommends Scala 2.12 for Kafka 2.5, and 2.13 for 2.6."""
+    table = member_table(version)
+    for name in "cba":
+        table.put(name)
+    assert list(table) == order
+
+
+def test_a_table_of_scala_2_13_is_doubled_when_it_is_three_quarters_full() -> None:
+    """The hashes of the letters, 97 to 116, are in order in 32 buckets, and not in 16."""
+    letters = "abcdefghijklmnopqrst"
+    table = member_table((2, 6))
+    for name in letters[:11]:
+        table.put(name)
+    table.put("q")  # the twelfth, which is in the bucket of a among 16
+    assert list(table) == [*letters[:11], "q"]
+    for name in reversed(letters):
+        table.put(name)
+    assert list(table) == [*letters]

@@ -32,10 +32,8 @@ from kgroup.simulation.message import (
 )
 from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from tests.simulation.consumer_answers import BEAT_EPOCH, FOLLOWS, REFUSALS
-from tests.simulation.consumer_world import GROUP, image
-from tests.simulation.mixed_world import MixedWorld, join_group
 from tests.simulation.recorded_play import Step, replayed
-from tests.simulation.world import beat, join, sim
+from tests.simulation.world import GROUP, MixedWorld, beat, image, join, join_group, sim
 
 FOO = {("foo", 0): CommittedPartition(7)}
 

@@ -15,8 +15,8 @@ from kgroup.simulation.coordinator_log import CoordinatorLog
 from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.mixed_play import CLASSIC, mixed_settings
 from tests.broker.play_file import encode
-from tests.simulation.mixed_world import MixedWorld
 from tests.simulation.recorded_play import Step, replayed
+from tests.simulation.world import MixedWorld
 
 
 def test_answers_and_states() -> None:

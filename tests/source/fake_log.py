@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,20 @@ class FakeLog:
             else None,
             "records": b"" if self.error else data[:room],
         }
+
+
+def fetched(request: Any, log_of: Callable[[int], FakeLog]) -> dict[str, Any]:
+    """Answer a Fetch for partitions with these logs; only the first records may exceed a limit."""
+    has_sent = False
+    responses = []
+    for topic in request.topics:
+        rows = []
+        for wanted in topic.partitions:
+            log, committed = log_of(wanted.partition), request.isolation_level == 1
+            rows.append(log.answer(wanted, committed=committed, is_first=not has_sent))
+            has_sent = has_sent or bool(rows[-1]["records"])
+        responses.append({"topic": topic.topic, "partitions": rows})
+    return {"responses": responses}
 
 
 def records(*offsets: int) -> list[Plain]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Coroutine
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -16,12 +17,16 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.operation.describe import describe
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import uuid_text
 from kgroup.protocol.record.consumer_protocol import encode_assignment, encode_subscription
 from kgroup.source import deadline
 from kgroup.source.base import Question
 from kgroup.source.broker import client
+from kgroup.source.broker.client import BrokerClient
+from kgroup.source.broker.error_code import error_name, what_it_needs
 from kgroup.source.broker.source import LiveCluster
+from kgroup.source.deadline import Deadline
 from tests.source.broker_answers import (
     committed,
     coordinator,
@@ -985,3 +990,59 @@ def test_the_size_of_what_is_partly_in_remote_storage_is_unknown(
     with LiveCluster(broker.bootstrap) as source:
         sizes = source.log_sizes([("orders", 0)])
     assert sizes == ({("orders", 0): 750_000} if is_known else {})
+
+
+# ---- the loop on which requests to brokers run
+
+
+class Interrupted(Deadline):
+    """Ctrl-C as a run begins."""
+
+    def heard(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_no_coroutine_is_left_by_an_interrupt_before_its_start() -> None:
+    """Python would warn of one that "was never awaited", on standard error."""
+    made = []
+
+    async def answer() -> int:
+        return 1
+
+    def ask() -> Coroutine[Any, Any, int]:
+        made.append(1)
+        return answer()
+
+    with BrokerClient("127.0.0.1:1", Interrupted(1)) as client, pytest.raises(KeyboardInterrupt):
+        client.run(ask)
+    assert not made
+    with BrokerClient("127.0.0.1:1", Deadline(1)) as client:
+        assert client.run(ask) == 1
+
+
+# ---- error codes of brokers, against those of kafka-python
+
+
+_OLD_NAMES = {
+    "UNKNOWN_SERVER_ERROR": "UNKNOWN",
+    "NONE": "NO_ERROR",
+    "NOT_LEADER_OR_FOLLOWER": "NOT_LEADER_FOR_PARTITION",  # Kafka, until 2.6
+    "INVALID_TOPIC_EXCEPTION": "INVALID_TOPIC",
+    "INVALID_REGULAR_EXPRESSION": "UNKNOWN",  # to kafka-python
+}
+
+
+def test_names() -> None:
+    for name, code in ErrorCode.__members__.items():  # with those that have another's number
+        assert error_name(code) == _OLD_NAMES.get(name, name)
+    unnamed = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.INVALID_REGULAR_EXPRESSION)
+    assert unnamed == (-1, 128)  # as in Kafka's `Errors`
+    assert error_name(12345) == "UNKNOWN"
+
+
+def test_what_is_missing_where_something_may_not_be_described() -> None:
+    assert what_it_needs(ErrorCode.GROUP_AUTHORIZATION_FAILED) == "it needs DESCRIBE on the group"
+    denied = {code for code in ErrorCode if what_it_needs(code) is not None}
+    assert denied == {code for code in ErrorCode if code.name.endswith("_AUTHORIZATION_FAILED")}
+    assert what_it_needs(ErrorCode.NOT_COORDINATOR) is None
+    assert what_it_needs(12345) is None

@@ -18,8 +18,9 @@ from kgroup.source.broker.live_log import FollowedLogs, LiveLogs, StartPosition
 from kgroup.source.broker.source import LiveCluster
 from tests.columnar.log_writer import batch, message_set
 from tests.operation.log_files import commit, transaction
-from tests.source.fake_broker import HOST, FakeBroker, fake_broker
-from tests.source.fake_log import FakeLog
+from tests.source.broker_answers import ends, metadata, topic
+from tests.source.fake_broker import FakeBroker, fake_broker
+from tests.source.fake_log import FakeLog, fetched
 
 TOPIC = "__consumer_offsets"
 EVERYTHING = StartPosition()
@@ -70,48 +71,30 @@ def broker() -> Iterator[FakeBroker]:
 def serve(broker: FakeBroker, logs: Mapping[int, FakeLog | None]) -> None:
     """Lead these partitions; one without a log has no leader."""
 
-    def metadata(_: Any) -> dict[str, Any]:
-        rows = [
-            {
-                "error_code": 0,
-                "partition_index": number,
-                "leader_id": -1 if log is None else 1,
-                "replica_nodes": [1],
-                "isr_nodes": [1],
-            }
-            for number, log in logs.items()
-        ]
-        topic = {"error_code": 0, "name": TOPIC, "is_internal": True, "partitions": rows}
-        node = {"node_id": 1, "host": HOST, "port": broker.port, "rack": None}
-        return {"brokers": [node], "controller_id": 1, "topics": [topic] if logs else []}
+    def log_of(partition: int) -> FakeLog:
+        log = logs[partition]
+        assert log is not None
+        return log
 
     def list_offsets(request: Any) -> dict[str, Any]:
-        rows = []
-        for wanted in request.topics[0].partitions:
-            log = logs[wanted.partition_index]
-            assert log is not None
+        answer = ends(request, 0, 0)
+        for row, wanted in zip(
+            answer["topics"][0]["partitions"], request.topics[0].partitions, strict=True
+        ):
+            log = log_of(wanted.partition_index)
             end = log.batches[-1][0] + 1 if log.end is None else log.end
-            offset = {-2: 0, -1: end}[wanted.timestamp]
-            rows.append(
-                {
-                    "partition_index": wanted.partition_index,
-                    "error_code": 0,
-                    "timestamp": -1,
-                    "offset": offset,
-                }
-            )
-        return {"topics": [{"name": TOPIC, "partitions": rows}]}
+            row["offset"] = {-2: 0, -1: end}[wanted.timestamp]
+        return answer
 
-    def fetch(request: Any) -> dict[str, Any]:
-        rows: list[dict[str, Any]] = []
-        for wanted in request.topics[0].partitions:
-            log = logs[wanted.partition]
-            assert log is not None
-            committed = request.isolation_level == 1
-            rows.append(log.answer(wanted, committed=committed, is_first=not rows))
-        return {"responses": [{"topic": TOPIC, "partitions": rows}]}
+    def known(request: Any) -> Any:
+        leaders = [-1 if log is None else 1 for log in logs.values()]
+        return metadata(broker, *([topic(TOPIC, *leaders)] if logs else []))(request)
 
-    broker.handlers = {"Metadata": metadata, "ListOffsets": list_offsets, "Fetch": fetch}
+    broker.handlers = {
+        "Metadata": known,
+        "ListOffsets": list_offsets,
+        "Fetch": lambda request: fetched(request, log_of),
+    }
 
 
 def read(
@@ -120,8 +103,8 @@ def read(
     """Read everything; give the bytes of all partitions, and what is missing."""
     data, problems = b"", []
     with LiveCluster(broker.bootstrap, timeout_s=1, of_silence=True) as cluster:
-        topic = cluster.offsets_log(folder)
-        for log in LiveLogs(topic, list(topic.leaders), start):
+        offsets = cluster.offsets_log(folder)
+        for log in LiveLogs(offsets, list(offsets.leaders), start):
             if isinstance(log, Problem):
                 problems.append(log)
                 continue
@@ -182,10 +165,10 @@ def following(
         assert monotonic() < too_late, "nothing comes"
 
     with LiveCluster(broker.bootstrap, timeout_s=timeout_s, of_silence=True) as cluster:
-        topic = cluster.offsets_log(folder)
-        numbers = list(topic.leaders)
+        offsets = cluster.offsets_log(folder)
+        numbers = list(offsets.leaders)
         logs = FollowedLogs(
-            topic, numbers, start, committed=committed, on_note=notes.append, pulse=pulse
+            offsets, numbers, start, committed=committed, on_note=notes.append, pulse=pulse
         )
 
         def only_logs() -> Iterator[Log]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,9 @@ from tests.columnar.log_writer import (
     marker,
     message_set,
 )
-from tests.source.fake_broker import HOST, FakeBroker, fake_broker
-from tests.source.fake_log import FakeLog, records
+from tests.source.broker_answers import metadata, topic
+from tests.source.fake_broker import FakeBroker, fake_broker
+from tests.source.fake_log import FakeLog, fetched, records
 
 NOTHING = NextRecord()
 KIB = 1 << 10
@@ -38,38 +38,10 @@ def broker() -> Iterator[FakeBroker]:
 
 def serve(broker: FakeBroker, logs: Mapping[int, FakeLog]) -> None:
     """Lead these partitions of the topic "orders"."""
-
-    def fetch(request: Any) -> dict[str, Any]:
-        rows = []
-        has_sent = False
-        for wanted in request.topics[0].partitions:
-            committed = request.isolation_level == 1
-            row = logs[wanted.partition].answer(wanted, committed=committed, is_first=not has_sent)
-            has_sent = has_sent or bool(row["records"])
-            rows.append(row)
-        return {"responses": [{"topic": "orders", "partitions": rows}]}
-
-    def metadata(_: Any) -> dict[str, Any]:
-        partitions = [
-            {
-                "error_code": 0,
-                "partition_index": number,
-                "leader_id": 1,
-                "replica_nodes": [1],
-                "isr_nodes": [1],
-            }
-            for number in logs
-        ]
-        return {
-            "brokers": [{"node_id": 1, "host": HOST, "port": broker.port, "rack": None}],
-            "cluster_id": "fake",
-            "controller_id": 1,
-            "topics": [
-                {"error_code": 0, "name": "orders", "is_internal": False, "partitions": partitions}
-            ],
-        }
-
-    broker.handlers = {"Metadata": metadata, "Fetch": fetch}
+    broker.handlers = {
+        "Metadata": metadata(broker, topic("orders", *(1 for _ in logs))),
+        "Fetch": lambda request: fetched(request, logs.__getitem__),
+    }
 
 
 def following(

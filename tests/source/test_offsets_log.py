@@ -16,7 +16,7 @@ from tests.columnar.log_writer import Plain, batch
 from tests.operation.log_files import commit, group_metadata
 from tests.source.broker_answers import committed, coordinator, described, ends, metadata, offsets
 from tests.source.fake_broker import FakeBroker, fake_broker
-from tests.source.fake_log import FakeLog
+from tests.source.fake_log import FakeLog, fetched
 
 NUMBER = 1  # "g".hashCode() is 103, of 3 partitions
 
@@ -54,18 +54,7 @@ def read(
     broker.handlers |= {
         "DescribeGroups": lambda _: {"groups": [described("g", state)]},
         "ListOffsets": lambda request: ends(request, 0, len(records)),
-        "Fetch": lambda request: {
-            "responses": [
-                {
-                    "topic": "__consumer_offsets",
-                    "partitions": [
-                        log.answer(wanted, committed=False, is_first=True)
-                        for wanted in request.topics[0].partitions
-                        if wanted.partition == NUMBER
-                    ],
-                }
-            ]
-        },
+        "Fetch": lambda request: fetched(request, {NUMBER: log}.__getitem__),
     }
     with LiveCluster(broker.bootstrap, timeout_s=timeout_s) as source:
         reading = source.read(["g"], Question(**question))

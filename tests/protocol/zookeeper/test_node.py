@@ -1,6 +1,6 @@
 """Single nodes, in the forms that each version of Kafka writes; spelled as its sources spell them.
 
-Recorded trees are in `test_recorded`.
+Recorded trees are in `test_tree`.
 """
 
 from __future__ import annotations

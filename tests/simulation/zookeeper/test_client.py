@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kgroup.simulation.clock import Process
+from kgroup.simulation.clock import Clock, Process
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.server import Watched
-from kgroup.simulation.zookeeper.thread import Routine, Thread
+from kgroup.simulation.zookeeper.thread import Lock, Routine, Thread, sleep
 from tests.simulation.zookeeper.world import World
 
 
@@ -59,3 +59,25 @@ def test_requests_count_as_heard() -> None:
         world.run(20_000)
         (expired,) = world.events("session expired")
         assert expired.time_ms == expired_ms
+
+
+# ---- threads of a simulated process
+
+
+def test_what_is_there_at_once_is_not_waited_for() -> None:
+    """However often: a fetcher may find room in a thousand queues, one after another."""
+    process = Process(Clock())
+    lock = Lock()
+    told = []
+
+    def run() -> Routine[None]:
+        for _ in range(10_000):
+            yield lock.acquire
+            lock.release()
+        told.append(process.clock.now_ms)
+        yield sleep(process, 5)
+        told.append(process.clock.now_ms)
+
+    Thread(process, run())
+    process.clock.run(100)
+    assert told == [0, 5]

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from sqlalchemy import Connection, Select, event, make_url
 from sqlalchemy.exc import OperationalError
 
 from kgroup.errors import BrokerError, InputError, ProblemKind, UsageError
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.pattern import parse_regex
+from kgroup.model.problem import ProblemLog
 from kgroup.source.base import GroupSource
 from kgroup.source.sql import engine
 from kgroup.source.sql.layout import TableLayout
-from kgroup.source.sql.store import SqlOffsetStore
+from kgroup.source.sql.store import MOST_CHARACTERS, SqlOffsetStore, read_rows, select_rows
+from kgroup.source.sql.table import sql_table
 from tests.source.sql.stored import change, execute, new, query
 from tests.waiting import until
 
@@ -493,3 +499,121 @@ def test_metadata_that_a_table_does_not_keep_was_not_read_from_it(
 def test_names_that_are_none(names: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         TableLayout(**names)
+
+
+# ---- values of rows that are no offsets, whatever a driver makes of a column, and its own errors
+
+
+ROLES = ("group_id", "topic", "partition", "offset", "metadata", "leader_epoch", "updated_at")
+SOUND = ("g", "t", 0, 7, "", 1, 1_700_000_000_000)
+STRANGE = (
+    datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+    datetime.timedelta(1),
+    Decimal("NaN"),
+    Decimal("Infinity"),
+    Decimal("1E+1000000"),
+    Decimal("0.5"),
+    uuid.UUID(int=1),
+    [1],
+    {"a": 1},
+    b"x",
+    memoryview(b"x"),
+    float("nan"),
+)
+"""What psycopg and PyMySQL make of timestamps, intervals, numeric, uuid, arrays, json, bytea."""
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("role", ROLES)
+def test_a_strange_value_is_a_problem_of_its_row(role: str, value: object) -> None:
+    at = ROLES.index(role)
+    row = (*SOUND[:at], value, *SOUND[at + 1 :])
+    for wanted in (None, {"g"}):
+        problems = ProblemLog()
+        rows = read_rows([row, SOUND], ROLES, wanted, "table t", problems)
+        assert [*rows.offsets] == ["g"]
+        kinds = [problem.kind for problem in problems.problems()]
+        is_other = wanted is not None and role == "group_id"
+        assert kinds == ([] if is_other else [ProblemKind.UNUSABLE])
+
+
+def test_whole_decimals_are_numbers() -> None:
+    """As NUMERIC columns give them."""
+    row = ("g", "t", Decimal(0), Decimal(7), "", Decimal(1), Decimal(1_700_000_000_000))
+    problems = ProblemLog()
+    rows = read_rows([row], ROLES, None, "table t", problems)
+    assert (problems.problems(), rows.offsets["g"]["t", 0]) == (
+        (),
+        CommittedOffset(*SOUND[1:3], 7, 1, "", SOUND[6]),
+    )
+    assert type(rows.offsets["g"]["t", 0].leader_epoch) is int
+
+
+@pytest.mark.parametrize("role", ["group_id", "topic", "metadata"])
+def test_a_text_that_is_too_long_is_not_repeated(role: str) -> None:
+    at = ROLES.index(role)
+    row = (*SOUND[:at], "x" * (MOST_CHARACTERS + 1), *SOUND[at + 1 :])
+    problems = ProblemLog()
+    read_rows([row], ROLES, None, "table t", problems)
+    (problem,) = problems.problems()
+    assert f"expected at most 1,048,576 characters as {role}" in problem.reason
+    assert len(problem.reason) < 1_000
+
+
+def test_an_error_that_is_not_of_the_drivers_class_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "offsets.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute(
+            "CREATE TABLE t_offset (group_id TEXT, topic TEXT, partition INTEGER, offset INTEGER)"
+        )
+        connection.execute("INSERT INTO t_offset VALUES ('g', 'spoiled', 0, 1)")
+    connection.close()
+    store = SqlOffsetStore(str(file))
+
+    def decode(data: bytes) -> str:
+        if data == b"spoiled":
+            raise OverflowError("date value out of range")
+        return data.decode()
+
+    @event.listens_for(store._engine, "connect")
+    def spoil(connection: sqlite3.Connection, record: object) -> None:
+        connection.text_factory = decode
+
+    with pytest.raises(BrokerError, match="OverflowError: date value out of range") as raised:
+        store.read_offsets(["g"])
+    assert raised.value.kind is ProblemKind.FAILED
+
+
+# ---- statements on many rows, as they are sent
+
+
+class Sent:
+    """A connection that keeps statements."""
+
+    def __init__(self) -> None:
+        self.statements: list[Select[Any]] = []
+
+    def execute(self, statement: Select[Any]) -> Sent:
+        self.statements.append(statement)
+        return self
+
+    def all(self) -> list[object]:
+        return []
+
+
+@pytest.mark.parametrize("database", ["postgresql", "mysql"])
+@pytest.mark.parametrize("lock", [False, True])
+def test_rows_that_will_be_written_are_locked_in_one_order(database: str, lock: bool) -> None:
+    """So that nobody writes between comparing and writing, and two writers never wait in a ring."""
+    dialect = make_url(f"{database}://").get_dialect()()
+    sent = Sent()
+    names = [f"group-{number:04}" for number in range(1000)]
+    table = sql_table(TableLayout())
+    assert list(select_rows(cast("Connection", sent), table, names, lock=lock)) == []
+    assert len(sent.statements) == 2
+    for statement in sent.statements:
+        text = str(statement.compile(dialect=dialect))
+        assert text.endswith("FOR UPDATE") is lock
+        ordered = text.partition("ORDER BY ")[2].replace("`", '"')
+        columns = [f't_offset"."{name}"' for name in ("group_id", "topic", "partition")]
+        assert all(name in ordered for name in columns) is lock

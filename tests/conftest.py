@@ -78,6 +78,7 @@ def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
 
     for name in ("BOOTSTRAP_SERVER", "CONFIG", "PROFILE", "WAREHOUSE"):
         monkeypatch.delenv(f"KGROUP_{name}", raising=False)
+    monkeypatch.setenv("KGROUP_COMPLETION_TIMEOUT", "60")  # on a busy machine, too
 
     def run(*args: object) -> Result:
         capfdbinary.readouterr()

@@ -165,7 +165,7 @@ def test_a_plan_that_cannot_be_carried_out(cli: Cli) -> None:
         (["sticky", "payment-service", "--sample", "--at-once", "0"], "--at-once"),
         (["sticky", "payment-service", "--sample", "--restart-time", "soon"], "not a duration"),
         (["sticky", "payment-service", "--sample", "--restart-time", "2d"], "at most a day (1d)"),
-        (["sticky", "payment-service", "--sample", "--poll-interval", "0s"], "some time"),
+        (["sticky", "payment-service", "--sample", "--poll-interval", "0s"], "greater than 0"),
     ],
 )
 def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:

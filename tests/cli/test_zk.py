@@ -298,8 +298,7 @@ def test_without_a_command_the_help_goes_to_standard_error(cli: Cli) -> None:
     assert "Commands:" in result.err
 
 
-def test_completion(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGROUP_COMPLETION_TIMEOUT", "60")
+def test_completion(cli: Cli, file: Path) -> None:
     assert suggested(cli, "kgroup zk f") == ("plain", ["fetchers"])
     line = f"kgroup zk fetchers --snapshot {file} "
     assert suggested(cli, line)[1] == sorted(recorded()["checked"])

@@ -92,7 +92,7 @@ def test_filters(cli: Cli, options: list[str], expected: list[str] | None) -> No
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "Choose --bootstrap-server HOST:PORT or --profile NAME (a cluster), --log-dir PATH"),
+        ([], "use --bootstrap-server HOST:PORT or --profile NAME (a cluster), --log-dir PATH"),
         (["--sample", "--log-dir", "x"], "two sources"),
         (["--sample", "--state", "Sleepy"], "'Sleepy'"),
         (["--sample", "--regex", "("], "is no regular expression"),

@@ -133,7 +133,7 @@ def command(
 def _check_watch(source: Source, output: Output) -> None:
     if source.file is not None:
         raise click.UsageError(
-            f"--watch needs a source that changes; a {source.file.format.name} does not"
+            f"--watch needs a source that changes; a {source.file.format.name} does not change"
         )
     if output.form not in ("table", "jsonl") or output.columns:
         raise click.UsageError(

@@ -323,7 +323,7 @@ def _came_and_went(
         old_who, gone_ms = earlier
         away_ms = elapsed_ms(gone_ms, after.time_ms)
         away = "" if away_ms is None else f" {away_ms / 1000:.1f} s after it left as"
-        restarts.append(_restart(who, old_who, f"returned{away or '; it had left as'}"))
+        restarts.append(_restart(who, old_who, f"returned{away or ' after it left as'}"))
     yield from restarts
     yield from joins
     for old in went:

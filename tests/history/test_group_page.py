@@ -139,7 +139,7 @@ def test_big_groups_are_bounded(recorded_engine: Ask, monkeypatch: pytest.Monkey
     assert (len(page.stretches), len(page.rebalances), len(page.lives)) == (3, 2, 1)
     assert [text.split(" ")[0] for text in page.left_out[:1]] == ["2"]
     assert len(page.left_out) == 4
-    assert "Left out: 2 partitions, from orders-4 on" in "".join(group_html(page))
+    assert "Left out: 2 partitions, starting with orders-4" in "".join(group_html(page))
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_what_has_no_time_or_did_not_count_is_left_out(tmp_path: Path) -> None:
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         page = page_of(engine, "g")
     assert [stretch.member_id for stretch in page.stretches] == ["a"]
-    assert page.left_out == ("1 stretch without times",)
+    assert page.left_out == ("1 interval without times",)
     assert sum(rate.commits for rate in page.rates) == 2
 
 

@@ -107,7 +107,7 @@ def test_names_like_it_are_suggested_or_those_told_that_there_are(engine: DuckEn
         "topic 'xyz' is not in cluster test of the warehouse; choose one of "
         f"{', '.join(first)} and {len(last)} more"
     )
-    with pytest.raises(NotFoundError, match=r"of the warehouse, nor is any other$"):
+    with pytest.raises(NotFoundError, match=r"of the warehouse; there are no topics$"):
         check_topic(engine, "xyz", "west")
 
 

@@ -631,7 +631,7 @@ def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:
         assert (row["code"], row["basis"]) == ("shared-instance-id", "warehouse")
         assert row["reason"].startswith("pod-1 was replaced 7 times within ")
         assert " in generation 1, since " in row["reason"]
-        assert row["reason"].endswith(" on, on 127.0.0.1.")
+        assert row["reason"].endswith("Z, on 127.0.0.1.")
         assert cli("check", "restarted", *where, *shared).status == 0
 
 

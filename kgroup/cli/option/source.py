@@ -53,13 +53,18 @@ class FileFormat(NamedTuple):
         """The option."""
         return f"--{self.name}"
 
+    @property
+    def parameter(self) -> str:
+        """The name of the option's parameter."""
+        return self.name.replace("-", "_")
+
 
 _SNAPSHOT = FileFormat(
     "snapshot",
     "Read a file that 'kgroup snapshot' wrote; - for standard input.",
     "kgroup.source.snapshot.source:read_source",
 )
-FILE_FORMATS: Mapping[str, FileFormat] = {each.name: each for each in (_SNAPSHOT,)}
+FILE_FORMATS: Mapping[str, FileFormat] = {_SNAPSHOT.name: _SNAPSHOT}
 """By name. Options, completion, store names and error messages follow from this table."""
 
 
@@ -263,10 +268,8 @@ _FILE_OPTIONS: Sequence[Decorator] = [
     source_option(file_format.option, metavar="FILE", type=PATH, help=file_format.help)
     for file_format in FILE_FORMATS.values()
 ]
-_SOURCE_PARAMETERS = (
-    *("connection", "log_dir", "sample", "zookeeper"),
-    *(name.replace("-", "_") for name in FILE_FORMATS),
-)
+_FILE_PARAMETERS = tuple(file_format.parameter for file_format in FILE_FORMATS.values())
+_SOURCE_PARAMETERS = ("connection", "log_dir", "sample", "zookeeper", *_FILE_PARAMETERS)
 
 _ZOOKEEPER_OPTION: Decorator = source_option(
     "--zookeeper",
@@ -295,7 +298,7 @@ def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
         profile=options.get("profile"),
         timeout_s=timeout_s,
     )
-    others = {name: options.get(name) for name in _SOURCE_PARAMETERS[3:]}
+    others = {name: options.get(name) for name in ("zookeeper", *_FILE_PARAMETERS)}
     return _source(connection, paths, bool(options.get("sample")), **others, required=True)
 
 
@@ -306,7 +309,7 @@ def _source(
     zookeeper: str | None = None,
     *,
     required: bool,
-    **path_by_name: Path | None,
+    **path_by_parameter: Path | None,
 ) -> Source:
     paths = log_dirs(log_dir, sample=sample)
     # With ZooKeeper, connection settings apply to it and to its registered brokers.
@@ -316,8 +319,8 @@ def _source(
     chosen += ["--log-dir or --sample"] if paths else []
     files = [
         SourceFile(file_format, path)
-        for name, file_format in FILE_FORMATS.items()
-        if (path := path_by_name.get(name.replace("-", "_"))) is not None
+        for file_format in FILE_FORMATS.values()
+        if (path := path_by_parameter.get(file_format.parameter)) is not None
     ]
     chosen += [file.format.option for file in files]
     if len(chosen) > 1:
@@ -341,7 +344,9 @@ _CHOICES = {
     "bootstrap_server": "--bootstrap-server HOST:PORT or --profile NAME (a cluster)",
     "log_dir": "--log-dir PATH (a broker's log directory)",
     "zookeeper": "--zookeeper HOST:PORT/CHROOT",
-    **{name.replace("-", "_"): f"{each.option} FILE" for name, each in FILE_FORMATS.items()},
+    **{
+        file_format.parameter: f"{file_format.option} FILE" for file_format in FILE_FORMATS.values()
+    },
     "sample": "--sample (the sample data of kgroup)",
 }
 """Options that select a source, by parameter name; not every command has all of them."""

@@ -55,6 +55,12 @@ _DURATION = re.compile(
     r"P(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:[.,](\d{0,9}))?S)?)?",
     re.ASCII | re.IGNORECASE,
 )
+_MAX_AGE = "metadata.max.age.ms"
+_UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
+_INTERNAL = (OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC)
+_QUESTION = Question(log_budget=0, commit_times=False)
+_JUST_MS = 50
+"""Time in which heartbeats that were just sent have been answered."""
 
 
 def reset_duration_ms(reset: str) -> int | None:
@@ -241,14 +247,6 @@ def _commits(running: RunningGroup) -> Precondition:
         "Wait until members have committed, and plan again; or look whether these partitions have "
         "records that were read and would be read again.",
     )
-
-
-_MAX_AGE = "metadata.max.age.ms"
-_UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
-_INTERNAL = (OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC)
-_QUESTION = Question(log_budget=0, commit_times=False)
-_JUST_MS = 50
-"""Time in which heartbeats that were just sent have been answered."""
 
 
 def plan_partitions(

@@ -1,13 +1,13 @@
-"""What fields mean, as the docstrings of their classes say under "Attributes:".
+"""Meanings of fields, from the "Attributes:" sections of their classes' docstrings.
 
-An entry is the one place for the meaning of a field: columns, JSON schemas and the tables of the
-docs are made of it. It says what the field has, and behind a semicolon details, as when None::
+The entry of a field is the only place for its meaning: columns, JSON schemas and the tables of the
+docs are generated from it. It starts with a summary; details follow a semicolon::
 
-    assignor: assignor that the group uses; None where there is none.
+    assignor: assignor that the group uses; None if it has none.
 
-The entry "type, state: as in `Group`." has the meanings of two fields of another class.
+The entry "type, state: as in `Group`." takes the meanings of two fields from another class.
 
-Modules are read, not loaded: completion explains columns of classes that take long to load.
+Modules are parsed, not imported: completion explains columns of classes that take long to import.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REFERENCE = re.compile(r"as in `([\w.]+)`\.")
 
 @cache
 def meanings(name: str) -> Mapping[str, str]:
-    """Return what the fields of a class and of its bases mean, with None as JSON has it.
+    """Return the meanings of the fields of a class and of its bases; None is written as null.
 
     Args:
         name: module and name of the class.
@@ -54,16 +54,16 @@ def summary(row: str, field: str) -> str:
 
     Args:
         row: module and name of the class.
-        field: its name.
+        field: name of the field.
 
     Raises:
-        KeyError: the class does not say it.
+        KeyError: the class has no entry for the field.
     """
     return meanings(row)[field].partition("; ")[0].replace("`", "")
 
 
 class _Source(NamedTuple):
-    """What a module says of its classes, by name, and from where its names come."""
+    """Docstrings and bases of a module's classes, by name, and the origins of imported names."""
 
     module: str
     docstrings: dict[str, str]

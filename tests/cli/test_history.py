@@ -715,7 +715,7 @@ def test_example(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: 
     assert program == "kgroup"
     result = cli(*args)
     assert result.status == 0, result.err
-    says_why = result.err.startswith("kgroup: note: ")  # in the place of a table without rows
+    says_why = result.err.startswith("kgroup: note: ")  # instead of a table without rows
     assert result.out or says_why or args[0] == "snapshot" or args[1] == "report"
 
 

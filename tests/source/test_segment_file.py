@@ -170,7 +170,7 @@ def test_folders_beside_the_log_are_left_out_unless_named(folder: Path, mark: st
     assert names(find_segments([beside])) == live(folder)
 
 
-# ---- ends of logs, on every recorded segment, against the reader of whole batches
+# ---- log end offsets of every recorded segment, compared with the reader of whole batches
 
 
 SEGMENTS = sorted(

@@ -240,8 +240,8 @@ def unmarked(
             members=tuple(replace(member, depends_on_id=None) for member in plan.members),
             warnings=(
                 *plan.warnings,
-                "Which partitions go where may depend on the ids of new members, which are not "
-                f"known; {where} it is not found out which do.",
+                "The assignment may depend on the ids of new members, which are unknown; "
+                f"{where}, kgroup does not check which partitions depend on them.",
             ),
         )
         for plan in plans
@@ -294,7 +294,7 @@ _RESTLESS = (
     f"The group may never come to rest: after {_MOST_REBALANCES} more rebalances members still "
     "give up partitions, and join again."
 )
-_MANY_RESTARTS = "in a restart of so many members and partitions"
+_MANY_RESTARTS = "for a restart of this many members and partitions"
 _RACING = (
     "The group may get another assignment than this one: where a member gives up partitions and "
     "joins again before another one has taken its part of the rebalance before, it ends otherwise."

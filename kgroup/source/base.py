@@ -169,9 +169,9 @@ class OffsetReading:
     offsets: Mapping[str, tuple[CommittedOffset, ...]]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
-    absent: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    absent: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
     saved_from: StoreName | None = None
-    empty_commits: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    empty_commits: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
     doubtful: frozenset[str] = frozenset()
 
 
@@ -272,7 +272,7 @@ class GroupSource:
         """
         raise self._unsupported("offsets of a time", "a live cluster (--bootstrap-server)")
 
-    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
+    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the size in bytes of these partitions on their leaders, where it is complete.
 
         A partition with segments in remote storage is left out.

@@ -152,7 +152,7 @@ class PastGroups(GroupSource):
         self._engine = engine
         self._cluster = cluster
         self._at_ms = at_ms
-        self._committed: dict[tuple[str, int], int] = {}
+        self._committed: dict[TopicPartition, int] = {}
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kgroup.errors import shown_id
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupType
 from kgroup.model.offset import CommitStore, CommittedOffset
 from kgroup.model.problem import Problem
@@ -65,7 +66,7 @@ def with_kafka_commits(source: GroupSource, groups: Iterable[Group]) -> Committe
     groups = tuple(groups)
     of_zookeeper = [group for group in groups if group.type is GroupType.ZOOKEEPER]
     in_kafka_offsets = kafka_offsets(source, [group.group_id for group in of_zookeeper])
-    kafka: dict[str, dict[tuple[str, int], int]] = {}
+    kafka: dict[str, dict[TopicPartition, int]] = {}
     for (group_id, topic, partition), offset in (in_kafka_offsets.offsets or {}).items():
         kafka.setdefault(group_id, {})[topic, partition] = offset
     joined, stores = [], {}

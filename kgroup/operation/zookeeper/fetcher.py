@@ -34,7 +34,7 @@ from kgroup.source.base import GroupSource, Question
 
 _EVERYTHING = Question(nodes=True, log_budget=0)
 _UNKNOWN = LogRange()
-_NOTHING: Mapping[tuple[str, int], int] = {}
+_NOTHING: Mapping[TopicPartition, int] = {}
 
 
 class OffsetReset(StrEnum):
@@ -169,7 +169,7 @@ def fetches_of(
     view: ZookeeperView,
     group: GroupNodes,
     ranges: Mapping[TopicPartition, LogRange],
-    kafka: Mapping[tuple[str, int], int] = _NOTHING,
+    kafka: Mapping[TopicPartition, int] = _NOTHING,
     *,
     count: int,
     reset: OffsetReset,
@@ -237,7 +237,7 @@ def fetches_of(
     )
 
 
-def _in_zookeeper(group: GroupNodes) -> dict[tuple[str, int], int]:
+def _in_zookeeper(group: GroupNodes) -> dict[TopicPartition, int]:
     return {
         (offset.topic, offset.partition): offset.offset
         for offset in group.offsets

@@ -31,6 +31,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.zookeeper import (
     BrokerNode,
     ConfigNode,
@@ -285,7 +286,7 @@ def decode_config(node: Node, topic: str) -> ConfigNode:
     return ConfigNode(node.path, topic, settings)
 
 
-def decode_reassignment(node: Node) -> Mapping[tuple[str, int], tuple[int, ...]]:
+def decode_reassignment(node: Node) -> Mapping[TopicPartition, tuple[int, ...]]:
     """Decode the target replicas of partitions: ``/admin/reassign_partitions``."""
     targets = {}
     for row in _field(_object(_text(node.data, "a reassignment")), "partitions", list):
@@ -294,13 +295,13 @@ def decode_reassignment(node: Node) -> Mapping[tuple[str, int], tuple[int, ...]]
     return dict(sorted(targets.items()))
 
 
-def decode_election(node: Node) -> tuple[tuple[str, int], ...]:
+def decode_election(node: Node) -> tuple[TopicPartition, ...]:
     """Decode the requested leader elections: ``/admin/preferred_replica_election``."""
     rows = _field(_object(_text(node.data, "an election")), "partitions", list)
     return tuple(sorted({_topic_partition(row) for row in rows}))
 
 
-def _topic_partition(row: Any) -> tuple[str, int]:
+def _topic_partition(row: Any) -> TopicPartition:
     if not isinstance(row, dict):
         raise ValueError(f"partitions: expected objects, found {_short(row)}")
     return _field(row, "topic", str), _required_int(row, "partition")

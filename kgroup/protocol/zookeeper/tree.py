@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kgroup.errors import ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.zookeeper import (
     BrokerNode,
@@ -71,14 +72,14 @@ class _View:
         self._brokers: dict[int, BrokerNode] = {}
         self._topics: dict[str, TopicNode] = {}
         self._legacy_topics: list[LegacyTopicNode] = []
-        self._states: dict[tuple[str, int], PartitionStateNode] = {}
+        self._states: dict[TopicPartition, PartitionStateNode] = {}
         self._controller: ControllerNode | None = None
         self._controller_epoch: int | None = None
         self._cluster_id: str | None = None
         self._configs: dict[str, ConfigNode] = {}
         self._deleting: list[str] = []
-        self._reassigning: Mapping[tuple[str, int], tuple[int, ...]] = {}
-        self._electing: tuple[tuple[str, int], ...] = ()
+        self._reassigning: Mapping[TopicPartition, tuple[int, ...]] = {}
+        self._electing: tuple[TopicPartition, ...] = ()
 
     def view(self) -> ZookeeperView:
         """Decode all nodes, then the owners, which are unambiguous once all consumers are known."""

@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any, TypeVar
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.cluster import TopicPartition
 
-Key = TypeVar("Key", str, tuple[str, int])
+Key = TypeVar("Key", str, TopicPartition)
 T = TypeVar("T")
 
 

@@ -20,7 +20,7 @@ from struct import Struct
 from typing import Any
 
 from kgroup.errors import BrokerError
-from kgroup.model.cluster import Topic
+from kgroup.model.cluster import Topic, TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Membership
 from kgroup.model.group_log import classic_members
 from kgroup.model.log_range import LogRange
@@ -71,7 +71,7 @@ class _Trace:
         sought = group.offsets if commit_times else ()
         self.committed = {(o.topic, o.partition): o.committed_offset for o in sought}
         self.metadata: tuple[Data | None, int | None] | None = None
-        self.commits: dict[tuple[str, int], _Commit] = {}
+        self.commits: dict[TopicPartition, _Commit] = {}
 
     @property
     def is_whole(self) -> bool:
@@ -136,7 +136,7 @@ class _Found:
 
     end: int
     metadata: Mapping[str, tuple[Data | None, int | None] | None]
-    commits: Mapping[str, Mapping[tuple[str, int], tuple[int, _Commit]]]
+    commits: Mapping[str, Mapping[TopicPartition, tuple[int, _Commit]]]
 
 
 class LogMemory:
@@ -341,7 +341,7 @@ class _Log:
         if low is None or end is None:
             return {}
         wanted = {group_id.encode(): group_id for group_id in group_ids}
-        partitions: dict[str, set[tuple[str, int]]] = {group_id: set() for group_id in group_ids}
+        partitions: dict[str, set[TopicPartition]] = {group_id: set() for group_id in group_ids}
         span = FIRST_WINDOW
         while low < end:
             high = min(end, low + span)

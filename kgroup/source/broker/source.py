@@ -175,7 +175,7 @@ class LiveCluster(GroupSource):
 
         return self._ask(read_offsets_at, partitions, time_ms)
 
-    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
+    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return partition sizes from the leaders; see `GroupSource.log_sizes`."""
         from kgroup.source.broker.topic_offset import read_log_sizes
 

@@ -24,6 +24,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from kgroup.model.cluster import TopicPartition
+
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -83,7 +85,7 @@ def has_checkpoints(directory: Path) -> bool:
     return any(os.path.exists(directory / name) for name in (LOG_STARTS, _RECOVERY_POINTS))
 
 
-def read_log_starts(directory: Path) -> Mapping[tuple[str, int], int]:
+def read_log_starts(directory: Path) -> Mapping[TopicPartition, int]:
     """Return log start offsets by topic and partition, from ``log-start-offset-checkpoint``.
 
     A broker before 0.11 has no such file: its logs start with their first segments.

@@ -91,7 +91,7 @@ _SEGMENT_NAME = re.compile(r"[0-9]{1,20}\.log")
 _LOADED_NAME = re.compile(r"[0-9]{1,20}\.log(?:\.swap)?")
 """Segments that a broker loads, including those of a finished compaction."""
 
-_Offsets = Mapping[tuple[str, int], int]
+_Offsets = Mapping[TopicPartition, int]
 """Offsets by topic and partition."""
 
 _LONGEST_ID = 10

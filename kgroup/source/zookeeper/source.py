@@ -157,7 +157,7 @@ class Zookeeper(GroupSource):
         )
         return LogReading({}, problems) if reading is None else reading
 
-    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[tuple[str, int], int]:
+    def log_sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return partition sizes from the brokers; see `GroupSource.log_sizes`.
 
         It does not report that no broker answers; `log_ranges` does.

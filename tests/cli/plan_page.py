@@ -56,7 +56,9 @@ def on_a_terminal(args: Sequence[str], *, width: int = WIDTH, coloured: bool = F
                 parts.append(part)
         except OSError:  # Linux says so that nobody writes to it any more
             pass
-        program.wait()
+        status = program.wait()
+    if not parts:
+        raise RuntimeError(f"kgroup {shlex.join(args)} wrote nothing, and ended with {status}")
     return b"".join(parts).decode()
 
 

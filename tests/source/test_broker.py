@@ -482,15 +482,15 @@ def test_a_group_without_a_coordinator_leaves_the_time_to_the_others(broker: Fak
 def test_who_was_not_asked_is_not_said_to_be_silent(broker: FakeBroker) -> None:
     """All the time went by waiting for a coordinator; the next request has none."""
     broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
-    with LiveCluster(broker.bootstrap, timeout_s=0.5) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=2) as source:
         source.placements(["g"])
         assert source._client is not None
         source._client.deadline._end = 0.0
         with pytest.raises(BrokerError) as raised:
             source.topic_names()
     assert re.fullmatch(
-        r"broker 1 \(127.0.0.1:\d+\) was not asked Metadata: the time limit of 0.5 s had been used "
-        r"up, 0.\d s of it waiting for the coordinator of 'g'",
+        r"broker 1 \(127.0.0.1:\d+\) was not asked Metadata: the time limit of 2 s had been used "
+        r"up, [01].\d s of it waiting for the coordinator of 'g'",
         str(raised.value),
     )
 
@@ -926,7 +926,7 @@ def test_what_a_step_has_waited_for_in_vain_the_next_one_does_not(broker: FakeBr
         ]
         answer = metadata(broker, topic("orders", 2))(None) | {"brokers": nodes}
         broker.handlers["Metadata"] = lambda _: answer
-        with LiveCluster(broker.bootstrap, timeout_s=0.5, of_silence=True) as source:
+        with LiveCluster(broker.bootstrap, timeout_s=2, of_silence=True) as source:
             rounds = []
             for is_renewed in (False, False, True):
                 if is_renewed:

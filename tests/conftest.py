@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.cli.command_line import Cli
     from tests.history.recorded import Ask, Built
 
-settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(15, 100))
+settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(15, 60))
 settings.load_profile("kgroup")
 
 

@@ -36,7 +36,7 @@ KEPT = sorted((Path(__file__).parent / "data" / "fuzz").iterdir())
 
 def test_damaged_logs_are_read(tmp_path: Path) -> None:
     """Some inputs of most kinds; `make fuzz` goes on from here."""
-    count = examples(80)
+    count = examples(60)
     tally = run(Plan(SEED, range(count), tmp_path))
     assert [finding.detail for finding in tally.findings] == []
     assert tally.kinds.total() == count
@@ -46,7 +46,7 @@ def test_damaged_logs_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(LANES.keys() - {"logs"}))
 def test_other_inputs(name: str, tmp_path: Path) -> None:
     lane = LANES[name]
-    numbers = range(max(examples(60) // lane.inputs, examples(6)))
+    numbers = range(max(examples(30) // lane.inputs, examples(6)))
     if name == "files":  # each is a process of its own
         numbers = range(examples(1, 4))
     tally = run(Plan(SEED, numbers, tmp_path, lane=lane))

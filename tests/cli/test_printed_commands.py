@@ -45,6 +45,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         return nullcontext(LogDir((sample_log_dir(),)))
 
     monkeypatch.setattr("kgroup.source.broker.source.LiveCluster", cluster)
+    monkeypatch.setattr("kgroup.operation.plan.forecast._COURSES", 1)  # no forecast is compared
     return clusters
 
 

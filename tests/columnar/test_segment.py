@@ -113,7 +113,7 @@ def group_log(
     write_fresh(path, b"".join(batches))
 
 
-@settings(max_examples=examples(12, 120))
+@settings(max_examples=examples(12, 60))
 @given(
     seed=st.integers(0, 2**64 - 1),
     kind=st.sampled_from(["consumer", "consumer", "connect", "odd"]),
@@ -331,7 +331,7 @@ def test_transactions_of_other_segments_count(tmp_path: Path) -> None:
         assert len(indexes) == 1
 
 
-@settings(max_examples=examples(12, 96))
+@settings(max_examples=examples(12, 48))
 @given(
     log=logs(),
     size=st.integers(200, 3000),

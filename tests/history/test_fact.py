@@ -93,7 +93,7 @@ def test_recorded_records_are_in_the_tables(compiled: bool) -> None:
 
 @pytest.mark.slow
 @given(log=logs())
-@settings(max_examples=examples(5, 80), deadline=None)
+@settings(max_examples=examples(5, 40), deadline=None)
 def test_random_records_are_in_the_tables(log: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "0.log"

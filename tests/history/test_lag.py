@@ -121,7 +121,7 @@ def test_what_counted_at_recorded_times(directory: Path, recorded_engine: Ask) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(examples(1, 16)))
+@pytest.mark.parametrize("seed", range(examples(1, 6)))
 def test_what_counted_at_random_times(seed: int, tmp_path: Path) -> None:
     RandomHistory(seed).write(tmp_path / "log")
     with engine_of_log(tmp_path / "log", tmp_path / "w") as engine:
@@ -132,7 +132,7 @@ def check_all(engine: DuckEngine, directory: Path) -> None:
     """All times at once give what a replay up to each of them gives."""
     records = [record for of_log in log_of(directory).values() for record in of_log]
     known = sorted({time_of(record) or 0 for record in records} - {0})
-    times = {known[0] - 1, *known[:: max(1, len(known) // examples(2, 16))], known[-1]}
+    times = {known[0] - 1, *known[:: max(1, len(known) // examples(2, 10))], known[-1]}
     past = {time_ms: PastGroups(engine, "c", time_ms).read().image.groups for time_ms in times}
     names = sorted({name for groups in past.values() for name in groups})
     for group_id in names[:: max(1, len(names) // examples(4, 64))]:

@@ -828,8 +828,11 @@ def random_groups(count: int) -> Iterator[Group]:
 
 
 @pytest.mark.slow
-def test_check_recommends_a_strategy_just_where_its_plan_does() -> None:
+def test_check_recommends_a_strategy_just_where_its_plan_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """By the same numbers: what stops partitions for longer is not recommended."""
+    monkeypatch.setattr("kgroup.operation.plan.forecast._COURSES", 2)
     recommended = []
     for group in random_groups(9):
         source = FakeSource(group)

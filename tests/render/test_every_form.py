@@ -22,7 +22,7 @@ from tests.examples import examples, some_of
 from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, public_names, sheet_of, try_sheet
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
-SEEDS = range(examples(2, 24))
+SEEDS = range(examples(2, 10))
 ELSEWHERE = frozenset({"cell", "form", "table", "record_table"})
 """Modules that write all pages, or records, which are columns."""
 
@@ -53,7 +53,7 @@ def test_every_page_with_any_field_blank_and_any_other_common(
     for part in dict.fromkeys(parts_of(kind)):
         hints = fields_of(part)
         blanks = [name for name, hint in hints.items() if blank_values(name, hint)]
-        for blank, common in some_of([*product(blanks, hints)], 8):
+        for blank, common in some_of([*product(blanks, hints)], 32):
             draw = Random(f"{name_of(function)} {part} {blank} {common}")
             report = RandomReport(draw, {part: ([blank], [common])})
             "".join(page_text(page(report.rows(kind, count=1))))
@@ -75,7 +75,7 @@ def test_sheets_of_offsets_with_any_fields_blank(columns: tuple[Column, ...]) ->
     blanks = [name for name, hint in hints.items() if None in blank_values(name, hint)]
     counts = {0, 1, 2, 3, len(blanks) - 1, len(blanks)}  # all would be thousands
     subsets = [subset for count in sorted(counts) for subset in combinations(blanks, count)]
-    for subset in some_of(subsets, 8):
+    for subset in some_of(subsets, 32):
         try_sheet(columns, Random(f"{name_of(columns)} {subset}"), subset)
 
 

@@ -18,7 +18,7 @@ def test_random_histories(model: Model) -> None:
     for seed, told in enumerate(recorded.in_full):
         assert [answer_of(said) for _, said in history(model, seed)] == told, seed
     # Versions share most of their code: each tries other histories.
-    seeds = some_of(range(MODELS.index(model), len(recorded.digests)), 80)
+    seeds = some_of(range(MODELS.index(model), len(recorded.digests)), 160)
     for seed in (*seeds, *_TELLING.get(model.library, ())):
         answers = [said for _, said in history(model, seed)]
         assert digest(answers) == recorded.digests[seed], seed

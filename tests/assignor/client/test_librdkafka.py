@@ -140,7 +140,7 @@ def test_live_histories(strategy: str) -> None:
     """Real consumers come and go: what they send and get is foretold."""
     module = "tests.assignor.client.oracle.librdkafka.histories"
     done = subprocess.run(
-        [sys.executable, "-m", module, VERSION, strategy, str(examples(5, 20))],
+        [sys.executable, "-m", module, VERSION, strategy, str(examples(5, 10))],
         capture_output=True,
         text=True,
         check=False,

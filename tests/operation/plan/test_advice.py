@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kgroup.model.group import Broker, GroupState, GroupType
 from kgroup.operation.plan.advice import GroupAdvice, Proposal, advise, every_target
 from kgroup.operation.plan.assignor import plan_assignor
@@ -166,7 +168,8 @@ def test_what_the_numbers_speak_against_does_not_make_sense() -> None:
     assert f"static-membership ({proposal.against})" in against
 
 
-def test_what_makes_sense_comes_first_and_stops_no_longer() -> None:
+def test_what_makes_sense_comes_first_and_stops_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgroup.operation.plan.forecast._COURSES", 2)
     for names, each in (("ab", 2), ("abc", 2), ("abcdefghijkl", 5)):
         for strategy in ("range", "cooperative-sticky"):
             proposals = advised(FakeSource(group_of(names, strategy, each=each))).proposals

@@ -80,7 +80,7 @@ def test_recorded_and_damaged_files(compiled: bool, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(8, 160))
+@settings(max_examples=examples(8, 60))
 @given(log=logs(), size=st.integers(200, 3000), seed=st.integers(0, 1 << 32))
 def test_any_log(
     log: bytes, size: int, seed: int, tmp_path_factory: pytest.TempPathFactory

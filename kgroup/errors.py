@@ -30,28 +30,32 @@ class ProblemKind(DescribedEnum):
     A `kgroup.model.problem.Problem`, damage in a log and every error have one.
     """
 
-    TORN_TAIL = ("torn-tail", "The last batch is cut off.")
-    BAD_CRC = ("bad-crc", "A batch whose checksum is wrong.")
-    BAD_LENGTH = ("bad-length", "A length that no batch has, or that the bytes contradict.")
+    TORN_TAIL = ("torn-tail", "The last batch is truncated.")
+    BAD_CRC = ("bad-crc", "A batch with a wrong checksum.")
+    BAD_LENGTH = ("bad-length", "A length that no batch can have, or that contradicts the data.")
     BAD_MAGIC = ("bad-magic", "A message format that Kafka never had.")
     BAD_OFFSET = (
         "bad-offset",
-        "An offset below 0 or above the largest (message format v2's checksum does not cover it).",
+        "A negative offset, or one above the maximum (message format v2's checksum does not "
+        "cover offsets).",
     )
     BAD_RECORD = (
         "bad-record",
-        "A batch with the right checksum whose records contradict its header; a record that the "
-        "state of its group contradicts.",
+        "A batch with a correct checksum whose records contradict its header, or a record that "
+        "contradicts the state of its group.",
     )
-    BAD_COMPRESSION = ("bad-compression", "An unknown codec, or data that are not what it writes.")
+    BAD_COMPRESSION = (
+        "bad-compression",
+        "An unknown compression codec, or data that the codec cannot decompress.",
+    )
     TOO_LARGE = (
         "too-large",
-        "A batch that is larger than the limits allow: 64 MiB, packed or unpacked; 1,048,576 "
-        "records; and once 128 MiB of a file were of batches that grow more than a hundredfold, "
-        "further ones that do.",
+        "A batch above the limits: 64 MiB, compressed or decompressed, or 1,048,576 records; "
+        "also, once 128 MiB of a log were decompressed from batches that expand more than a "
+        "hundredfold, each further batch of that kind.",
     )
-    ZEROS = ("zeros", "Space that was allocated and never written, or was lost.")
-    GARBAGE = ("garbage", "Bytes that do not look like a batch at all.")
+    ZEROS = ("zeros", "Space that was allocated but never written, or whose data was lost.")
+    GARBAGE = ("garbage", "Bytes that do not look like a batch.")
     UNKNOWN_RECORD = (
         "unknown-record",
         "A record type or version that this version of kgroup does not know.",
@@ -59,90 +63,93 @@ class ProblemKind(DescribedEnum):
     INCONSISTENT = ("inconsistent", "Records that contradict each other.")
     UNREADABLE = (
         "unreadable",
-        "A file or folder that does not exist, cannot be read, or holds nothing of the kind.",
+        "A file or folder that does not exist, cannot be read, or has no such contents.",
     )
-    NOT_A_SEGMENT = ("not-a-segment", "A file that is not empty, without a single record batch.")
+    NOT_A_SEGMENT = ("not-a-segment", "A non-empty file without any record batch.")
     OTHER_TOPIC = ("other-topic", "A segment of another topic.")
     UNKNOWN_PARTITION = (
         "unknown-partition",
-        "A segment in a folder that does not tell its partition of `__consumer_offsets`.",
+        "A segment in a folder whose name does not contain the partition of `__consumer_offsets`.",
     )
-    SHORTER = ("shorter", "A live partition that ends before what was read of it.")
-    UNREACHABLE = ("unreachable", "A broker that no connection can be made to.")
+    SHORTER = (
+        "shorter",
+        "A live partition whose log end offset is before the records already read.",
+    )
+    UNREACHABLE = ("unreachable", "A broker to which no connection can be made.")
     DISCONNECTED = ("disconnected", "A broker that closes the connection.")
-    SILENT = ("silent", "A broker that takes the connection and does not answer.")
-    THROTTLED = ("throttled", "A broker that holds requests back.")
-    REFUSED = ("refused", "A broker that does not let us in, or that we do not trust.")
-    UNSUPPORTED = ("unsupported", "A broker too old for the question.")
-    UNUSABLE = ("unusable", "A broker whose answer cannot be used.")
+    SILENT = ("silent", "A broker that accepts the connection but does not answer.")
+    THROTTLED = ("throttled", "A broker that delays requests (quota).")
+    REFUSED = ("refused", "A broker that rejects the user, or that kgroup does not trust.")
+    UNSUPPORTED = ("unsupported", "A broker that is too old for the request.")
+    UNUSABLE = ("unusable", "A broker that sends an invalid answer.")
     DENIED = (
         "denied",
-        "An error in the place of an answer; the reason has Kafka's name of it and the "
-        "permission that is missing.",
+        "A request that failed with an error; the reason has Kafka's name of the error and the "
+        "missing permission.",
     )
     NO_COORDINATOR = (
         "no-coordinator",
-        "A group, or all groups of a partition of `__consumer_offsets`, for which no broker "
-        "answers now.",
+        "A group, or all groups of a partition of `__consumer_offsets`, without an available "
+        "coordinator.",
     )
     NO_LEADER = (
         "no-leader",
-        "A partition without a leader; one of `__consumer_offsets` lacks all its groups.",
+        "A partition without a leader; for a partition of `__consumer_offsets`, all its groups "
+        "are missing.",
     )
-    NO_ANSWER = ("no-answer", "A partition whose leader gave no answer.")
-    MOVING = ("moving", "A partition whose leader is another broker now.")
-    TOPIC_GONE = ("topic-gone", "A topic that does not exist any more.")
+    NO_ANSWER = ("no-answer", "A partition whose leader did not answer.")
+    MOVING = ("moving", "A partition whose leadership is moving to another broker.")
+    TOPIC_GONE = ("topic-gone", "A topic that no longer exists.")
     PARTITION_GONE = ("partition-gone", "A partition that its topic does not have.")
-    NOT_AUTHORIZED = ("not-authorized", "A topic that may not be described.")
-    NOT_FOUND = ("not-found", "A group, topic or member that was asked for and does not exist.")
-    BAD_NODE = (
-        "bad-node",
-        "A node of ZooKeeper that holds something else than it should; `path` is its path.",
+    NOT_AUTHORIZED = ("not-authorized", "A topic that the user may not describe.")
+    NOT_FOUND = ("not-found", "A named group, topic or member that does not exist.")
+    BAD_NODE = ("bad-node", "A ZooKeeper node with unexpected contents; `path` is its path.")
+    DENIED_NODE = (
+        "denied-node",
+        "A ZooKeeper node that the user may not read; `path` is its path.",
     )
-    DENIED_NODE = ("denied-node", "A node of ZooKeeper that may not be read; likewise.")
     FOREIGN_NODE = (
         "foreign-node",
-        "A node below `/consumers` that no consumer of Kafka writes; likewise.",
+        "A node below `/consumers` that Kafka's consumers do not write; `path` is its path.",
     )
     NOT_IN_SNAPSHOT = (
         "not-in-snapshot",
-        "A group that nobody asked for when the snapshot was taken: it may exist.",
+        "A group that was not selected when the snapshot was taken; it may exist.",
     )
     BAD_SPEC = (
         "bad-spec",
-        "A group of `assign --spec` that is not written as it should be, or does not have what is "
-        "asked for; `reason` has its line and field.",
+        "A group of `assign --spec` that is invalid, or lacks what was requested; `reason` has "
+        "the line and field.",
     )
     ACTIVE = (
         "active",
-        "A group with members that only they may commit for; stop them, or remove them, first.",
+        "A group with members, for which only they may commit; stop or remove them first.",
     )
     CHANGED = (
         "changed",
-        "A group that is not as it was when a change was planned: others have committed or joined.",
+        "A group that has changed since a change was planned: other clients have committed or "
+        "joined.",
     )
     OVERWRITTEN = (
         "overwritten",
-        "A change that was carried out; another process changed the same after that.",
+        "A change that was executed and then overwritten by another process.",
     )
     UNKNOWN_END = (
         "unknown-end",
-        "A change that was sent, and no answer came to tell whether it was carried out: look.",
+        "A change that was sent but not answered; check whether it was executed.",
     )
     OUT_OF_RANGE = (
         "out-of-range",
-        "An offset that the partition's log does not have, or that cannot be compared with it: it "
-        "is not committed.",
+        "An offset that is outside the partition's log, or cannot be compared with it; it is "
+        "not committed.",
     )
-    UNFIT = (
-        "unfit",
-        "A group without members, or of a type or a strategy for which this is not made.",
-    )
+    UNFIT = ("unfit", "A group without members, or of an unsupported type or strategy.")
     BUSY = ("busy", "A warehouse that another process is changing.")
-    FAILED = ("failed", "What ended the command and is none of the others; the reason tells.")
+    FAILED = ("failed", "Any other error that ended the command; see the reason.")
     MORE = (
         "more",
-        "Further problems that were only counted: 1000 are kept, 20 are told on standard error.",
+        "Further problems that are only counted: 1000 are kept, and 20 are shown on standard "
+        "error.",
     )
 
     @property
@@ -170,9 +177,9 @@ class KgroupError(Exception):
     Attributes:
         exit_status: exit status of the process.
         kind: kind of the problem.
-        group_id: the group concerned; None if it is not one group.
-        path: the file concerned; None if it is not one file.
-        topic: the user's topic concerned; None if it is not one topic.
+        group_id: group id; None if the error is not about one group.
+        path: path of the file; None if the error is not about one file.
+        topic: topic name of a user topic; None if the error is not about one topic.
     """
 
     exit_status = ExitStatus.FAILED
@@ -264,9 +271,8 @@ class BrokerError(KgroupError):
 
     Attributes:
         kind: one of the kinds for brokers, their partitions and groups.
-        broker_id: the broker; None if unknown.
-        was_sent: whether the request was sent; if it changes something, the broker may have
-            carried it out.
+        broker_id: broker id; None if unknown.
+        was_sent: whether the request was sent; the broker may then have executed it.
     """
 
     def __init__(

@@ -65,8 +65,8 @@ class Subscriber:
 
     Attributes:
         member_id: member id, assigned by the coordinator.
-        topics: in the order of the message; Java clients sort them.
-        instance_id: `group.instance.id` of a static member.
+        topics: topic names in the order of the message; Java clients sort them.
+        instance_id: `group.instance.id` of a static member; else None.
         rack: `client.rack`; None if not sent. Only librdkafka sends an empty one.
         owned: `ownedPartitions`, in the order of the message.
         generation: generation of `owned`; None if the message has none.

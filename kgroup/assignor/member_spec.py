@@ -51,8 +51,8 @@ class MemberSpec:
     Attributes:
         member_id: member id, assigned by the coordinator.
         topics: subscribed topics, including those that match a regex.
-        instance_id: `group.instance.id` of a static member.
-        client_id: `client.id`.
+        instance_id: `group.instance.id` of a static member; else None.
+        client_id: `client.id` that the client sent.
         rack: `client.rack`.
         owned: assigned partitions, in the order of the assignment; the target assignment in a
             consumer or share group. None for a member that was never assigned anything.

@@ -34,12 +34,12 @@ RUBY_KAFKA = "ruby-kafka"
 
 
 class Certainty(DescribedEnum):
-    """How sure it is that a member is of a library."""
+    """How certain the identification of a client library is."""
 
-    CERTAIN = ("certain", "No other library that is known writes such bytes.")
+    CERTAIN = ("certain", "No other known library sends such bytes.")
     INFERRED = (
         "inferred",
-        "Other libraries may write such bytes too; the client id is the default of this one.",
+        "Other libraries may send the same bytes; the client id is this library's default.",
     )
 
 
@@ -122,16 +122,17 @@ _RACK_AFFINITY = frozenset({"rack-affinity"})
 
 
 class _Signature(NamedTuple):
-    """How a library writes.
+    """How a library encodes subscriptions.
 
     Attributes:
-        library: its name.
-        strategies: with these,
-        versions: it writes the message in one of these,
-        user_data: with user data of one of these forms,
-        in_order: with sorted topics always,
-        is_short: without the fields that came with version 1, whatever version is said,
-        no_rack: and this for no rack, where the version has racks.
+        library: name of the library.
+        strategies: strategies for which it does so.
+        versions: versions of the message that it writes.
+        user_data: forms of user data that it writes.
+        in_order: whether topics are always sorted.
+        is_short: whether it omits the fields added in version 1, whatever version the message
+            states.
+        no_rack: how it encodes no rack, in versions of the message that have racks.
     """
 
     library: str

@@ -14,11 +14,11 @@ TopicPartition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Where one partition lives.
+    """Leader and replicas of a partition.
 
     Attributes:
-        leader: broker id; None where the partition has no leader.
-        replicas: broker ids, the preferred leader first.
+        leader: broker id of the leader; None if the partition has no leader.
+        replicas: broker ids of the replicas, the preferred leader first.
         isr: broker ids of the in-sync replicas.
     """
 
@@ -29,13 +29,14 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic.
+    """Metadata of a topic.
 
     Attributes:
-        topic_id: Kafka's base64url text; None before Kafka 2.8, and of topics that do not exist.
-        partitions: by number.
-        error: Kafka's name of the error that was given in the topic's place:
-            "UNKNOWN_TOPIC_OR_PARTITION" where it does not exist.
+        topic_id: topic id, base64url as Kafka prints it; None before Kafka 2.8, and for topics that
+            do not exist.
+        partitions: partitions by number.
+        error: Kafka's name of the error that the broker returned for the topic:
+            "UNKNOWN_TOPIC_OR_PARTITION" if it does not exist.
     """
 
     name: str
@@ -46,14 +47,13 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What a cluster's metadata says.
+    """Metadata of a cluster.
 
     Attributes:
-        cluster_id: Kafka's base64url text; None before Kafka 0.10.1.
-        controller: broker id; None where it is not told.
-        brokers: those that are alive, by id.
-        topics: those that were asked for, by name; one that does not exist carries an error, or is
-            left out.
+        cluster_id: cluster id, base64url as Kafka prints it; None before Kafka 0.10.1.
+        controller: broker id of the controller; None if unknown.
+        brokers: live brokers by id.
+        topics: requested topics by name; one that does not exist has an error or is left out.
     """
 
     cluster_id: str | None
@@ -64,16 +64,16 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The coordinator of a group or a transactional id, and the partition that makes it that.
+    """Coordinator of a group or transactional id, and the partition that determines it.
 
     Attributes:
-        partition_count: number of partitions of `__consumer_offsets`; None where the topic may not
-            be described.
-        coordinator: the broker that says it is the coordinator; None where there is none.
-        error: Kafka's name of the error that was given instead.
-        leader: broker that leads the group's partition; None where none does.
-        replicas: ids of the brokers that hold it.
-        isr: ids of the brokers that are in sync.
+        partition_count: number of partitions of `__consumer_offsets`; None if the user may not
+            describe the topic.
+        coordinator: coordinator that the cluster reports; None if there is none.
+        error: Kafka's name of the error that the broker returned instead of a coordinator.
+        leader: broker that leads the group's partition; None if the partition has no leader.
+        replicas: broker ids of the replicas.
+        isr: broker ids of the in-sync replicas.
     """
 
     partition_count: int | None

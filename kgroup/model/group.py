@@ -33,15 +33,15 @@ class AssignedPartition:
     """A partition of a user's topic in an assignment.
 
     Attributes:
-        topic_id: id of the topic; base64url, as Kafka prints it; None where only the name is
-            recorded (classic protocol).
-        topic: name of the topic; None where only the id is recorded (KIP-848, share) and no source
-            knows its name.
-        partition: partition of that topic.
-        since_epoch: epoch in which the member got it; of consumer groups since Kafka 4.3, else
-            None; with another one it is the same partition still.
-        thread: zookeeper: number of the member's thread that reads it; from 0.
-        since_ms: zookeeper: when the member took it.
+        topic_id: topic id; base64url, as Kafka prints it; None if only the name is recorded
+            (classic protocol).
+        topic: topic name; None if only the id is recorded (KIP-848, share) and no source knows the
+            name.
+        partition: partition number.
+        since_epoch: epoch in which the partition was assigned to the member; consumer groups since
+            Kafka 4.3, else None; not part of the partition's identity.
+        thread: zookeeper: number of the member's thread that reads the partition; from 0.
+        since_ms: zookeeper: when the member claimed the partition.
     """
 
     topic_id: str | None
@@ -59,11 +59,11 @@ class AssignedPartition:
 
 @dataclass(frozen=True, slots=True)
 class StrayOwner:
-    """A partition whose owner is no member.
+    """A partition whose owner is not a member.
 
     Attributes:
-        member_id: id of the owner.
-        partition: what it owns.
+        member_id: member id of the owner.
+        partition: partition that it owns.
     """
 
     member_id: str
@@ -75,10 +75,10 @@ class Task:
     """A task of a streams group (KIP-1071): a subtopology on one partition number.
 
     Attributes:
-        subtopology_id: id of the subtopology.
-        partition: partition of its source topics.
-        since_epoch: epoch in which the member got an active task; since Kafka 4.3, else None; with
-            another one it is the same task still.
+        subtopology_id: subtopology id.
+        partition: partition number in the source topics.
+        since_epoch: epoch in which an active task was assigned to the member; since Kafka 4.3, else
+            None; not part of the task's identity.
     """
 
     subtopology_id: str
@@ -91,9 +91,9 @@ class TaskAssignment:
     """The tasks of a streams member, each list sorted.
 
     Attributes:
-        active: tasks that it runs.
-        standby: tasks whose state it keeps a copy of.
-        warmup: tasks whose state it is catching up with.
+        active: active tasks.
+        standby: standby tasks; the member keeps copies of their state.
+        warmup: warm-up tasks; the member is restoring their state.
     """
 
     active: tuple[Task, ...] = ()
@@ -102,22 +102,26 @@ class TaskAssignment:
 
 
 class GroupType(DescribedEnum):
-    """The protocol that a group's coordinator runs; the words of ListGroups (KIP-848).
+    """Protocol of a group; the words of ListGroups (KIP-848).
 
     Groups of the ZooKeeper consumer of Kafka 0.7 and 0.8 have no coordinator.
     """
 
     CLASSIC = (
         "classic",
-        "Members join in rounds (JoinGroup, SyncGroup) and a leader among them assigns; also "
-        "groups that only commit offsets.",
+        "Members join in rounds (JoinGroup, SyncGroup), and the leader assigns partitions; "
+        "includes groups that only commit offsets.",
     )
-    CONSUMER = ("consumer", "The coordinator assigns partitions, member by member (KIP-848).")
-    SHARE = ("share", "Members share partitions and acknowledge record by record (KIP-932).")
+    CONSUMER = (
+        "consumer",
+        "The coordinator assigns partitions and reconciles each member (KIP-848).",
+    )
+    SHARE = ("share", "Members share partitions and acknowledge individual records (KIP-932).")
     STREAMS = ("streams", "The coordinator assigns the tasks of a Streams topology (KIP-1071).")
     ZOOKEEPER = (
         "zookeeper",
-        "Consumers of Kafka 0.7 and 0.8 register in ZooKeeper, and each computes what it owns.",
+        "Consumers of Kafka 0.7 and 0.8 register in ZooKeeper, and each computes its own "
+        "partitions.",
     )
 
     @property
@@ -127,47 +131,49 @@ class GroupType(DescribedEnum):
 
 
 class GroupState(DescribedEnum):
-    """The states of every group type; the words of ListGroups and the describe APIs.
+    """States of all group types; the words of ListGroups and the describe APIs.
 
     Classic groups move from one `to` another. The other types have no transitions of their own:
     their coordinator derives the state from epochs and members after every record
     (`ConsumerGroup.maybeUpdateGroupState` and its like), so any state can follow any other.
     """
 
-    EMPTY = ("Empty", "The group has no members; what it committed is kept until it expires.")
+    EMPTY = ("Empty", "The group has no members; its committed offsets are kept until they expire.")
     PREPARING_REBALANCE = (
         "PreparingRebalance",
-        "A rebalance has begun: the coordinator waits until the members have joined again.",
+        "A rebalance has begun; the coordinator waits for members to rejoin.",
     )
     COMPLETING_REBALANCE = (
         "CompletingRebalance",
-        "All members have joined: the coordinator waits for the assignment from the leader.",
+        "All members have joined; the coordinator waits for the leader's assignment.",
     )
     ASSIGNING = (
         "Assigning",
-        "Members or topics have changed and a new target assignment is still to be computed.",
+        "Members or topics have changed; the new target assignment is not computed yet.",
     )
     RECONCILING = (
         "Reconciling",
-        "The target assignment is known and some members have not taken or given up all of theirs.",
+        "The target assignment is computed; some members have not revoked or taken all of their "
+        "partitions.",
     )
     NOT_READY = (
         "NotReady",
-        "The topology cannot run yet: topics that it needs are missing or do not fit.",
+        "The topology cannot run yet: topics that it needs are missing or have the wrong number "
+        "of partitions.",
     )
     STABLE = ("Stable", "Every member has its assignment.")
     DEAD = ("Dead", "The group does not exist, or is being removed.")
 
     def sentence_of(self, type_: GroupType) -> str:
-        """What it means of a group of this type."""
+        """Return the meaning of the state for a group of this type."""
         own = _ZOOKEEPER_STATE_SENTENCES if type_ is GroupType.ZOOKEEPER else {}
         return own.get(self, self.sentence)
 
     def to(self, following: GroupState) -> GroupState:
-        """Move a classic group on.
+        """Return the following state of a classic group.
 
         Raises:
-            ValueError: Kafka's coordinator never moves a group so.
+            ValueError: Kafka's coordinator never makes this transition.
         """
         if following not in _CLASSIC_TRANSITIONS.get(self, ()):
             raise ValueError(f"no classic group goes from {self} to {following}")
@@ -175,9 +181,9 @@ class GroupState(DescribedEnum):
 
 
 _ZOOKEEPER_STATE_SENTENCES = {
-    GroupState.EMPTY: "The group has no members; what it committed stays until it is deleted.",
+    GroupState.EMPTY: "The group has no members; its committed offsets stay until deleted.",
     GroupState.RECONCILING: (
-        "Partitions have no owner, or one that has gone: a rebalance goes on, or has failed."
+        "Partitions have no owner, or a former member as owner: a rebalance is running or failed."
     ),
 }
 
@@ -213,34 +219,38 @@ _STATES = {
 
 
 class MemberState(DescribedEnum):
-    """Where a member of a consumer, share or streams group stands; recorded with its assignment.
+    """State of a member's reconciliation (consumer, share and streams groups).
 
     The coordinator chooses one after every heartbeat (`CurrentAssignmentBuilder`), so there is no
     table of transitions.
     """
 
-    STABLE = ("Stable", "The member has all that it should have at its epoch.")
+    STABLE = ("Stable", "The member has its whole assignment for its epoch.")
     UNREVOKED_PARTITIONS = (
         "UnrevokedPartitions",
-        "The member must give up partitions before it can go on.",
+        "The member must revoke partitions before it can get others.",
     )
     UNRELEASED_PARTITIONS = (
         "UnreleasedPartitions",
-        "The member waits for partitions that others still hold.",
+        "The member waits for partitions that other members still own.",
     )
-    UNREVOKED_TASKS = ("UnrevokedTasks", "The member must give up tasks before it can go on.")
-    UNRELEASED_TASKS = ("UnreleasedTasks", "The member waits for tasks that others still hold.")
+    UNREVOKED_TASKS = ("UnrevokedTasks", "The member must revoke tasks before it can get others.")
+    UNRELEASED_TASKS = (
+        "UnreleasedTasks",
+        "The member waits for tasks that other members still own.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker as other programs reach it.
+    """A broker with the address that clients use.
 
     Attributes:
-        id: its number.
-        host: its name or address; None, as `port`, where it is registered in ZooKeeper without one.
-        port: its port.
-        rack: its rack; None where it has none.
+        id: broker id.
+        host: host name or address; None, like `port`, if the broker is registered in ZooKeeper
+            without one.
+        port: port.
+        rack: `broker.rack`; None if not set.
     """
 
     id: int
@@ -266,21 +276,22 @@ def server_text(host: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member asked for.
+    """Subscription of a member.
 
     Attributes:
-        topics: names of topics; sorted, but of the classic protocol as the member sent them (some
-            leaders assign in that order).
-        regex: regular expression that the coordinator resolves (KIP-848); RE2's syntax.
-        owned: partitions that the member said it owned when it joined; classic protocol v1 and
-            later, in a consumer group too.
-        generation_id: generation in which it owned them; classic protocol v2 and later.
-        user_data: what the client-side assignor added; decoded for the sticky assignors, else
-            base64; None where there is none.
-        pattern: zookeeper: how it chooses topics; of a white or black list `regex` is Java's, and
-            `topics` are those that exist and are allowed, None where they cannot be told.
-        streams: zookeeper: number of streams by topic; by the expression of a list, as the consumer
-            wrote it.
+        topics: subscribed topics; sorted, except in the classic protocol: as the member sent them
+            (some leaders assign in that order).
+        regex: subscribed regular expression, resolved by the coordinator (KIP-848); RE2 syntax.
+        owned: partitions that the member reported as owned when it joined; classic protocol v1 and
+            later, also in a consumer group.
+        generation_id: generation in which the member owned them; classic protocol v2 and later.
+        user_data: user data of the client-side assignor; decoded for sticky assignors, else base64;
+            None if there is none.
+        pattern: zookeeper: how the consumer selects topics; for a white or black list, `regex` is a
+            Java regular expression, and `topics` are the existing topics that it allows, None if
+            unknown.
+        streams: zookeeper: number of streams by topic; for a list, by its regular expression as the
+            consumer wrote it.
     """
 
     topics: tuple[str, ...] | None
@@ -297,50 +308,53 @@ class Member:
     """A member of a group.
 
     Attributes:
-        member_id: id of the member; given by the coordinator, or by the client in later versions of
+        member_id: member id; assigned by the coordinator, or by the client in later versions of
             KIP-848.
-        instance_id: `group.instance.id` of a static member.
-        client_id: as the client calls itself.
-        client_host: address that the broker saw; `/127.0.0.1`; zookeeper: name of its machine, as
-            far as its id has it.
+        instance_id: `group.instance.id` of a static member; else None.
+        client_id: `client.id` that the client sent.
+        client_host: client address as seen by the broker; such as `/127.0.0.1`; zookeeper: host
+            name in the member id, if there is one.
         rack_id: `client.rack`.
-        session_timeout_ms: classic: silence after which it is removed; None where the broker's
-            configuration decides (all but classic).
-        rebalance_timeout_ms: time it has to join a rebalance; None where there is none (share).
-        member_epoch: not classic: epoch that it has reached; -1 and -2 are kept as stored: a member
-            that leaves, a static member that may come back.
-        subscription: what it asked for; None where it speaks no consumer protocol, see
+        session_timeout_ms: classic: session timeout; None if the broker's configuration determines
+            it (all other types).
+        rebalance_timeout_ms: rebalance timeout; None for share groups, which have none.
+        member_epoch: not classic: epoch that the member has reached; -1 and -2 are kept as stored:
+            a leaving member, and a static member that may return.
+        subscription: subscription; None if the member does not speak the consumer protocol, see
             `protocol_metadata`.
-        assignment: partitions that it may read; also those that it must give up; in the order of
-            the coordinator or of its record, from which assignors go on; None where assignments are
-            no partitions (streams, Connect).
-        target_assignment: not classic: partitions that it shall have in the end; in that order too.
-        state: not classic: where it stands in a reconciliation.
-        previous_member_epoch: not classic: epoch before `member_epoch`; still accepted from it.
-        pending_revocation: not classic: the part of `assignment` that it must give up.
-        uses_classic_protocol: consumer: whether it still speaks the classic protocol; None in other
-            groups.
-        assignor: consumer: server-side assignor that it asked for.
-        classic_protocols: consumer: client-side assignors that it offers; where it speaks the
-            classic protocol.
-        protocol_metadata: classic: the decoded object of bytes that are no consumer subscription
-            (of Connect, say); `{"raw", "error"}` where they cannot be decoded.
-        protocol_assignment: likewise for its assignment.
-        assignment_user_data: classic: what the client-side assignor added to the assignment;
-            base64, or decoded (of Streams); Java's assignors of consumers add nothing.
-        tasks: streams: tasks that it runs; without those that it must give up.
-        target_tasks: streams: tasks that it shall have in the end.
-        pending_revocation_tasks: streams: tasks that it must give up.
-        topology_epoch: streams: epoch of the topology that it runs.
-        process_id: streams: the process it lives in.
+        assignment: assigned partitions, including those still to be revoked; in the order of the
+            coordinator or of its record, which the next assignment depends on; None if assignments
+            are not partitions (streams, Connect).
+        target_assignment: not classic: target assignment; in the same order.
+        state: not classic: state of the member's reconciliation.
+        previous_member_epoch: not classic: previous epoch of the member; the coordinator still
+            accepts it.
+        pending_revocation: not classic: partitions of `assignment` that the member must revoke.
+        uses_classic_protocol: consumer: whether the member still uses the classic protocol; None in
+            other groups.
+        assignor: consumer: server-side assignor that the member requested.
+        classic_protocols: consumer: client-side assignors of a member that uses the classic
+            protocol.
+        protocol_metadata: classic: decoded metadata that is not a consumer subscription (of
+            Connect, for example); `{"raw", "error"}` if it cannot be decoded.
+        protocol_assignment: classic: decoded assignment of a member with `protocol_metadata`;
+            `{"raw", "error"}` if it cannot be decoded.
+        assignment_user_data: classic: user data that the client-side assignor added to the
+            assignment; base64, or decoded (of Streams); Java's consumer assignors add none.
+        tasks: streams: assigned tasks; without those that the member must revoke.
+        target_tasks: streams: target assignment of tasks.
+        pending_revocation_tasks: streams: tasks that the member must revoke.
+        topology_epoch: streams: epoch of the member's topology.
+        process_id: streams: id of the member's process.
         user_endpoint: streams: `host:port` for interactive queries; an IPv6 address in brackets.
-        client_tags: streams: tags for rack-aware assignment.
-        session_id: zookeeper: session with which its registration goes; as in `0x1008f3a2b410000`.
-        registered_ms: zookeeper: when it registered.
-        client_library: classic: client library that the member uses; recognized by the bytes that
-            it sent, named as in "Client libraries" of docs/assign.md (`kafka-clients` is Kafka's
-            own); None where several write such bytes.
-        client_library_certainty: how sure the library is; None where it is not known.
+        client_tags: streams: client tags for rack-aware assignment.
+        session_id: zookeeper: id of the session that owns the registration, such as
+            `0x1008f3a2b410000`.
+        registered_ms: zookeeper: when the member registered.
+        client_library: classic: client library of the member; recognized by the bytes that it sent,
+            named as in "Client libraries" of docs/assign.md (`kafka-clients` is Kafka's own); None
+            if several libraries send the same bytes.
+        client_library_certainty: classic: how certain `client_library` is; None if it is unknown.
     """
 
     member_id: str
@@ -383,16 +397,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who was in a classic group when its last rebalance was complete.
+    """Members of a classic group when its last rebalance was complete.
 
-    Tables tell how long ago that was recorded, and show its members below those of now.
+    Tables show how long ago they were recorded, and list them below the current members.
 
     Attributes:
-        generation_id: number of that rebalance.
-        leader_id: id of the member that assigned.
-        assignor: the protocol that the members agreed on.
-        recorded_ms: when the coordinator wrote it down.
-        members: members of the group; sorted by id.
+        generation_id: generation of that rebalance.
+        leader_id: member id of the leader.
+        assignor: assignor that the members agreed on.
+        recorded_ms: when the coordinator recorded the members.
+        members: members; sorted by id.
     """
 
     generation_id: int | None
@@ -407,12 +421,12 @@ class Subtopology:
     """A part of a streams topology whose tasks run together.
 
     Attributes:
-        subtopology_id: id of the subtopology.
-        source_topics: topics that it reads.
-        source_topic_regex: regular expressions for topics that it reads.
-        repartition_source_topics: topics that it reads and other subtopologies write.
-        repartition_sink_topics: topics that it writes for other subtopologies.
-        state_changelog_topics: topics of its state stores.
+        subtopology_id: subtopology id.
+        source_topics: source topics.
+        source_topic_regex: regular expressions for source topics.
+        repartition_source_topics: repartition topics that it reads and other subtopologies write.
+        repartition_sink_topics: repartition topics that it writes for other subtopologies.
+        state_changelog_topics: changelog topics of its state stores.
     """
 
     subtopology_id: str
@@ -428,8 +442,8 @@ class Topology:
     """The topology of a streams group.
 
     Attributes:
-        epoch: epoch of the topology.
-        subtopologies: its parts; sorted by id.
+        epoch: topology epoch.
+        subtopologies: subtopologies; sorted by id.
     """
 
     epoch: int
@@ -441,44 +455,44 @@ class Group:
     """A group.
 
     Attributes:
-        group_id: id of the group.
-        type: `classic`, `consumer`, `share`, `streams` or `zookeeper`; the last one of consumers of
-            Kafka 0.7 and 0.8.
-        state: state of the group, as Kafka names it; None where it cannot be known; from a log, a
-            classic group is as its last completed rebalance left it.
-        protocol_type: what the clients say; `consumer`, `connect`, `share` and `streams` are
-            Kafka's own; None for a group that only commits.
-        assignor: assignor that the group uses; classic: on which the members agreed; consumer: for
-            which most members ask; None where the broker's configuration decides.
-        generation_id: classic: number of the last completed rebalance.
-        group_epoch: not classic: raised when members or topics change.
-        assignment_epoch: not classic: group epoch of the target assignment; None before there is
-            any.
-        leader_id: classic: id of the member that assigns.
-        coordinator: broker that runs the group; None without a live cluster.
-        offsets_partition: partition of `__consumer_offsets` that holds the group.
-        state_timestamp_ms: classic: when all members had joined the last rebalance, or the last one
-            had left; Kafka's `currentStateTimestamp`, None before Kafka 2.1.
-        members: members of the group; sorted by id.
-        leader_library: classic: client library that wrote the assignments; where it is known and
-            the leader is not.
-        member_order: classic: ids of the members as the coordinator lists them; to the leader too;
-            empty where that is not known.
-        offsets: commits; sorted by topic and partition.
-        pending_offsets: commits of open transactions; they do not count yet; sorted by topic,
-            partition and place in the log.
+        group_id: group id.
+        type: group type: `classic`, `consumer`, `share`, `streams` or `zookeeper`; the last is for
+            consumers of Kafka 0.7 and 0.8.
+        state: group state, as Kafka names it; None if unknown; from a log, the state of a classic
+            group after its last completed rebalance.
+        protocol_type: protocol type that the clients sent; Kafka's own are `consumer`, `connect`,
+            `share` and `streams`; None for a group that only commits offsets.
+        assignor: assignor of the group; classic: the one that the members agreed on; consumer: the
+            one that most members request; None if the broker's configuration decides.
+        generation_id: classic: generation of the last completed rebalance.
+        group_epoch: not classic: group epoch; incremented when members or topics change.
+        assignment_epoch: not classic: group epoch of the target assignment; None before the first
+            target assignment.
+        leader_id: classic: member id of the leader.
+        coordinator: group coordinator; None without a live cluster.
+        offsets_partition: partition of `__consumer_offsets` that stores the group.
+        state_timestamp_ms: classic: when all members had joined the last rebalance, or the last
+            member had left; Kafka's `currentStateTimestamp`, None before Kafka 2.1.
+        members: members; sorted by id.
+        leader_library: classic: client library that encoded the assignments; if it is known and the
+            leader is not.
+        member_order: classic: member ids in the order in which the coordinator lists them, also to
+            the leader; empty if unknown.
+        offsets: committed offsets; sorted by topic and partition.
+        pending_offsets: commits in open transactions; not effective yet; sorted by topic, partition
+            and position in the log.
         topology: streams: topology of the group; else None.
-        share_offsets: share: partitions that the group works on; sorted by topic and partition;
-            else None.
+        share_offsets: share: partitions of the group; sorted by topic and partition; else None.
         resolved_regexes: consumer: topics that the coordinator found for each regular expression;
-            None where the source does not know them.
-        last_stable: classic: who was in the group before the rebalance in flight; from a live
-            cluster, else None.
-        unowned: zookeeper: partitions of subscribed topics that have no owner node; sources of
-            groups of this type have it, files do not.
-        stray_owners: zookeeper: partitions whose owner node names no member; likewise.
-        empty_commits: partitions for which the group committed a negative number; that stands for
-            no offset; by topic and number, sorted.
+            None if the source does not know them.
+        last_stable: classic: members before the rebalance in progress; from a live cluster, else
+            None.
+        unowned: zookeeper: partitions of subscribed topics without an owner node; only in sources
+            of this type, not in files.
+        stray_owners: zookeeper: partitions whose owner node names no member; only in sources of
+            this type, not in files.
+        empty_commits: partitions with a negative committed offset, which means no offset; sorted by
+            topic and partition.
     """
 
     group_id: str
@@ -550,15 +564,15 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The groups of a cluster, or of the part of it that a source could see.
+    """The groups of a cluster, or the part of them that a source can see.
 
     Attributes:
-        groups: by group id, sorted.
-        topic_names: names of topics by their ids, as far as the source knows them.
-        cluster_id: Kafka's base64url text.
-        broker_ids: brokers whose log directories were read; empty for a live cluster.
-        offsets_partition_count: partitions of `__consumer_offsets`; None where the source cannot
-            know it.
+        groups: groups by id, sorted.
+        topic_names: topic names by topic id, as far as the source knows them.
+        cluster_id: cluster id, base64url as Kafka prints it.
+        broker_ids: ids of the brokers whose log directories were read; empty for a live cluster.
+        offsets_partition_count: number of partitions of `__consumer_offsets`; None if the source
+            cannot know it.
     """
 
     groups: Mapping[str, Group] = field(default_factory=dict)

@@ -56,13 +56,13 @@ _MEMBER_GONE: Data = {"memberEpoch": -1, "previousMemberEpoch": -1, "state": 0}
 
 
 class Effect(NamedTuple):
-    """What the records of one type say of a group.
+    """Effect of records of one type on a group.
 
     Attributes:
-        group_type: of groups that have such records.
-        attribute: where `GroupLog` keeps the value.
-        key_field: field of the key that tells a group's records of this type apart; None where a
-            group has one.
+        group_type: type of the groups that have such records.
+        attribute: attribute of `GroupLog` that stores the value.
+        key_field: field of the key that distinguishes a group's records of this type; None if a
+            group has only one.
     """
 
     group_type: GroupType
@@ -113,14 +113,14 @@ def recorded_names(value: Data) -> dict[str, str]:
 
 
 class GroupLog:
-    """The newest value of each of a group's keys.
+    """The latest value of each of a group's keys.
 
     Values are the ``data`` objects of decoded records, with Kafka's own field names. A caller that
     never asks for `group` may keep other values.
 
     Attributes:
-        type: None while only offsets are known of the group.
-        metadata: value of GroupMetadata, ConsumerGroupMetadata, … as `type` says.
+        type: group type; None while only offsets of the group are known.
+        metadata: value of GroupMetadata, ConsumerGroupMetadata, …, depending on `type`.
         target_metadata: value of …TargetAssignmentMetadata.
         members: values of …MemberMetadata by member id.
         current: values of …CurrentMemberAssignment by member id.
@@ -129,9 +129,8 @@ class GroupLog:
         partition_metadata: value of ConsumerGroupPartitionMetadata or its like (before 4.1).
         topology: value of StreamsGroupTopology.
         share_state: value of ShareGroupStatePartitionMetadata.
-        offsets: commits by topic and partition.
-        changed_ms: when a record changed the group last, of those that were replayed; 0 where that
-            is not known.
+        offsets: committed offsets by topic and partition.
+        changed_ms: time of the latest replayed record that changed the group; 0 if unknown.
     """
 
     __slots__ = (

@@ -15,12 +15,12 @@ Position = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class NextRecord:
-    """The first record at or behind a position.
+    """The first record at or after an offset.
 
     Attributes:
-        offset: its own; None where the partition has none yet.
-        timestamp_ms: its time, of creation or of appending as the topic has it; None where there
-            is no record, and in message format v0, which has no times.
+        offset: offset of the record; None if there is no such record yet.
+        timestamp_ms: create or append time of the record, depending on the topic; None if there is
+            no record, and in message format v0, which has no timestamps.
     """
 
     offset: int | None = None
@@ -36,27 +36,27 @@ class NextReading:
 
 
 class OffsetMark(DescribedEnum):
-    """What is wrong with a partition, or with what was committed for it."""
+    """A problem of a partition or of its committed offset."""
 
-    TOPIC_GONE = ("topic-gone", "The topic does not exist any more.")
-    PARTITION_GONE = ("partition-gone", "The topic exists, and has no partition of that number.")
+    TOPIC_GONE = ("topic-gone", "The topic no longer exists.")
+    PARTITION_GONE = ("partition-gone", "The topic exists, but has no partition with this number.")
     NO_LEADER = ("no-leader", "The partition has no leader: its replicas are offline.")
-    NOT_AUTHORIZED = ("not-authorized", "The topic may not be described (DESCRIBE on the topic).")
-    NO_ANSWER = ("no-answer", "The partition's leader gave no answer.")
-    PAST_END = ("past-end", "The commit lies past the end of the partition.")
-    BEFORE_START = (
-        "before-start",
-        "The commit lies before the first record that the partition has.",
+    NOT_AUTHORIZED = (
+        "not-authorized",
+        "The user may not describe the topic (DESCRIBE on the topic).",
     )
+    NO_ANSWER = ("no-answer", "The leader of the partition did not answer.")
+    PAST_END = ("past-end", "The committed offset is after the log end offset.")
+    BEFORE_START = ("before-start", "The committed offset is before the log start offset.")
     NO_OFFSET = (
         "no-offset",
-        "The group committed a negative number, which stands for no offset: nothing is committed.",
+        "The group committed a negative number, which means no offset: nothing is committed.",
     )
-    NO_OWNER = ("no-owner", "The group has members, and none of them owns the partition.")
-    OWNER_GONE = ("owner-gone", "What owns the partition is no member of the group.")
+    NO_OWNER = ("no-owner", "The group has members, but none of them owns the partition.")
+    OWNER_GONE = ("owner-gone", "The owner of the partition is not a member of the group.")
     NO_RECORD_SINCE = (
         "no-record-since",
-        "The partition has no record of the time that was asked for, or later: its end is taken.",
+        "The partition has no record at or after the requested time; its log end offset is used.",
     )
 
 
@@ -66,16 +66,15 @@ GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """The records that a partition holds.
+    """The range of offsets of a partition.
 
     Attributes:
-        start: offset of the first; None where it is not known.
-        end: offset that the next one gets, or, for readers of committed records only, that of the
-            first record of an open transaction (the last stable offset); None where it is not
-            known.
-        mark: why they are not known; one of those that are about partitions.
-        log_end: where `end` is the last stable offset, the offset that the next record gets; None
-            where `end` is that.
+        start: log start offset; None if unknown.
+        end: log end offset or, for consumers with read_committed, last stable offset (offset of the
+            first record of an open transaction); None if unknown.
+        mark: why the range is unknown; one of the marks that concern partitions.
+        log_end: log end offset if `end` is the last stable offset; None if `end` is the log end
+            offset.
     """
 
     start: int | None = None

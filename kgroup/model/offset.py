@@ -17,14 +17,14 @@ NO_OFFSET = -1
 
 
 class CommitStore(DescribedEnum):
-    """Where ZooKeeper consumers have committed."""
+    """Where ZooKeeper consumers have committed an offset."""
 
     ZOOKEEPER = (
         "zookeeper",
-        "The offset is in ZooKeeper; Kafka has none or a smaller one, or is not known.",
+        "The offset is in ZooKeeper; Kafka has none or a smaller one, or is unknown.",
     )
     KAFKA = ("kafka", "The offset is in Kafka; ZooKeeper has none or a smaller one.")
-    BOTH = ("both", "Both have the same offset.")
+    BOTH = ("both", "ZooKeeper and Kafka have the same offset.")
 
 
 @value_class
@@ -32,20 +32,20 @@ class CommittedOffset(Struct, frozen=True, gc=False):
     """The position that a group committed for a partition of a user's topic.
 
     Attributes:
-        topic: name of the topic.
-        partition: partition of that topic.
+        topic: topic name.
+        partition: partition number.
         committed_offset: offset of the next record to read.
-        leader_epoch: epoch of the last record read; None before value version 3, or where the
-            client did not tell it.
+        leader_epoch: leader epoch of the last record read; None before value version 3, or if the
+            client did not send it.
         metadata: text that the client stored with the offset; often empty.
-        commit_timestamp_ms: when the coordinator took the commit; zookeeper: when its node was
+        commit_timestamp_ms: when the coordinator received the commit; zookeeper: when the node was
             written.
-        expire_timestamp_ms: when the commit expires; only of one with a retention of its own (value
-            version 1); else retention decides, which is not in the log.
-        topic_id: id of the topic; where the record carries it (value version 4, Kafka 4.1 and
-            later).
-        log_offset: offset of the commit's record in `__consumer_offsets`; None where the source is
-            no log.
+        expire_timestamp_ms: when the commit expires; only for a commit with its own retention
+            (value version 1); otherwise the brokers' retention applies, which the log does not
+            contain.
+        topic_id: topic id; only if the record contains it (value version 4, Kafka 4.1 and later).
+        log_offset: offset of the commit record in `__consumer_offsets`; None if the source is not a
+            log.
     """
 
     topic: str
@@ -78,12 +78,12 @@ def split_commits(
 
 @value_class
 class StoredOffset(Struct, frozen=True, gc=False):
-    """A commit as files and `kgroup offsets show` have it.
+    """A commit in files and in `kgroup offsets show`.
 
     Attributes:
-        group_id: id of the group.
+        group_id: group id.
         topic, partition, leader_epoch, metadata, commit_timestamp_ms: as in `CommittedOffset`.
-        committed_offset: offset of the next record to read; None in a backup: nothing was
+        committed_offset: offset of the next record to read; None in a backup if nothing was
             committed.
     """
 
@@ -98,12 +98,12 @@ class StoredOffset(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class StoreName:
-    """A store of offsets, as questions, notes and files saved from it call it.
+    """A store of offsets, as named in questions, notes and files saved from it.
 
     Attributes:
-        where: servers, or database and table; for people: without secrets.
-        cluster_id: id of the cluster; base64url, as Kafka prints it; None where it is no cluster,
-            or does not tell.
+        where: servers, or database and table; for people, without secrets.
+        cluster_id: cluster id; base64url, as Kafka prints it; None if the store is not a cluster,
+            or if unknown.
     """
 
     where: str
@@ -124,11 +124,11 @@ class StoreName:
 
 @value_class
 class OffsetChange(Struct, frozen=True, gc=False):
-    """What shall be committed for one partition.
+    """A change of a partition's committed offset.
 
     Attributes:
-        before: what was committed when that was decided; None: nothing.
-        after: what shall be; None: nothing.
+        before: committed offset when the change was planned; None if there was none.
+        after: new committed offset; None to delete it.
     """
 
     topic: str
@@ -193,14 +193,14 @@ def _differ(first: object, other: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PendingOffset:
-    """A commit of a transaction that has no marker yet: not visible until it is committed.
+    """A commit in an open transaction: not visible until the transaction is committed.
 
     Attributes:
         topic, partition, leader_epoch, metadata, commit_timestamp_ms, log_offset: as in
             `CommittedOffset`.
-        committed_offset: offset that counts when the transaction commits; None where it is
-            negative, which stands for no offset.
-        producer_id: producer whose transaction is open.
+        committed_offset: offset that takes effect when the transaction commits; None if it is
+            negative, which means no offset.
+        producer_id: id of the producer with the open transaction.
         producer_epoch: epoch of that producer.
     """
 
@@ -217,24 +217,25 @@ class PendingOffset:
 
 @dataclass(frozen=True, slots=True)
 class ShareOffset:
-    """How far a share group has come in a partition.
+    """Progress of a share group in a partition.
 
-    What follows `state` is kept by the share coordinator, in `__share_group_state`; None where that
-    could not be read.
+    The share coordinator keeps the fields after `state` in `__share_group_state`; they are None if
+    that could not be read.
 
     Attributes:
-        topic_id: id of the topic; base64url, as Kafka prints it.
-        topic: name of the topic; None where nothing tells it.
-        partition: partition of that topic; None for a topic that is being deleted from the group.
-        state: `initialized`, `initializing` or `deleting`; as the group's coordinator noted; None
-            where it noted nothing (Kafka 4.0).
-        start_offset: first offset that the group has not finished; None too while it has not begun.
-        leader_epoch: epoch of the partition's leader; as the share coordinator knows it.
-        state_epoch: group epoch in which the partition was initialized last.
-        delivery_complete_count: records from `start_offset` on that are finished already; None
-            before Kafka 4.2.
-        lag: records that the group has not finished; as the broker counts them (Kafka 4.2 and
-            later); None where the source is a log.
+        topic_id: topic id; base64url, as Kafka prints it.
+        topic: topic name; None if unknown.
+        partition: partition number; None for a topic that is being deleted from the group.
+        state: state of the partition that the group coordinator recorded: `initialized`,
+            `initializing` or `deleting`; None if it recorded none (Kafka 4.0).
+        start_offset: share-partition start offset, the first that the group has not finished; also
+            None until the group has started.
+        leader_epoch: leader epoch of the partition, as known to the share coordinator.
+        state_epoch: group epoch in which the partition was last initialized.
+        delivery_complete_count: number of records from `start_offset` on that are already finished;
+            None before Kafka 4.2.
+        lag: number of records that the group has not finished; as the broker counts them (Kafka 4.2
+            and later); None if the source is a log.
     """
 
     topic_id: str

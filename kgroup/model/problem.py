@@ -14,21 +14,21 @@ from kgroup.redaction import redact
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What could not be read, found or believed, and what it concerns.
+    """Something that could not be read, was not found or is not credible, and what it concerns.
 
     Attributes:
-        kind: stable short word.
-        reason: a sentence for people: what was expected, what was found; secrets are hidden.
-        group_id: group concerned.
-        path: file concerned, `-` for standard input; or the path of a node of ZooKeeper, or of a
-            folder of another topic's partition.
-        position: byte position in that file; None for what a broker sent.
-        offsets_partition: partition of `__consumer_offsets` concerned.
-        offset: offset of the record in that partition; of what a broker sent, that of the first
-            record that is missing.
-        topic: user's topic concerned.
-        partition: partition of that topic.
-        broker: id of the broker concerned.
+        kind: kind of problem, a stable word.
+        reason: a sentence for people: what was expected and what was found; secrets are hidden.
+        group_id: group id.
+        path: path of the file, `-` for standard input; or path of a ZooKeeper node, or of the
+            folder of a partition of another topic.
+        position: byte position in that file; None for data from a broker.
+        offsets_partition: partition of `__consumer_offsets`.
+        offset: offset of the record in that partition; for data from a broker, offset of the first
+            missing record.
+        topic: topic name of a user topic.
+        partition: partition number.
+        broker: broker id.
     """
 
     kind: ProblemKind

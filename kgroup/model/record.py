@@ -10,11 +10,11 @@ from kgroup.described_enum import DescribedEnum
 
 
 class TransactionStatus(DescribedEnum):
-    """What became of a transactional record."""
+    """Status of the transaction of a record."""
 
-    COMMITTED = ("committed", "Its transaction was committed: the record counts.")
-    ABORTED = ("aborted", "Its transaction was aborted: the record counts for nothing.")
-    OPEN = ("open", "No marker behind it says how its transaction ended: it may count yet.")
+    COMMITTED = ("committed", "The transaction was committed: the record is effective.")
+    ABORTED = ("aborted", "The transaction was aborted: the record has no effect.")
+    OPEN = ("open", "The log has no marker yet that commits or aborts the transaction.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +22,20 @@ class DecodedRecord:
     """A record of `__consumer_offsets` with its place in the log, key and value.
 
     Attributes:
-        partition: partition of `__consumer_offsets`; from the folder's name; None where that does
-            not tell.
+        partition: partition of `__consumer_offsets`, from the folder name; None if the name does
+            not contain it.
         offset: offset of the record in that partition; None for `--key`.
-        timestamp_ms: time of the record; None where there is none (message format v0).
-        timestamp_type: `create` or `log_append`; None in message format v0.
-        leader_epoch: epoch of the partition's leader that appended it; None before message format
-            v2.
+        timestamp_ms: timestamp of the record; None in message format v0, which has none.
+        timestamp_type: timestamp type, `create` or `log_append`; None in message format v0.
+        leader_epoch: leader epoch in which the record was appended; None before message format v2.
         producer_id: id of an idempotent or transactional producer; else None.
-        producer_epoch: epoch of that producer; likewise.
-        transaction: `committed`, `aborted` or `open`; the last one where the log has no marker
-            (yet); None outside a transaction.
-        type: record type: the schema's name without Key and Value; `LegacyOffsetCommit` for key
-            version 0; `ControlCommit`, `ControlAbort` (and KRaft's control records, which no log of
-            groups has); `Unknown`.
-        key: the key, `{"type": 1, "data": {…}}`; None where the record has none.
+        producer_epoch: epoch of an idempotent or transactional producer; else None.
+        transaction: status of the transaction, `committed`, `aborted` or `open`; `open` if the log
+            has no marker (yet); None outside a transaction.
+        type: record type, the name of the schema without Key and Value; `LegacyOffsetCommit` for
+            key version 0; `ControlCommit`, `ControlAbort` (and KRaft's control records, which
+            `__consumer_offsets` never has); `Unknown`.
+        key: the key, `{"type": 1, "data": {…}}`; None if the record has none.
         value: the value, `{"version": 3, "data": {…}}`; None for a tombstone.
     """
 

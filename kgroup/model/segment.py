@@ -10,30 +10,31 @@ from kgroup.described_enum import DescribedEnum
 
 
 class SegmentStatus(DescribedEnum):
-    """What the end of a segment's file name says to a broker that starts there (`LogLoader`)."""
+    """Meaning of a segment's file suffix to a broker that loads the log (`LogLoader`)."""
 
-    LIVE = ("live", "A part of the log.")
+    LIVE = ("live", "Part of the log.")
     DELETED = ("deleted", "Marked for deletion; a broker removes it when it starts.")
-    CLEANED = ("cleaned", "Half of a compaction's work; a broker removes it when it starts.")
+    CLEANED = ("cleaned", "Output of an unfinished compaction; a broker removes it when it starts.")
     SWAP = (
         "swap",
-        "A compaction's finished work; a broker puts it in the place of the segments it covers.",
+        "Output of a finished compaction; a broker replaces the compacted segments with it when "
+        "it starts.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment file.
+    """A segment file.
 
     Attributes:
-        partition: of its topic, `__consumer_offsets` if nothing else is said, from the folder's
-            name; None where that does not tell.
-        base_offset: offset that its name gives; None where the name is no number.
-        size: in bytes, when it was found.
-        is_loaded: whether a broker that starts with this folder reads it.
-        reason: why not, as a sentence; None where it is loaded.
-        broker: id of the broker that the records were just fetched from; then the file is a copy
-            of our own, whose name and byte positions say nothing to anybody.
+        partition: partition of its topic (by default `__consumer_offsets`), from the folder name;
+            None if the name does not contain it.
+        base_offset: offset in the file name; None if the name is not a number.
+        size: size in bytes when the file was found.
+        is_loaded: whether a broker that starts with this folder loads the file.
+        reason: why it does not, as a sentence; None if it does.
+        broker: id of the broker that the records were just fetched from; the file is then kgroup's
+            own copy, whose name and byte positions mean nothing to users.
     """
 
     path: Path
@@ -48,13 +49,13 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log, or a stretch of one, that is read at one go.
+    """A log, or a part of one, that is read in one pass.
 
     Attributes:
-        segments: its files, in order.
-        aborted: producer id and first offset of each transaction that was aborted, as a broker
-            tells it with records all of which are decided: the others are committed. None: the
-            markers in the files tell.
+        segments: segment files, in order.
+        aborted: producer id and first offset of each aborted transaction, as returned by a broker
+            with records of completed transactions only; all others are committed. None: the markers
+            in the files tell.
     """
 
     segments: tuple[Segment, ...]

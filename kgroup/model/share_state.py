@@ -25,10 +25,10 @@ _TYPES = ("ShareSnapshot", "ShareUpdate")
 
 
 class ShareStateLog:
-    """The share groups' states in one partition of `__share_group_state`, record after record.
+    """States of share groups, replayed from one partition of `__share_group_state`.
 
     Attributes:
-        states: by group id.
+        states: states by group id.
     """
 
     def __init__(self, path: str | None = None) -> None:

@@ -23,11 +23,11 @@ SNAPSHOT_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a snapshot was taken from.
+    """The source of a snapshot.
 
     Attributes:
         kind: `cluster`, `log-dir`, `zookeeper` or `sample`.
-        paths: the log directories; none of the others.
+        paths: log directories; empty for other sources.
     """
 
     kind: str
@@ -36,10 +36,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which groups were asked for; all of them where nothing is given.
+    """Selected groups of a snapshot; all groups if nothing is given.
 
     Attributes:
-        group_ids: those that were named, whether they exist or not, sorted.
+        group_ids: ids of the named groups, existing or not; sorted.
         regex: `--regex`.
     """
 
@@ -49,14 +49,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPartition:
-    """Where a partition of a topic lives.
+    """Leader and replicas of a partition.
 
     Attributes:
-        partition: its number.
-        leader: id of the broker that leads it; None where none does.
-        replicas: ids of the brokers that hold it, the preferred leader first; their racks are in
-            `brokers`.
-        isr: ids of those that are in sync.
+        partition: partition number.
+        leader: broker id of the leader; None if the partition has no leader.
+        replicas: broker ids of the replicas, the preferred leader first; `brokers` has their racks.
+        isr: broker ids of the in-sync replicas.
     """
 
     partition: int
@@ -70,11 +69,11 @@ class SnapshotTopic:
     """A topic of a cluster.
 
     Attributes:
-        topic: its name.
-        topic_id: its id; None before Kafka 2.8.
-        error: Kafka's name of the error that was given in its place: `UNKNOWN_TOPIC_OR_PARTITION`
-            where it does not exist.
-        partitions: its partitions, sorted by number.
+        topic: topic name.
+        topic_id: topic id; None before Kafka 2.8.
+        error: Kafka's name of the error that the broker returned for the topic:
+            `UNKNOWN_TOPIC_OR_PARTITION` if it does not exist.
+        partitions: partitions of the topic, sorted by number.
     """
 
     topic: str
@@ -85,15 +84,16 @@ class SnapshotTopic:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRange:
-    """Where a partition begins and ends, at `last_stable_offset` for readers of committed records.
+    """The range of offsets of a partition; read_committed consumers end at `last_stable_offset`.
 
     Attributes:
-        topic: name of the topic.
-        partition: partition of that topic.
-        log_start_offset: offset of the first record.
-        log_end_offset: offset that the next record gets.
-        last_stable_offset: offset of the first record in an open transaction, or else the end.
-        mark: why these are not known; a mark of `describe`.
+        topic: topic name.
+        partition: partition number.
+        log_start_offset: log start offset.
+        log_end_offset: log end offset.
+        last_stable_offset: last stable offset: that of the first record in an open transaction,
+            else the log end offset.
+        mark: why the range is unknown; a mark of `describe`.
     """
 
     topic: str
@@ -106,11 +106,11 @@ class SnapshotRange:
 
 @dataclass(frozen=True, slots=True)
 class PlacedGroup:
-    """What a cluster answered when it was asked for a group's coordinator.
+    """The coordinator of a group, as the cluster reported it.
 
     Attributes:
-        group_id: id of the group.
-        placement: what the cluster answered.
+        group_id: group id.
+        placement: answer of the cluster.
     """
 
     group_id: str
@@ -119,13 +119,13 @@ class PlacedGroup:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotNode:
-    """A node of ZooKeeper.
+    """A ZooKeeper node.
 
     Attributes:
         path: path below the chroot, such as `/consumers/billing/ids`.
-        data: its data as text; None where it has none, or where they are no UTF-8.
-        base64: its data where they are no UTF-8; else None.
-        stat: what ZooKeeper knows about it.
+        data: data of the node as text; None if it has none, or if it is not UTF-8.
+        base64: data of the node if it is not UTF-8; else None.
+        stat: ZooKeeper's metadata of the node.
     """
 
     path: str
@@ -156,12 +156,12 @@ class SnapshotNode:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCommit:
-    """What a group of ZooKeeper consumers has committed to Kafka for a partition.
+    """An offset that a group of ZooKeeper consumers has committed to Kafka.
 
     Attributes:
-        group_id: id of the group.
-        topic: name of the topic.
-        partition: its number.
+        group_id: group id.
+        topic: topic name.
+        partition: partition number.
         offset: offset of the next record to read.
     """
 
@@ -173,41 +173,40 @@ class SnapshotCommit:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that was learnt.
+    """The contents of a snapshot.
 
     Attributes:
-        command: `snapshot`: what the file is.
-        schema_version: 2; of this form.
+        command: `snapshot`, which identifies the file.
+        schema_version: 2; version of this format.
         kgroup_version: version of kgroup that wrote it.
-        taken_ms: when the source was asked first.
-        origin: what it was taken from.
-        choice: which groups were asked for.
-        capabilities: what the source knows, sorted.
-        cluster_id: id of the cluster.
-        controller: id of the broker that is the controller, as clients are told.
-        brokers: brokers that were alive, sorted by id: `id`, `host`, `port`, `rack`; None where the
-            source is no cluster, or did not say.
+        taken_ms: when kgroup started to read the source.
+        origin: source of the snapshot.
+        choice: selected groups.
+        capabilities: capabilities of the source, sorted.
+        cluster_id: cluster id.
+        controller: broker id of the controller that the cluster reported to clients.
+        brokers: live brokers, sorted by id: `id`, `host`, `port`, `rack`; None if the source is not
+            a cluster, or did not return them.
         broker_ids: ids of the brokers whose log directories were read.
-        offsets_partition_count: number of partitions of `__consumer_offsets`; None where the source
+        offsets_partition_count: number of partitions of `__consumer_offsets`; None if the source
             cannot know it.
-        topic_names: names of topics by their ids, as far as the source tells them apart from groups
-            and topics.
-        groups: groups, sorted by id; none of ZooKeeper, whose groups are in its nodes.
-        topics: the topics that the groups have to do with, and `__consumer_offsets`, sorted by
-            name; None where the source is no cluster, or did not say.
-        log_ranges: where the partitions begin and end that the groups committed or own, sorted by
-            topic and number.
-        placements: coordinators of the groups that exist or were named, sorted by id; None where
-            the source is no cluster, or did not say.
-        problems: what could not be learnt, as in `errors` of [every
+        topic_names: topic names by topic id; those that the source has outside `groups` and
+            `topics`.
+        groups: groups, sorted by id; empty for ZooKeeper, whose groups are in its nodes.
+        topics: topics that the groups use, and `__consumer_offsets`, sorted by name; None if the
+            source is not a cluster, or did not return them.
+        log_ranges: offset ranges of the partitions that the groups committed or own, sorted by
+            topic and partition.
+        placements: coordinators of the groups that exist or were named, sorted by id; None if the
+            source is not a cluster, or did not return them.
+        problems: what could not be read, as in `errors` of [every
             command](output.md#the-json-document).
-        log_problems: what could not be learnt of `log_ranges`, likewise.
-        notes: what was assumed or chosen, for people.
-        zookeeper: nodes of ZooKeeper, parents before their children; None of other
-            sources.
-        kafka_commits: what the groups in these nodes have committed to Kafka, sorted by group,
-            topic and partition; None where no broker told, and of other sources.
-        kafka_problems: what could not be learnt of these, as in `problems`.
+        log_problems: what could not be read of `log_ranges`, as in `problems`.
+        notes: assumptions and choices, for people.
+        zookeeper: nodes of ZooKeeper, parents before their children; None for other sources.
+        kafka_commits: offsets that the groups in these nodes have committed to Kafka, sorted by
+            group, topic and partition; None if no broker returned them, and for other sources.
+        kafka_problems: what could not be read of `kafka_commits`, as in `problems`.
     """
 
     command: str

@@ -20,16 +20,16 @@ from kgroup.model.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What ZooKeeper knows about a node (its `Stat`); None where a dump does not tell.
+    """ZooKeeper's metadata of a node (its `Stat`); None if a dump does not contain it.
 
     Attributes:
         ctime_ms: when the node was created.
-        mtime_ms: when its data were written last.
-        version: how often its data were written after that.
-        cversion: how often a child came or went.
-        ephemeral_owner: id of the session with which the node goes; as in `0x1008f3a2b410000`; None
-            of one that stays.
-        children: number of its children.
+        mtime_ms: when the node's data was last written.
+        version: number of writes to the node's data since it was created.
+        cversion: number of changes to the node's children.
+        ephemeral_owner: id of the session that owns an ephemeral node, such as `0x1008f3a2b410000`;
+            None for a persistent node.
+        children: number of child nodes.
     """
 
     ctime_ms: int | None = None
@@ -54,8 +54,8 @@ class ZookeeperTree:
     """The nodes that were read, by path, parents before their children.
 
     Attributes:
-        nodes: by path.
-        problems: nodes that could not be read, by `Problem.path`.
+        nodes: nodes by path.
+        problems: nodes that could not be read, identified by `Problem.path`.
     """
 
     nodes: Mapping[str, Node]
@@ -63,29 +63,29 @@ class ZookeeperTree:
 
 
 class SubscriptionPattern(DescribedEnum):
-    """What the keys of a ZooKeeper consumer's subscription are; the words of its node."""
+    """Type of the keys in a ZooKeeper consumer's subscription; the words of its node."""
 
-    STATIC = ("static", "Names of topics.")
+    STATIC = ("static", "Topic names.")
     WHITE_LIST = (
         "white_list",
-        "A regular expression (Java's): topics are read whose names match it.",
+        "A Java regular expression; the consumer reads the topics whose names match it.",
     )
     BLACK_LIST = (
         "black_list",
-        "A regular expression (Java's): topics are read whose names do not match it.",
+        "A Java regular expression; the consumer reads the topics whose names do not match it.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrationNode:
-    """A consumer that is there: ``/consumers/<group>/ids/<consumer>``.
+    """A registered consumer: ``/consumers/<group>/ids/<consumer>``.
 
     Attributes:
-        consumer_id: its name, such as ``<group>_<host>-<milliseconds>-<8 hex digits>``.
-        host: of that name; None where the name has another form.
+        consumer_id: consumer id, such as ``<group>_<host>-<milliseconds>-<8 hex digits>``.
+        host: host name in the consumer id; None if the id has another form.
         pattern: what the keys of `subscription` are.
-        subscription: streams by topic, or by the one regular expression.
-        timestamp_ms: when the consumer wrote it, by its own clock; None before Kafka 0.8.0.
+        subscription: number of streams by topic, or by the only regular expression.
+        timestamp_ms: when the consumer registered, by its own clock; None before Kafka 0.8.0.
     """
 
     path: str
@@ -101,14 +101,15 @@ class RegistrationNode:
 
 @dataclass(frozen=True, slots=True)
 class OwnerNode:
-    """Who reads a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
+    """The owner of a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
 
     Attributes:
-        broker: Kafka 0.7 numbers partitions broker by broker: that broker; else None.
-        thread_id: the text of the node, such as ``<consumer>-0``.
-        thread: number of its stream, from 0; None where the text names the consumer alone, as
-            clients in other languages do.
-        stat: of the node; created when the consumer took the partition.
+        broker: id of the broker that has the partition in Kafka 0.7, which numbers partitions per
+            broker; else None.
+        thread_id: consumer thread id as stored in the node, such as ``<consumer>-0``.
+        thread: number of the consumer's thread, from 0; None if the node contains only the consumer
+            id, as clients in other languages write it.
+        stat: metadata of the node; the consumer created it when it claimed the partition.
     """
 
     path: str
@@ -124,12 +125,12 @@ class OwnerNode:
 
 @dataclass(frozen=True, slots=True)
 class OffsetNode:
-    """What is committed: ``/consumers/<group>/offsets/<topic>/<partition>``.
+    """A committed offset: ``/consumers/<group>/offsets/<topic>/<partition>``.
 
     Attributes:
         broker: as in `OwnerNode`.
-        offset: of the next record to read; in Kafka 0.7 a byte position.
-        stat: of the node; written at the last commit.
+        offset: offset of the next record to read; a byte position in Kafka 0.7.
+        stat: metadata of the node; the last commit wrote its data.
     """
 
     path: str
@@ -151,14 +152,13 @@ class GroupNodes:
     """All nodes of one group, each list sorted by path, partitions by number.
 
     Attributes:
-        group_id: its name.
-        stat: of ``/consumers/<group>``.
-        has_ids: whether there is a node ``ids``: a group that only commits has none.
-        registrations: its consumers.
-        owners: of partitions.
-        offsets: that are committed.
-        unreadable: ids of consumers that are registered, and whose node says nothing that could be
-            read, or may not be read; sorted.
+        group_id: group id.
+        stat: metadata of ``/consumers/<group>``.
+        has_ids: whether the node ``ids`` exists; a group that only commits offsets has none.
+        registrations: registered consumers.
+        owners: owners of partitions.
+        offsets: committed offsets.
+        unreadable: ids of registered consumers whose node is invalid or may not be read; sorted.
     """
 
     group_id: str
@@ -172,13 +172,13 @@ class GroupNodes:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One listener of a broker, such as ``SSL://kafka-1:9093``.
+    """A listener of a broker, such as ``SSL://kafka-1:9093``.
 
     Attributes:
-        listener: its name.
+        listener: name of the listener.
         security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
-        host: name or address; empty where the broker listens everywhere.
-        port: number.
+        host: host name or address; empty if the broker listens on all interfaces.
+        port: port of the listener.
     """
 
     listener: str
@@ -189,15 +189,15 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """A broker that is there: ``/brokers/ids/<id>``.
+    """A registered broker: ``/brokers/ids/<id>``.
 
     Attributes:
-        host: for clients without TLS and SASL; None where it has no such listener.
-        port: likewise.
+        host: host of the listener without TLS and SASL; None if there is none.
+        port: port of the listener without TLS and SASL; None if there is none.
         endpoints: all listeners.
         rack: `broker.rack`.
-        jmx_port: None where JMX is off.
-        timestamp_ms: when the broker wrote it, by its own clock.
+        jmx_port: JMX port; None if JMX is off.
+        timestamp_ms: when the broker registered, by its own clock.
     """
 
     path: str
@@ -222,8 +222,8 @@ class TopicNode:
     """A topic: ``/brokers/topics/<topic>``.
 
     Attributes:
-        topic_id: Kafka's base64url text (2.8 and later).
-        partitions: ids of the replicas' brokers by partition, the preferred leader first.
+        topic_id: topic id, base64url as Kafka prints it (Kafka 2.8 and later).
+        partitions: broker ids of the replicas, by partition; the preferred leader first.
     """
 
     path: str
@@ -239,7 +239,7 @@ class LegacyTopicNode:
     """The partitions of a topic on one broker of Kafka 0.7: ``/brokers/topics/<topic>/<broker>``.
 
     Attributes:
-        partition_count: they are numbered from 0.
+        partition_count: number of partitions, which are numbered from 0.
     """
 
     path: str
@@ -250,13 +250,13 @@ class LegacyTopicNode:
 
 @dataclass(frozen=True, slots=True)
 class PartitionStateNode:
-    """Who leads a partition: ``/brokers/topics/<topic>/partitions/<partition>/state``.
+    """The leader of a partition: ``/brokers/topics/<topic>/partitions/<partition>/state``.
 
     Attributes:
-        leader: broker id; None where it has no leader.
-        leader_epoch: how often a leader was chosen.
-        isr: ids of the brokers whose replicas are in sync.
-        controller_epoch: of the controller that chose.
+        leader: broker id of the leader; None if the partition has no leader.
+        leader_epoch: leader epoch; incremented whenever a leader is elected.
+        isr: broker ids of the in-sync replicas.
+        controller_epoch: epoch of the controller that elected the leader.
     """
 
     path: str
@@ -275,8 +275,9 @@ class ControllerNode:
     """The controller: ``/controller``.
 
     Attributes:
-        version: of the data; None before Kafka 0.8.0, whose node is the bare id.
-        timestamp_ms: when it became the controller, by its own clock.
+        version: version of the data; None before Kafka 0.8.0, whose node contains only the broker
+            id.
+        timestamp_ms: when the broker became the controller, by its own clock.
     """
 
     path: str
@@ -297,23 +298,23 @@ class ConfigNode:
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperView:
-    """What a tree says.
+    """The decoded contents of a tree.
 
     Attributes:
-        groups: by group id, sorted.
-        brokers: by id.
-        topics: by name.
-        legacy_topics: of Kafka 0.7, sorted by topic and broker.
-        partition_states: by topic and partition.
-        controller: None where there is none.
-        controller_epoch: how often one was chosen.
-        cluster_id: Kafka's base64url text (0.10.1 and later).
-        configs: of topics, by name.
-        deleting: topics that are to be deleted, sorted.
-        reassigning: replicas that partitions shall have, by topic and partition.
-        electing: partitions whose preferred replica shall lead, by topic and partition.
-        problems: nodes that could not be read, that hold something else than they should, or that
-            nobody of Kafka writes; each has its `Problem.path`.
+        groups: groups by id, sorted.
+        brokers: registered brokers by id.
+        topics: topics by name.
+        legacy_topics: topics of Kafka 0.7, sorted by topic and broker.
+        partition_states: leaders of partitions, by topic and partition.
+        controller: the controller; None if there is none.
+        controller_epoch: controller epoch; incremented whenever a controller is elected.
+        cluster_id: cluster id, base64url as Kafka prints it (Kafka 0.10.1 and later).
+        configs: configurations of topics, by name.
+        deleting: topics marked for deletion, sorted.
+        reassigning: new replicas of partitions that are being reassigned, by topic and partition.
+        electing: partitions with a requested preferred leader election, by topic and partition.
+        problems: nodes that could not be read, have unexpected contents, or are not written by
+            Kafka; each has its `Problem.path`.
     """
 
     groups: Mapping[str, GroupNodes]

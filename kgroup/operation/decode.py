@@ -308,8 +308,8 @@ def decode(
     )
     if as_of is not None and as_of.offset is not None and log.log_count > 1:
         raise UsageError(
-            "an offset means something in one partition of __consumer_offsets only, found "
-            f"{log.log_count} (or single files); choose one of them, or a time"
+            "an offset identifies a record only within a partition of __consumer_offsets, "
+            f"found {log.log_count} (or single files); choose one of them, or a time"
         )
     return Decoding(log, selection, without_tombstones=as_of is not None)
 
@@ -335,14 +335,13 @@ class Count:
 
     Attributes:
         by: what is counted: `type`, `transaction`, `group`, `batch` or `damage`; records by type
-            and version of the value; records in transactions, by their fate; records by group;
-            batches by compression and message format; damage by kind.
-        name: record type, fate, group id, compression or kind of damage.
-        version: version of the value, or message format of the batches; None where there is none (a
+            and version of the value; transactional records by transaction status; records by group;
+            batches by compression and message format; damaged places by kind.
+        name: record type, transaction status, group id, compression or kind of damage.
+        version: version of the value, or message format of the batches; None if there is none (a
             tombstone).
         count: number of records, batches or damaged places.
-        bytes: bytes of the records' keys and values, or of the batches as they lie in the log; None
-            for damage.
+        bytes: bytes of the records' keys and values, or of the batches in the log; None for damage.
     """
 
     by: str

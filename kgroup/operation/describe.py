@@ -28,34 +28,33 @@ class OffsetDescription:
     """A partition that is committed by a group, owned by a member, or without the expected owner.
 
     Attributes:
-        topic: name of the topic; None where only its id is known (owned and not committed).
-        partition: partition of that topic.
-        committed_offset: offset of the next record to read; None where nothing is committed.
+        topic: topic name; None if only the topic id is known (owned, but not committed).
+        partition: partition number.
+        committed_offset: offset of the next record to read; None if nothing is committed.
         leader_epoch, metadata, expire_timestamp_ms: as in `CommittedOffset`.
-        commit_timestamp_ms: when the coordinator took the commit; zookeeper: when its node was
-            written, None of one in Kafka.
-        log_end_offset: offset that the next record written to the partition gets; with
-            read-committed, of the first record in an open transaction.
-        lag: `log_end_offset` minus `committed_offset`; as Kafka's tools compute it; negative where
-            the commit lies past the end of the log.
-        member_id: member that owns the partition; None where nobody does.
-        topic_id: id of the topic; of the assignment, or else of the commit.
-        owned_since_epoch: epoch in which that member got the partition, or the task that reads it;
-            None before Kafka 4.3.
-        log_start_offset: offset of the first record that the partition still has; from a live
-            cluster only.
-        mark: what is wrong with the partition or the commit; None where nothing is known to be.
-        next_timestamp_ms: time of the next record to read (`--time-lag`); of creation, or of
-            appending, as the topic has it; None where nothing is left to read.
-        time_lag_ms: how long ago the next record to read was made (`--time-lag`); 0 where nothing
-            is left to read; None where it was not asked or is not known.
-        owner_thread: zookeeper: number of the owner's thread that reads it.
-        owned_since_ms: zookeeper: when the owner took it.
-        committed_in: zookeeper: where the commit is; None where nothing is committed, and of
-            others.
-        waiting: how many records wait at most; offsets from `committed_offset`, or from
-            `log_start_offset` where that is later, to `log_end_offset`; 0 where a look at the
-            records (`--time-lag`) has found none there.
+        commit_timestamp_ms: when the coordinator received the commit; zookeeper: when the node was
+            written, None for a commit in Kafka.
+        log_end_offset: log end offset; with read-committed, last stable offset (offset of the first
+            record in an open transaction).
+        lag: `log_end_offset` minus `committed_offset`; as Kafka's tools compute it; negative if the
+            committed offset is after the log end offset.
+        member_id: member id of the owner; None if no member owns the partition.
+        topic_id: topic id; from the assignment, or else from the commit.
+        owned_since_epoch: epoch in which the partition, or the task that reads it, was assigned to
+            the owner; None before Kafka 4.3.
+        log_start_offset: log start offset; from a live cluster only.
+        mark: problem of the partition or of its committed offset; None if none is known.
+        next_timestamp_ms: timestamp of the next record to read (`--time-lag`); create or append
+            time, depending on the topic; None if there is nothing left to read.
+        time_lag_ms: age of the next record to read (`--time-lag`); 0 if there is nothing left to
+            read; None if unknown, or if not requested.
+        owner_thread: zookeeper: number of the owner's thread that reads the partition.
+        owned_since_ms: zookeeper: when the owner claimed the partition.
+        committed_in: zookeeper: store of the committed offset; None if nothing is committed, and
+            for other groups.
+        waiting: maximum number of records left to read; offsets from `committed_offset` (or
+            `log_start_offset`, if larger) to `log_end_offset`; 0 if reading the records
+            (`--time-lag`) has found none.
     """
 
     topic: str | None
@@ -84,17 +83,19 @@ class OffsetDescription:
 class ShareOffsetDescription:
     """A partition that a share group reads.
 
-    What follows `state` is kept in `__share_group_state`, and None where that could not be read.
+    The fields after `state` are kept in `__share_group_state`; None if it could not be read.
 
     Attributes:
         topic, partition, state, start_offset, delivery_complete_count, leader_epoch, state_epoch,
             topic_id: as in `ShareOffset`.
         log_end_offset: as in `OffsetDescription`.
-        lag: records that the group has not finished; `log_end_offset` minus `start_offset` minus
-            `delivery_complete_count`, as Kafka has it (KIP-1226); None before Kafka 4.2.
-        next_timestamp_ms: time of the first record that is not finished (`--time-lag`); likewise.
-        time_lag_ms: how long ago the first record that is not finished was made (`--time-lag`);
-            likewise.
+        lag: number of records that the group has not finished; `log_end_offset` minus
+            `start_offset` minus `delivery_complete_count`, as Kafka computes it (KIP-1226); None
+            before Kafka 4.2.
+        next_timestamp_ms: timestamp of the first record that is not finished (`--time-lag`); None
+            before Kafka 4.2.
+        time_lag_ms: age of the first record that is not finished (`--time-lag`); None before Kafka
+            4.2.
     """
 
     topic: str | None
@@ -121,15 +122,14 @@ class GroupDescription:
     """A group with the lag of its offsets and the owners of partitions.
 
     Attributes:
-        group: as the source has it, but with the topics of subscriptions sorted.
-        offsets: partitions that are committed or owned; from a cluster or ZooKeeper also those of
-            subscribed topics that nobody owns; sorted by topic and partition.
-        total_lag: sum of the lags that are known and above 0; of `offsets` and `share_offsets`: a
-            commit past the end does not make up for others; None where none is known.
-        share_offsets: share: partitions that the group works on; sorted by topic and partition;
-            else None.
-        max_time_lag_ms: largest of the lags in time (`--time-lag`); of `offsets` and
-            `share_offsets`; None where none is known.
+        group: group as read from the source, with sorted topics of subscriptions.
+        offsets: partitions that are committed or owned; from a cluster or ZooKeeper, also
+            partitions of subscribed topics without an owner; sorted by topic and partition.
+        total_lag: sum of all known positive lags; of `offsets` and `share_offsets`; a commit after
+            the log end offset does not reduce it; None if no lag is known.
+        share_offsets: share: partitions of the group; sorted by topic and partition; else None.
+        max_time_lag_ms: largest lag in time (`--time-lag`); of `offsets` and `share_offsets`; None
+            if none is known.
     """
 
     group: Group
@@ -344,12 +344,12 @@ def describe(
     )
     notes = reading.notes + committing.notes
     if committed and Capability.LAST_STABLE_OFFSETS not in source.capabilities:
-        notes += ("This source does not know of open transactions; lags count them in.",)
+        notes += ("This source does not know open transactions; lags include their records.",)
     if Capability.SHARE_START_OFFSETS not in source.capabilities and any(
         group.type is GroupType.SHARE for group in chosen
     ):
         notes += (
-            "Start offsets of share groups are not known: they are kept in the topic "
+            "Start offsets of share groups are unknown: they are stored in the topic "
             "__share_group_state, which this source does not have.",
         )
     report = Report(

@@ -77,11 +77,11 @@ def versions() -> Iterator[tuple[str, str]]:
 class Availability(DescribedEnum):
     """Condition of a component; part of the JSON output."""
 
-    OK = ("ok", "It is installed, or it answers.")
-    MISSING = ("missing", "It is not installed; all that does not need it works.")
+    OK = ("ok", "The component is installed, or answers.")
+    MISSING = ("missing", "The component is not installed; everything that does not need it works.")
     UNREACHABLE = (
         "unreachable",
-        "It was asked, and does not answer or does not let us in; `reason` says why.",
+        "The component does not answer or rejects the user; `reason` says why.",
     )
 
 
@@ -90,15 +90,15 @@ class Diagnosis:
     """Condition of a component of kgroup, or of a source and its brokers.
 
     Attributes:
-        kind: `part`, `program`, `source` or `broker`; a part is kgroup, Python or a package, a
-            source the cluster or ZooKeeper.
-        name: what it is called; of a broker `host:port (id)`.
-        condition: how it is: `ok`, `missing` or `unreachable`.
-        version: version that is installed; None where it is not, or is not known.
-        needed_for: what cannot be done without it; None for sources and brokers.
-        reason: why it does not answer; in a sentence; None where it does, and of what is not
+        kind: kind of component: `part`, `program`, `source` or `broker`; a part is kgroup, Python
+            or a package, a source the cluster or ZooKeeper.
+        name: name of the component; `host:port (id)` for a broker.
+        condition: condition of the component: `ok`, `missing` or `unreachable`.
+        version: installed version; None if not installed, or unknown.
+        needed_for: functions that require the component; None for sources and brokers.
+        reason: why the component does not answer, as a sentence; None if it does, or is only not
             installed.
-        advice: what to do; where there is something.
+        advice: what to do, if anything.
     """
 
     kind: str
@@ -160,7 +160,7 @@ def _reached(source: GroupSource) -> Iterator[Diagnosis]:
         yield Diagnosis("source", name, Availability.UNREACHABLE, reason=str(error))
         return
     if not brokers:
-        reason = "no broker is registered there; is the chroot the right one?"
+        reason = "no broker is registered there; is the chroot correct?"
         yield Diagnosis("source", name, Availability.UNREACHABLE, reason=reason)
         return
     yield Diagnosis("source", name, Availability.OK)

@@ -90,7 +90,7 @@ def scenario_of(
             spec.protocol,
             spec.strategy,
             group_id=group_id,
-            remark=f" of {spec.computed_as}; the simulator plays members as Java's consumers",
+            remark=f" of {spec.computed_as}; the simulator plays members as Java consumers",
         )
     notes = list(report.notes)
     group = before_rebalance(found, [])
@@ -164,7 +164,7 @@ def _on_zookeeper(
         for number in range(topics.get(topic, 0))
     } - {f"{topic}-{number}" for member in started.values() for topic, number in member.threads}
     if free:
-        notes.append(f"nobody owns {first_names(sorted(free))}, until something changes")
+        notes.append(f"no member owns {first_names(sorted(free))} until something changes")
     start = InitialGroup(1, spec.strategy, "", started, *_offsets_and_ends(group, spec))
     title = f"Group {shown_id(group.group_id)} as it is"
     return Scenario(
@@ -180,11 +180,11 @@ def _start(
     generation_id = group.group_epoch if is_consumer_group else group.generation_id
     counted = "epoch" if is_consumer_group else "generation"
     if generation_id is None:
-        notes.append(f"the group's {counted} is not known; it is counted from 1")
+        notes.append(f"the group's {counted} is unknown; it starts at 1")
     elif generation_id > _LARGEST_GENERATION:
         raise UnfitError(
-            f"{named_group(group.group_id)}: expected the {counted} to be {_LARGEST_GENERATION} at "
-            f"most, found {generation_id}",
+            f"{named_group(group.group_id)}: expected a {counted} of at most "
+            f"{_LARGEST_GENERATION}, found {generation_id}",
             group_id=group.group_id,
         )
     first, *_ = members
@@ -192,9 +192,9 @@ def _start(
     if any(member.member_id == spec.leader_id for member in members.values()):
         leader_id = str(spec.leader_id)
     elif not is_consumer_group:
-        notes.append(f"the group's leader is not known; {first} is taken")
+        notes.append(f"the group's leader is unknown; {first} is assumed")
     if away := [name for name, member in members.items() if member.is_away]:
-        notes.append(f"static members that are away, and may come back: {first_names(away)}")
+        notes.append(f"static members that are away and may return: {first_names(away)}")
     return InitialGroup(
         generation_id or 1,
         spec.strategy,
@@ -305,7 +305,7 @@ def _on_known_partitions(
     }
     if gone:
         text = first_names([f"{topic}-{number}" for topic, number in sorted(gone)])
-        notes.append(f"members own partitions that are not there, which are left out: {text}")
+        notes.append(f"members own partitions that do not exist, which are left out: {text}")
     return kept
 
 
@@ -352,12 +352,12 @@ def assumptions(scenario: Scenario, *, advice: str = "") -> tuple[str, ...]:
     if scenario.connectors:
         consumer = next(iter(scenario.connectors.values())).config
         return (
-            "all is played as in Kafka 0.8.2",
-            f"assumed of the consumers: a session of {consumer.session_timeout_ms} ms, "
-            f"auto.offset.reset {consumer.reset}, a commit every "
-            f"{consumer.auto_commit_interval_ms} ms, offsets.storage {consumer.storage}"
-            f"{' and dual.commit.enabled' if consumer.dual_commit else ''}; of each partition: "
-            f"{scenario.rate:g} records a second",
+            "everything is simulated as in Kafka 0.8.2",
+            f"assumed for the consumers: a session timeout of {consumer.session_timeout_ms} "
+            f"ms, auto.offset.reset {consumer.reset}, a commit every "
+            f"{consumer.auto_commit_interval_ms} ms, offsets.storage "
+            f"{consumer.storage}{' and dual.commit.enabled' if consumer.dual_commit else ''}; "
+            f"for each partition, {scenario.rate:g} records per second",
         )
     version = ".".join(map(str, scenario.settings.version))
     plan = next(iter(scenario.members.values()))
@@ -365,10 +365,11 @@ def assumptions(scenario: Scenario, *, advice: str = "") -> tuple[str, ...]:
     is_classic = config.group_protocol == "classic"
     beats_ms = config.heartbeat_interval_ms if is_classic else brokers.heartbeat_interval_ms
     return (
-        f"all is played as in Kafka {version}{advice}",
-        f"assumed of the members: auto.offset.reset {plan.auto_offset_reset}, a commit every "
-        f"{config.auto_commit_interval_ms} ms, a heartbeat every {beats_ms} ms, a poll() every "
-        f"{plan.processing_ms} ms; of each partition: {scenario.rate:g} records a second",
+        f"everything is simulated as in Kafka {version}{advice}",
+        f"assumed for the members: auto.offset.reset {plan.auto_offset_reset}, a commit "
+        f"every {config.auto_commit_interval_ms} ms, a heartbeat every {beats_ms} ms, a "
+        f"poll() every {plan.processing_ms} ms; for each partition, {scenario.rate:g} "
+        "records per second",
     )
 
 
@@ -398,7 +399,7 @@ def _member_named(scenario: Scenario, text: str) -> str:
     if len(matching) == 1:
         return matching[0]
     names = first_names(list(members))
-    what = f"{text!r}, with which {first_names(matching)} begin" if matching else repr(text)
+    what = f"{text!r}, which {first_names(matching)} begin with" if matching else repr(text)
     raise NotFoundError(
         f"{named_group(scenario.group_id)}: expected a member ({names}), found {what}",
         group_id=scenario.group_id,

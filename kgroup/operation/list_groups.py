@@ -18,11 +18,11 @@ class ListedGroup:
     Attributes:
         group_id, type, state, protocol_type, coordinator, offsets_partition: as in
             `kgroup.model.group.Group`.
-        assignor: assignor that the group uses; None where there is none, where the broker's
-            configuration decides, or where it was not asked for.
-        member_count: number of members; None where it was not asked for.
-        topics: topics that the group subscribes to, was assigned or has committed; names, sorted;
-            None where they were not asked for.
+        assignor: assignor of the group; None if there is none, if the broker's configuration
+            decides, or if it was not requested.
+        member_count: number of members; None if it was not requested.
+        topics: topics that the group subscribes to, was assigned or has committed; topic names,
+            sorted; None if they were not requested.
     """
 
     group_id: str

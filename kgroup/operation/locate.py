@@ -29,19 +29,19 @@ class GroupLocation:
     """Partition of `__consumer_offsets` and coordinator of a group.
 
     Attributes:
-        group_id: id of the group; it need not exist.
-        offsets_partition: partition of `__consumer_offsets` that holds the group; computed: Java's
-            `String.hashCode` of the id, made positive, modulo the number of partitions.
-        partition_count: number of partitions of `__consumer_offsets` that it is computed with.
-        found_in: partition in which the source holds the group; None where it holds none, or there
-            is no source.
-        agrees: whether the group was found where it belongs; in `offsets_partition`, or with a
-            live cluster, whether the coordinator is the partition's leader; None where nothing was
-            found.
-        coordinator: broker that runs the group; None without a live cluster.
-        leader: leader of the partition; likewise.
-        replicas: ids of the brokers that hold the partition; likewise.
-        isr: ids of the brokers that are in sync; likewise.
+        group_id: group id; the group need not exist.
+        offsets_partition: partition of `__consumer_offsets` that stores the group, computed from
+            the group id: Java's `String.hashCode` of the id, made positive, modulo the number of
+            partitions.
+        partition_count: number of partitions of `__consumer_offsets`, used in this computation.
+        found_in: partition in which the source has records of the group; None if it has none, or
+            without a source.
+        agrees: whether the group was found in `offsets_partition` or, with a live cluster, whether
+            the coordinator is the leader of the partition; None if nothing was found.
+        coordinator: group coordinator; None without a live cluster.
+        leader: leader of the partition; None without a live cluster.
+        replicas: broker ids of the replicas; None without a live cluster.
+        isr: broker ids of the in-sync replicas; None without a live cluster.
     """
 
     group_id: str
@@ -61,11 +61,11 @@ class TransactionLocation:
 
     Attributes:
         transactional_id: `transactional.id` of the producer; it need not be in use.
-        transaction_partition: partition of `__transaction_state` that holds them; computed from the
-            id as the partition of a group is.
-        partition_count: number of partitions of `__transaction_state` that it is computed with.
-        agrees: whether the coordinator is the partition's leader; None where either is not known.
-        coordinator: broker that answers for the id; None without a live cluster.
+        transaction_partition: partition of `__transaction_state` that stores the transactional id;
+            computed from the id like the partition of a group.
+        partition_count: number of partitions of `__transaction_state`, used in this computation.
+        agrees: whether the coordinator is the leader of the partition; None if either is unknown.
+        coordinator: transaction coordinator; None without a live cluster.
         leader, replicas, isr: as in `GroupLocation`.
     """
 
@@ -125,8 +125,8 @@ def locate(
         notes.append(_default_count(OFFSETS_TOPIC))
     if elsewhere := sum(row.agrees is False for row in rows):
         notes.append(
-            f"{elsewhere} of {len(rows)} groups found in another partition than computed: the "
-            f"topic has, or had, another number of partitions than {count}."
+            f"{elsewhere} of {len(rows)} groups are in another partition than computed: the "
+            f"topic has, or had, a number of partitions other than {count}."
         )
     return Report(tuple(rows), errors=reading.problems if reading else (), notes=tuple(notes))
 
@@ -147,7 +147,7 @@ def _locate_live(group_ids: Collection[str], source: GroupSource) -> Report[Grou
             )
         )
         if placement.error is not None:
-            text = f"No coordinator: the cluster says {placement.error}."
+            text = f"No coordinator: the cluster returned {placement.error}."
             problems.append(Problem(ProblemKind.NO_COORDINATOR, text, group_id=group_id))
     notes = _notes(group_ids, placements, OFFSETS_TOPIC)
     return Report(tuple(rows), errors=tuple(problems), notes=notes)
@@ -186,7 +186,7 @@ def locate_transactions(
             )
         )
         if placement.error is not None:
-            text = f"No coordinator of {name!r}: the cluster says {placement.error}."
+            text = f"No coordinator of {name!r}: the cluster returned {placement.error}."
             problems.append(Problem(ProblemKind.NO_COORDINATOR, text))
     if source is not None:
         notes = _notes(transactional_ids, placements, TRANSACTION_TOPIC)
@@ -215,19 +215,19 @@ def _notes(
     """Return notes on partition counts that the cluster does not report."""
     note = _default_count(topic)
     if not placements:
-        absent = f"The cluster has no topic {topic} yet: nothing coordinates anything there."
+        absent = f"The cluster has no topic {topic} yet, and therefore no coordinators for it."
         return absent, note
     if all(placements[key].partition_count is not None for key in keys):
         return ()
     hidden = (
-        ": the cluster does not show the topic (some have none, and a user needs DESCRIBE on it). "
-        "The coordinators are what the cluster says."
+        ": the cluster does not report the topic (some have none, and a user needs "
+        "DESCRIBE on it). The coordinators are those that the cluster reports."
     )
     return (note.rstrip(".") + hidden,)
 
 
 def _default_count(topic: str) -> str:
     return (
-        f"Computed for {DEFAULT_PARTITION_COUNT} partitions of {topic}, Kafka's default, because "
-        "the real number is not known."
+        f"Computed for {DEFAULT_PARTITION_COUNT} partitions of {topic}, Kafka's "
+        "default, because the actual number is unknown."
     )

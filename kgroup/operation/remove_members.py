@@ -22,12 +22,12 @@ class RemovedMember:
     """A member to remove; attributes as in `Member`.
 
     Attributes:
-        group_id: id of the group.
+        group_id: group id.
         member_id, client_id, client_host: as in `Member`.
-        instance_id: `group.instance.id` of a static member; None of a dynamic one.
-        partition_count: number of partitions that it has; None where its assignment is not known.
-        result: `planned`, `done`, `refused` or `unknown`; `refused` where it is still there, or
-            again.
+        instance_id: `group.instance.id` of a static member; else None.
+        partition_count: number of partitions of the member; None if its assignment is unknown.
+        result: result of the removal: `planned`, `done`, `refused` or `unknown`; `refused` if the
+            member is still in the group, or is back.
     """
 
     group_id: str
@@ -67,7 +67,10 @@ def plan_removal(
     problems = [*missing, *reading.problems]
     if group is not None and rows and group.type not in _REMOVABLE:
         rows = tuple(replace(row, result=Result.REFUSED) for row in rows)
-        text = f"Only a member itself leaves a {group.type} group: stop it, or let its session end."
+        text = (
+            f"Only the member itself can leave a {group.type} group: stop it, or wait until "
+            "its session expires."
+        )
         problems.append(Problem(ProblemKind.UNSUPPORTED, text, group_id=group_id))
     if group is not None:
         problems += _not_there(group, member_ids, instance_ids)
@@ -104,7 +107,7 @@ def carry_out_removal(
         """Return the problem with the removal of a member, if any."""
         problem = problems.get(row.member_id)
         if problem is None and present is not None and row.member_id in present:
-            text = f"{row.member_id}: Still a member, or again: one that runs joins again."
+            text = f"{row.member_id}: Still a member, or a member again: running clients rejoin."
             return Problem(ProblemKind.ACTIVE, text, group_id=group_id)
         if problem is None or problem.kind is not ProblemKind.UNKNOWN_END or present is None:
             return problem
@@ -130,7 +133,7 @@ def _look(cluster: GroupSource, group_id: str) -> tuple[frozenset[str] | None, t
         group = reading.image.groups.get(group_id)
         if not reasons:
             return frozenset(member.member_id for member in (group.members if group else ())), ()
-    return None, (f"the members of the group could not be read back: {reasons[0]}",)
+    return None, (f"the members of the group could not be read again: {reasons[0]}",)
 
 
 def _row(group_id: str, member: Member) -> RemovedMember:
@@ -151,7 +154,7 @@ def _not_there(
     ids = {member.member_id for member in group.members}
     instances = {member.instance_id for member in group.members}
     is_hidden = group.type is GroupType.CLASSIC and ids and instances == {None}
-    hidden = ", as far as is known: brokers before 2.4 tell of no instances" if is_hidden else ""
+    hidden = ", as far as known: brokers before 2.4 do not report instance ids" if is_hidden else ""
     for kind, wanted, known in (("member", member_ids, ids), ("instance", instance_ids, instances)):
         for name in wanted:
             if name not in known:

@@ -18,7 +18,7 @@ class Report(Generic[Row]):
     """The result of an operation.
 
     Attributes:
-        data: the rows, in the order that the operation documents.
+        data: rows, in the order that the operation documents.
         errors: what is missing from the rows or may be wrong in them.
         notes: assumptions and limits of the source, for people, shown on standard error; they do
             not change the exit status.

@@ -19,9 +19,9 @@ class ShippedScenario:
     """A scenario that is shipped with kgroup.
 
     Attributes:
-        name: name by which it is played.
-        title: what happens in it.
-        about: what there is to see.
+        name: name of the scenario.
+        title: what happens in the scenario.
+        about: what the scenario shows.
     """
 
     name: str
@@ -65,8 +65,8 @@ def simulate(
     )
     unfinished = [simulation.rebalances[-1] for simulation in simulations if simulation.rebalances]
     counts = {
-        "a rebalance was not over": sum(rebalance.end_ms is None for rebalance in unfinished),
-        "the group did not rest": sum(
+        "a rebalance was not complete": sum(rebalance.end_ms is None for rebalance in unfinished),
+        "the group was not stable": sum(
             not simulation.is_at_rest for simulation in simulations if until_stable
         ),
     }
@@ -89,10 +89,10 @@ def _limits(scenario: Scenario) -> tuple[str, ...]:
     if scenario.connectors or all(step.action is not Action.STOP_BROKER for step in scenario.steps):
         return ()
     return (
-        "every partition is taken to have a replica on each broker: after a crash none is read "
-        f"for {scenario.failover_ms / 1000:,g} s (failover). On a cluster of three brokers of "
-        "4.3.1 with KRaft's defaults all stopped for 7 to 12 s; partitions without a replica on "
-        "that broker are read on",
-        "a rebalance goes on here while the crashed broker is not missed; on a cluster what the "
-        "coordinator writes of it waits for the replicas",
+        "every partition is assumed to have a replica on each broker: after a crash, "
+        f"none is read for {scenario.failover_ms / 1000:,g} s (failover). On a cluster "
+        "of three brokers of 4.3.1 with KRaft's defaults, all stopped for 7 to 12 s; "
+        "partitions without a replica on that broker are read without interruption",
+        "a rebalance continues here before the crash of the broker is detected; on a "
+        "cluster, the coordinator's records about it wait for the replicas",
     )

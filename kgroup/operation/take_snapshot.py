@@ -121,7 +121,7 @@ def _ranges_of(
     def ranges(*, committed: bool) -> Mapping[TopicPartition, LogRange]:
         reading = _attempt(
             lambda: source.log_ranges(partitions, committed=committed),
-            "the ends of partitions",
+            "the offset ranges of partitions",
             problems,
         )
         if reading is None:

@@ -26,27 +26,33 @@ from kgroup.operation.report import Report
 class ChangeKind(DescribedEnum):
     """What changed; part of the JSON output."""
 
-    GROUP_FOUND = ("group-found", "A group is there; `after` is its whole description.")
-    GROUP_GONE = ("group-gone", "The group does not exist any more.")
-    STATE = ("state", "State of the group.")
-    COORDINATOR = ("coordinator", "Broker that runs the group.")
-    ASSIGNOR = ("assignor", "Assignor that the group uses.")
-    GENERATION = ("generation", "Classic: number of the last completed rebalance.")
-    LEADER = ("leader", "Classic: id of the member that assigns.")
-    EPOCH = ("epoch", "Not classic: epoch of the group.")
-    ASSIGNMENT_EPOCH = ("assignment-epoch", "Not classic: epoch of the target assignment.")
-    MEMBER_JOINED = ("member-joined", "A member has joined; `after` is what is known of it.")
-    MEMBER_LEFT = ("member-left", "A member has left; `before` is what was known of it.")
-    MEMBER_STATE = ("member-state", "Not classic: where a member stands in a reconciliation.")
+    GROUP_FOUND = ("group-found", "A group appeared; `after` is its whole description.")
+    GROUP_GONE = ("group-gone", "The group no longer exists.")
+    STATE = ("state", "Group state.")
+    COORDINATOR = ("coordinator", "Group coordinator.")
+    ASSIGNOR = ("assignor", "Assignor of the group.")
+    GENERATION = ("generation", "Classic: generation of the last completed rebalance.")
+    LEADER = ("leader", "Classic: member id of the leader.")
+    EPOCH = ("epoch", "Not classic: group epoch.")
+    ASSIGNMENT_EPOCH = ("assignment-epoch", "Not classic: group epoch of the target assignment.")
+    MEMBER_JOINED = ("member-joined", "A member joined; `after` is its description.")
+    MEMBER_LEFT = ("member-left", "A member left; `before` was its description.")
+    MEMBER_STATE = ("member-state", "Not classic: state of a member's reconciliation.")
     MEMBER_EPOCH = ("member-epoch", "Not classic: epoch that a member has reached.")
-    SUBSCRIPTION = ("subscription", "Topics and regular expression that a member subscribes to.")
+    SUBSCRIPTION = ("subscription", "Subscribed topics and regular expression of a member.")
     ASSIGNMENT = ("assignment", "Share and streams: partitions or tasks of a member.")
-    OWNER = ("owner", "Id of the member that owns the partition; null: nobody.")
+    OWNER = ("owner", "Member id of the partition's owner; null: no owner.")
     COMMITTED_OFFSET = ("committed-offset", "Committed offset of the partition; null: none.")
-    START_OFFSET = ("start-offset", "Share: first offset of the partition that is not finished.")
-    LAG = ("lag", "Records that the group is behind in the partition; null: not known.")
-    TIME_LAG = ("time-lag", "With `--time-lag`: milliseconds that it is behind; null: not known.")
-    MARK = ("mark", "What is wrong with the partition or the commit; null: nothing known.")
+    START_OFFSET = (
+        "start-offset",
+        "Share: first offset of the partition that the group has not finished.",
+    )
+    LAG = ("lag", "Lag of the group in the partition, in records; null: unknown.")
+    TIME_LAG = (
+        "time-lag",
+        "With `--time-lag`: lag in time of the partition, in milliseconds; null: unknown.",
+    )
+    MARK = ("mark", "Problem of the partition or of its committed offset; null: none known.")
 
 
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
@@ -61,16 +67,16 @@ class Change:
     """A change between two descriptions.
 
     Attributes:
-        time_ms: when it was noticed; by this machine's clock.
-        group_id: id of the group.
-        change: what has changed.
-        member_id: member concerned; else None.
-        topic: name of the topic concerned; else None, as where only its id is known.
-        partition: partition concerned; else None.
-        topic_id: id of the topic; where the source tells it.
-        before: what it was; as in the description; None where there was nothing, or it is not
+        time_ms: when kgroup noticed the change, by the clock of this machine.
+        group_id: group id.
+        change: what changed.
+        member_id: member id; None if the change does not concern a member.
+        topic: topic name; None if the change does not concern a topic, or only the topic id is
             known.
-        after: what it is; likewise.
+        partition: partition number; None if the change does not concern a partition.
+        topic_id: topic id; if the source knows it.
+        before: previous value, as in the description; None if there was none, or if unknown.
+        after: new value, as in the description; None if there is none, or if unknown.
     """
 
     time_ms: int

@@ -35,14 +35,14 @@ def _list_column(name: str) -> Column:
         name,
         Kind.TEXT,
         value=lambda item: ",".join(getattr(item, name)) or None,
-        form="with commas between",
+        form="comma-separated",
     )
 
 
 def _ids_column(name: str) -> Column:
     """Return a column with broker ids."""
     return Column(
-        name, Kind.TEXT, value=lambda item: _ids(getattr(item, name)), form="with commas between"
+        name, Kind.TEXT, value=lambda item: _ids(getattr(item, name)), form="comma-separated"
     )
 
 
@@ -72,7 +72,7 @@ LIST_COLUMNS = columns_of(
         "topics",
         Kind.TEXT,
         value=lambda item: None if item.topics is None else ",".join(item.topics),
-        form="with commas between",
+        form="comma-separated",
     ),
 )
 LOCATION_COLUMNS = columns_of(

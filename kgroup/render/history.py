@@ -333,7 +333,7 @@ STORM_COLUMNS = columns_of(
     Column("from_ms", Kind.TIME),
     Column("to_ms", Kind.TIME),
     Column("rebalance_count", Kind.NUMBER),
-    Column("started_by", Kind.TEXT, value=lambda item: _starters(item), form="with how often"),
+    Column("started_by", Kind.TEXT, value=lambda item: _starters(item), form="with counts"),
     Column("without_member_count", Kind.NUMBER),
 )
 

@@ -230,7 +230,7 @@ ADVICE_COLUMNS = (
         replace(column, name=f"{column.name}_{when}", meaning=column.description, form=form)
         for column in STEP_COLUMNS
         if column.name in _COMPARED
-        for when, form in (("now", "without it"), ("then", "with it"))
+        for when, form in (("now", "without the migration"), ("then", "with the migration"))
     ),
 )
 

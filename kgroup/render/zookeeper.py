@@ -32,7 +32,7 @@ CONSUMER_COLUMNS = columns_of(
         "topics",
         Kind.TEXT,
         value=lambda item: None if item.topics is None else ",".join(item.topics),
-        form="with commas between",
+        form="comma-separated",
     ),
     Column("owned_count", Kind.NUMBER),
     Column("version", Kind.NUMBER),

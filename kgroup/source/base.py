@@ -78,7 +78,7 @@ class Question:
         state: state and type are needed, even where a list of groups does not contain them.
         members: members are needed, and the other facts that only describing a group returns.
         offsets: offsets are needed; ignored without `members`.
-        log_budget: bytes to read of each partition of `__consumer_offsets` of a live cluster, for
+        log_budget: bytes to read from each partition of `__consumer_offsets` of a live cluster, for
             what no API returns: generation, leader and timeouts of classic groups, and times of
             commits; 0 if they are not needed.
         commit_times: times of commits are needed; they are the most expensive part.

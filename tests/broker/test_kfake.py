@@ -126,4 +126,4 @@ def test_what_has_no_records(cli: Cli, told: Any, tmp_path: Any) -> None:
         assert result.status == 0
         assert "shows no topic __consumer_offsets" in result.err
     result = cli("coordinator", "classic", *servers)
-    assert "not known: the cluster does not show the topic" in result.err
+    assert "unknown: the cluster does not report the topic" in result.err

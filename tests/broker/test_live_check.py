@@ -142,7 +142,7 @@ def test_sound_groups(live: Live, cli: Cli) -> None:
     assert result.err == "kgroup: note: 2 groups checked, nothing found\n"
     ready = live.findings(*SOUND, rules=[Rule.CONSUMER_PROTOCOL])
     assert [(finding.group_id, finding.severity, finding.reason) for finding in ready] == [
-        ("sound", "info", "Ready as far as is known; not known: client-version.")
+        ("sound", "info", "Ready as far as known; unknown: client-version.")
     ]
 
 
@@ -153,12 +153,12 @@ def test_a_group_that_nobody_reads(live: Live, cli: Cli) -> None:
     late = Thresholds(old_commit_ms=-1, stuck_ms=-1)
     (finding,) = live.findings("nobody", limits=late)
     assert finding.code is Rule.NOBODY_READS
-    assert finding.reason == "Up to 6 records wait, and the group has no members."
+    assert finding.reason == "Up to 6 records waiting, and no active member."
     limits = Thresholds(old_commit_ms=-1, stuck_ms=-1, expiring_ms=8 * 24 * HOUR_MS)
     (_, finding) = live.findings("nobody", limits=limits)
     assert finding.code is Rule.EXPIRING_OFFSET
     assert finding.reason == (
-        "2 commits of the group will be forgotten, the first in 168.0 hours."
+        "2 committed offsets of the group will expire, the first in 168.0 hours."
     ), "seven days are the default of offsets.retention.minutes"
     where = ("-b", live.server.bootstrap, "--log-budget", "0")
     result = cli("check", "nobody", *where, "-o", "json")
@@ -179,8 +179,8 @@ def test_commits_beside_the_log(live: Live) -> None:
     before, past = live.findings("beside", rules=rules)
     assert codes([before, past]) == [("before-start", "cut", 0), ("past-end", "orders", 0)]
     assert (before.log_start_offset, past.log_end_offset) == (4, 10)
-    assert "goes to 4 and has lost 3 records; with latest" in before.reason
-    assert "goes to 10 and passes over 6 more" in before.reason
+    assert "goes to 4 and misses 3 records; with latest" in before.reason
+    assert "goes to 10 and skips 6 more" in before.reason
     assert "goes to 0 and reads all of its 10 records again" in past.reason
 
 
@@ -231,7 +231,7 @@ def test_a_consumer_that_stands_still(live: Live) -> None:
 
     findings = live.findings("stuck", meanwhile=go_back, rules=[Rule.BACKWARD_COMMIT])
     assert codes(findings) == [("backward-commit", "payments", 0)]
-    assert findings[0].reason.startswith("payments-0: 9 was committed, and ")
+    assert findings[0].reason.startswith("payments-0: the committed offset went back from 9 to 3 ")
     live.clients.call("commit", name="stuck-1", offsets="orders:1:3", metadata="")
     findings = live.findings("stuck", rules=[Rule.OUTSIDE_COMMIT])
     assert codes(findings) == [("outside-commit", "orders", 1)]
@@ -248,7 +248,7 @@ def test_open_transactions(live: Live) -> None:
     rules = [Rule.OPEN_TRANSACTION]
     findings = live.findings("waiting", meanwhile=lambda: None, rules=rules, limits=AT_ONCE)
     assert codes(findings) == [("open-transaction", "single", 0)]
-    assert "read_committed end at 10, as they did" in findings[0].reason
+    assert "the last stable offset is still 10 after" in findings[0].reason
     assert findings[0].log_end_offset == 11
     bound.commit_transaction()
     bound.close()
@@ -432,8 +432,8 @@ def test_two_processes_of_one_instance_id(live: Live, cli: Cli) -> None:
     row = json.loads(result.out)
     assert (row["group_id"], row["severity"], row["basis"]) == ("twins", "error", "looks")
     ids = re.fullmatch(
-        r"pod-1 was (\S+), then (\S+), then (\S+), within \d+ s in generation \d+; the last one "
-        r"runs on 127\.0\.0\.1\.",
+        r"pod-1 had the member ids (\S+), then (\S+), then (\S+) within \d+ s in generation "
+        r"\d+; the last member runs on 127\.0\.0\.1\.",
         row["reason"],
     )
     assert ids is not None, row["reason"]
@@ -453,11 +453,13 @@ def test_shares_of_members(live: Live) -> None:
     idle, eager = live.findings("idle")
     assert idle.member_id is not None
     assert idle.member_id.startswith("idle-2")
-    assert eager.reason == "The strategy is range: in a rebalance all 2 members stop."
+    assert (
+        eager.reason == "The assignor range is eager: all 2 members stop reading in each rebalance."
+    )
     rules = [Rule.UNEVEN_LOAD]
     until(lambda: codes(live.findings("uneven", limits=NO_PATIENCE, rules=rules)))
     (finding,) = live.findings("uneven", limits=NO_PATIENCE, rules=rules)
-    assert " has 4 partitions, and uneven-2" in finding.reason
+    assert " has 4 partitions, but uneven-2" in finding.reason
     assert live.findings("uneven", rules=rules) == (), "twice as many are allowed"
     for group in ("idle", "many", "uneven"):
         for number in (1, 2):
@@ -496,7 +498,7 @@ def test_rebalances_that_follow_each_other(live: Live) -> None:
     assert [(finding.code, finding.basis) for finding in findings] == [
         (Rule.LONG_REBALANCE, Basis.LOOKS)
     ]
-    assert " rebalances came within " in findings[0].reason
+    assert " rebalances within " in findings[0].reason
 
     def leave_for_now() -> None:
         live.clients.call("leave", name="busy-2")
@@ -517,7 +519,7 @@ def test_a_classic_static_member_that_does_not_come_back(live: Live) -> None:
 
     findings = live.findings("static", meanwhile=leave, rules=[Rule.MISSING_STATIC_MEMBER])
     assert [(finding.reason, finding.basis) for finding in findings] == [
-        ("pod-1 was a member in the first look, and is none any more.", Basis.LOOKS)
+        ("pod-1 was a member in the first look, but no longer is.", Basis.LOOKS)
     ]
 
 
@@ -528,7 +530,7 @@ def test_members_of_two_protocols(live: Live) -> None:
     settle(live.clients, 3, "mixed-old", "mixed-new")
     (finding,) = live.findings("mixed")
     assert finding.code is Rule.MIXED_PROTOCOLS
-    assert finding.reason.startswith("1 of 2 members speak the classic protocol: mixed-old-")
+    assert finding.reason.startswith("1 of 2 members use the classic protocol: mixed-old-")
 
 
 def test_members_that_ask_for_two_assignors(live: Live) -> None:
@@ -540,7 +542,8 @@ def test_members_that_ask_for_two_assignors(live: Live) -> None:
     (finding,) = live.logged("asking")
     assert (finding.code, finding.basis) == (Rule.MIXED_ASSIGNORS, Basis.LOG)
     assert finding.reason == (
-        "Members ask for different assignors, 2 for range, 1 for uniform; it is range."
+        "Members request different assignors, 2 for range, 1 for uniform; the "
+        "coordinator uses range."
     )
 
 
@@ -643,7 +646,7 @@ def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:
     assert result.status == 5
     row = json.loads(result.out)
     assert (row["code"], row["group_id"]) == ("offsets-topic", None)
-    assert row["reason"] == "cleanup.policy is delete: commits are deleted."
+    assert row["reason"] == "cleanup.policy is delete, which deletes commits."
     assert cli("check", *where, "nobody").status == 0, "of named groups, the cluster is not judged"
     configure_topic(live.wire, "__consumer_offsets", cleanup_policy="compact")
     result = cli("check", "-b", live.server.bootstrap, "--nagios")
@@ -675,9 +678,9 @@ def test_two_brokers(tmp_path: Path) -> None:
 
         load = (
             "coordinator-load",
-            f"Broker {leader.broker_id} coordinates 20 of 20 groups; 10 are the mean of 2 brokers.",
+            f"Broker {leader.broker_id} coordinates 20 of 20 groups; the mean of 2 brokers is 10.",
         )
-        one = ("offsets-topic", "One partition: one broker coordinates all groups.")
+        one = ("offsets-topic", "One partition only: one broker coordinates all groups.")
         with LiveCluster(leader.bootstrap, of_silence=True) as source:
             limits = Thresholds(coordinated=1.9)
             report = check(source, Request(limits=limits), now_ms).report
@@ -686,5 +689,5 @@ def test_two_brokers(tmp_path: Path) -> None:
         assert found() == [one], "no more than twice the mean"
         other = next(each for each in brokers if each is not leader)
         other.stop()
-        behind = ("offsets-topic", "Partitions with replicas that are not in sync: 0.")
+        behind = ("offsets-topic", "Partitions with out-of-sync replicas: 0.")
         until(lambda: behind in found())

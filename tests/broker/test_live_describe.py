@@ -162,7 +162,7 @@ def test_log_starts_of_a_log_directory(server: Broker, cli: Cli) -> None:
         ("past-end", "cut", 3),
     ]
     waiting = [f["reason"] for f in findings if f["code"] == "nobody-reads"]
-    assert waiting == ["Up to 17 records wait, and the group has no members."]
+    assert waiting == ["Up to 17 records waiting, and no active member."]
 
 
 def test_lag_in_time_as_a_consumer_reads(server: Broker, cli: Cli) -> None:

@@ -237,7 +237,7 @@ def test_what_a_cluster_does_not_have(cli: Cli, logs: Logs, tmp_path: Path) -> N
     line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", "--to-latest"]
     for topic, text in (
         ("nosuch", "nosuch: The topic does not exist."),
-        ("orders:9999", "orders-9999: The topic exists, and has no partition of that number."),
+        ("orders:9999", "orders-9999: The topic exists, but has no partition with this number."),
     ):
         result = cli(*line, "--topic", topic, "-o", "json")
         assert result.status == 3, result.out

@@ -138,7 +138,7 @@ def test_who_has_taken_the_place_of_a_static_member_stays(
     join(second, "static", subscription, assignment, instance_id="pod-1")
     (problem,) = store.remove_members("static", {first.member_id: "pod-1"}).values()
     assert problem.kind is ProblemKind.CHANGED
-    assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
+    assert problem.reason.startswith("pod-1: The cluster returned FENCED_INSTANCE_ID")
     rows = consumer_groups(
         server.version, server.bootstrap, "--describe", "--group", "static", "--members"
     )

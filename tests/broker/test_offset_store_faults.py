@@ -171,13 +171,13 @@ def test_who_may_only_describe_writes_nothing(server: SecureBroker) -> None:
                 group,
                 None,
                 ProblemKind.DENIED,
-                "The cluster says GROUP_AUTHORIZATION_FAILED (it needs READ on the group).",
+                "The cluster returned GROUP_AUTHORIZATION_FAILED (it needs READ on the group).",
             )
             for group in ("theirs", "mine")
         ]
         (problem,) = store.delete_groups(["theirs"])
         assert problem.reason == (
-            "The cluster says GROUP_AUTHORIZATION_FAILED (it needs DELETE on the group)."
+            "The cluster returned GROUP_AUTHORIZATION_FAILED (it needs DELETE on the group)."
         )
         gone = changes_to({("orders", 0): None}, {("orders", 0): 1})
         (problem,) = store.write_offsets({"theirs": gone})
@@ -196,7 +196,7 @@ def test_a_topic_that_may_not_be_read_is_told_of(server: SecureBroker) -> None:
         assert (problem.group_id, problem.topic, problem.partition) == ("rows", "payments", 0)
         assert (problem.kind, problem.reason) == (
             ProblemKind.DENIED,
-            "The cluster says TOPIC_AUTHORIZATION_FAILED (it needs READ on the topic).",
+            "The cluster returned TOPIC_AUTHORIZATION_FAILED (it needs READ on the topic).",
         )
         offsets = store.read_offsets(["rows"]).offsets["rows"]
         assert essence(offsets) == {("orders", 0): 2, ("payments", 0): 1}

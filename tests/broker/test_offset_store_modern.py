@@ -48,7 +48,7 @@ def test_members_of_the_consumer_protocol(orders_broker: Broker, store: LiveClus
     assert (problem.kind, problem.group_id) == (ProblemKind.ACTIVE, "modern")
 
     (problem,) = store.remove_members("modern", {"its predecessor": "pod-1"}).values()
-    assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
+    assert problem.reason.startswith("pod-1: The cluster returned FENCED_INSTANCE_ID")
     assert store.remove_members("modern", {member.member_id: "pod-1"}, "it is over") == {}
     member.close()
     assert store.write_offsets({"modern": changes_to({AT: 5}, {AT: 1})}) == ()

@@ -313,8 +313,9 @@ def test_without_read_on_consumer_offsets(ask: Ask) -> None:
     result = ask("no-log", "describe", "g", "-o", "json")
     assert result.status == 0
     assert result.err == (
-        "kgroup: note: __consumer_offsets-3: its leader says TOPIC_AUTHORIZATION_FAILED (it needs "
-        "READ on the topic); generations, leaders, timeouts and times of commits may be missing.\n"
+        "kgroup: note: __consumer_offsets-3: its leader returned TOPIC_AUTHORIZATION_FAILED (it "
+        "needs READ on the topic); generations, leaders, timeouts and times of commits may be "
+        "missing.\n"
     )
     group = described(result)["g"]
     assert (group["generation_id"], group["leader_id"]) == (None, None)
@@ -323,7 +324,7 @@ def test_without_read_on_consumer_offsets(ask: Ask) -> None:
 
 def test_without_describe_on_a_group(ask: Ask) -> None:
     line = (
-        "kgroup: group 'g': denied: The cluster says GROUP_AUTHORIZATION_FAILED "
+        "kgroup: group 'g': denied: The cluster returned GROUP_AUTHORIZATION_FAILED "
         "(it needs DESCRIBE on the group).\n"
     )
     nothing = ask("no-group", "describe", "g")
@@ -350,7 +351,7 @@ def test_without_describe_on_a_group(ask: Ask) -> None:
 
 def test_without_describe_on_a_topic(ask: Ask) -> None:
     line = (
-        "kgroup: not-authorized: payments: The topic may not be described "
+        "kgroup: not-authorized: payments: The user may not describe the topic "
         "(DESCRIBE on the topic).\n"
     )
     commits = f"kgroup: group 'g': {UNSEEN}"
@@ -453,13 +454,14 @@ def test_what_cannot_be_saved_is_not_deleted_unless_told_to(
 def test_without_describe_on_consumer_offsets(server: SecureBroker, ask: Ask) -> None:
     """Nothing is known of partitions; groups are."""
     line = (
-        "kgroup: note: __consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED (it needs "
-        "DESCRIBE on the topic); groups' partitions of it, generations, leaders, timeouts and "
-        "times of commits are not known.\n"
+        "kgroup: note: __consumer_offsets: the cluster returned TOPIC_AUTHORIZATION_FAILED (it "
+        "needs DESCRIBE on the topic); groups' partitions of it, generations, leaders, timeouts "
+        "and times of commits are unknown.\n"
     )
     unchecked = (
-        "kgroup: note: __consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED; whether "
-        "every coordinator has loaded its groups could not be checked: groups may be missing.\n"
+        "kgroup: note: __consumer_offsets: the cluster returned TOPIC_AUTHORIZATION_FAILED; "
+        "whether every coordinator has loaded its groups could not be checked: groups may be "
+        "missing.\n"
     )
     result = ask("group-only", "list", "-o", "json")
     assert (result.status, result.err) == (0, unchecked + line)
@@ -474,8 +476,8 @@ def test_without_describe_on_consumer_offsets(server: SecureBroker, ask: Ask) ->
     assert result.status == 0
     assert result.err == (
         "kgroup: note: Computed for 50 partitions of __consumer_offsets, Kafka's default, because "
-        "the real number is not known: the cluster does not show the topic (some have none, and a "
-        "user needs DESCRIBE on it). The coordinators are what the cluster says.\n"
+        "the actual number is unknown: the cluster does not report the topic (some have none, and "
+        "a user needs DESCRIBE on it). The coordinators are those that the cluster reports.\n"
     )
     (row,) = described(result).values()
     assert row["coordinator"]["port"] == server.ports["SASL"]

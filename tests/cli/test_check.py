@@ -50,7 +50,7 @@ def test_statuses(cli: Cli, tmp_path: Path) -> None:
     known.write_text(cli("check", "--sample", "-o", "json").out, "utf-8")
     result = cli("check", "--sample", "--baseline", known)
     assert (result.status, result.out) == (0, "")
-    assert " known findings are left out\n" in result.err
+    assert " known findings are not shown\n" in result.err
     assert cli("check", "--sample", "--baseline", tmp_path / "no.json").status == 1
 
 
@@ -166,8 +166,11 @@ def test_limits_of_groups_in_a_profile(
     monkeypatch.setenv("KGROUP_CONFIG", str(file))
     start = '[profiles.prod]\nbootstrap-server = "127.0.0.1:1"\n[profiles.prod.check.groups'
     for line, said in (
-        (".live]\npast = '1d'", "check: groups: live: past: a group has no limit of its own"),
-        (".live]\nlag = 'x'", "check: groups: live: lag: expected a number from 0"),
+        (
+            ".live]\npast = '1d'",
+            "check: groups: live: past: this limit cannot be set for single groups",
+        ),
+        (".live]\nlag = 'x'", "check: groups: live: lag: expected a number of at least 0"),
         (".live]\nlag = [1]", "check: groups: live: lag: expected "),
         ("]\nlive = 1", "check: groups: live: expected a table of limits"),
         (".live]\nlags = 1", "check: groups: live: expected one of old-commit, "),
@@ -212,8 +215,8 @@ def test_the_past_is_not_loaded_where_nobody_asks_for_it() -> None:
 
 
 NO_KAFKA = (
-    "kgroup: note: this source does not tell what groups of ZooKeeper consumers have committed to "
-    "Kafka\n"
+    "kgroup: note: this source does not have the offsets that groups of ZooKeeper consumers have "
+    "committed to Kafka\n"
 )
 CODES = [
     ("clickstream", "before-start"),

@@ -428,7 +428,7 @@ def test_one_message(cli: Cli) -> None:
         (["--sample", "--parquet", "x", "--no-headers"], "leave out --no-headers\n"),
         (["--value", "00", "--sample"], "--value requires --key"),
         (["--sample", "--latest", "--as-of", "now"], "two views"),
-        (["--sample", "--as-of", "10"], "one partition of __consumer_offsets only, found 8"),
+        (["--sample", "--as-of", "10"], "within a partition of __consumer_offsets, found 8"),
         (["--sample", "--as-of", "never"], "is not a time"),
         (["--sample", "--since", "yesterday"], "is not a time"),
         (["--sample", "--stats", "--parquet", "x"], "choose one"),

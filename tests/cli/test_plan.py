@@ -36,8 +36,9 @@ from tests.source.sql.stored import query
 
 KAFKAJS = Path(__file__).parents[1] / "data" / "field" / "kafkajs-group.json"
 UNPLAYED = (
-    "expected a strategy of kafka-clients 4.3.1 (range, roundrobin, sticky, cooperative-sticky), "
-    "found 'RoundRobinAssigner' of kafkajs 2.2.4; the simulator plays members as Java's consumers"
+    "expected a strategy of kafka-clients 4.3.1 (range, roundrobin, sticky, "
+    "cooperative-sticky), found 'RoundRobinAssigner' of kafkajs 2.2.4; the "
+    "simulator plays members as Java consumers"
 )
 STICKY = ("plan", "assignor", "cooperative-sticky", "payment-service", "--sample")
 
@@ -74,8 +75,8 @@ def test_a_plan_is_a_page(cli: Cli) -> None:
 
 def test_a_plan_says_what_it_assumes_and_no_file_of_a_scenario(cli: Cli) -> None:
     found = cli(*STICKY)
-    assert "all is played as in Kafka 4.3.1" in found.out
-    assert "assumed of the members" in found.out
+    assert "everything is simulated as in Kafka 4.3.1" in found.out
+    assert "assumed for the members" in found.out
     assert "file" not in found.out + found.err
 
 

@@ -202,15 +202,15 @@ def test_a_member_is_named_by_how_its_id_begins(cli: Cli, text: str) -> None:
 def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
     found = cli("simulate", *SAMPLE)
     assert (
-        "note: all is played as in Kafka 4.3.1; version in a scenario file changes that"
+        "note: everything is simulated as in Kafka 4.3.1; version in a scenario file changes that"
         in found.err
     )
     assert "auto.offset.reset latest, a commit every 5000 ms, a heartbeat every 3000" in found.err
     file = tmp_path / "s.toml"
     file.write_text('version = "2.8.2"\nrate = 3\n')
     found = cli("simulate", file, *SAMPLE)
-    assert "played as in Kafka 2.8.2" in found.err
-    assert "3 records a second" in found.err
+    assert "simulated as in Kafka 2.8.2" in found.err
+    assert "3 records per second" in found.err
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
             1,
             "expected a group of type classic or consumer or zookeeper, found streams",
         ),
-        (("order-service", "--crash", "order"), 3, "found 'order', with which order-service-3, o"),
+        (("order-service", "--crash", "order"), 3, "found 'order', which order-service-3, o"),
         (("order-service", "--crash", "nobody"), 3, "expected a member (order-service-3, order"),
     ],
 )

@@ -296,7 +296,7 @@ def test_what_could_not_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path
 
 
 def test_nothing_could_be_learnt(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
-    cluster.problems = (Problem(ProblemKind.DENIED, "The cluster says no.", group_id="g"),)
+    cluster.problems = (Problem(ProblemKind.DENIED, "The cluster returned no.", group_id="g"),)
     file = tmp_path / "a.json"
     result = cli("snapshot", "-b", "h:1", "g", "-f", file)
     assert result.status == 1

@@ -183,7 +183,7 @@ def test_describe(
 def test_isolation_of_files_is_a_note(cli: Cli) -> None:
     result = cli("describe", "--sample", "order-service", "--isolation", "read-committed")
     assert result.status == 0
-    assert "does not know of open transactions" in result.err
+    assert "does not know open transactions" in result.err
 
 
 def test_coordinator(cli: Cli, cluster: FakeCluster) -> None:

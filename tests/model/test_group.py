@@ -18,7 +18,7 @@ def test_every_state_has_a_sentence() -> None:
 
 def test_sentences_of_zookeeper_groups_are_their_own() -> None:
     """There is no target assignment, and nothing that is committed to ZooKeeper expires."""
-    for state, wrong in ((GroupState.RECONCILING, "target"), (GroupState.EMPTY, "expires")):
+    for state, wrong in ((GroupState.RECONCILING, "target"), (GroupState.EMPTY, "expire")):
         assert wrong in state.sentence
         assert state.sentence_of(GroupType.CONSUMER) == state.sentence
         assert wrong not in state.sentence_of(GroupType.ZOOKEEPER)

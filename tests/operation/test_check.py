@@ -102,7 +102,7 @@ def test_the_worst_of_each_group_first_and_the_exit_status() -> None:
         ("b", "warning", "expiring-offset"),
     ]
     assert found.report.data[0].reason == (
-        "1 commit of the group will be forgotten, the first in 2.0 hours."
+        "1 committed offset of the group will expire, the first in 2.0 hours."
     )
     assert found.report.exit_status is ExitStatus.PROBLEM
     for severity, expiring, status in (
@@ -174,7 +174,7 @@ def test_only_these_rules_and_not_what_is_known() -> None:
     later = group("b", offsets=(commit(0, 1),))  # lags more, and is the same
     found = audit(later, EXPIRING, ranges=LOGS, known=known)
     assert said(found) == [("a", "warning", "expiring-offset")]
-    assert found.report.notes == ("1 known finding is left out",)
+    assert found.report.notes == ("1 known finding is not shown",)
     found = audit(later, ranges=LOGS, known=known)
     assert found.report.exit_status is ExitStatus.DONE
     other = group("c", offsets=(commit(0, 1),))
@@ -216,7 +216,8 @@ def test_limits() -> None:
         limits = with_limits(Thresholds(), [parse_limit(name, value)])
         assert bool(audit(late, ranges=LOGS, limits=limits).report.data) is is_found
     assert audit(late, ranges=LOGS).report.data[0].reason == (
-        "orders-0: the last commit was 10 minutes ago, and up to 7 records wait; its owner is one."
+        "orders-0: the last commit was 10 minutes ago, with up to 7 records "
+        "waiting; its owner is one."
     )
     for name in LIMITS:
         assert parse_limit(name, "2h" if LIMITS[name].endswith("_ms") else "2")
@@ -302,8 +303,11 @@ class OffsetsTopicSource(FakeSource):
     [
         ([Partition(0, (0, 1, 2), (0, 1, 2))] * 2, []),
         ([Partition(0, (0, 1), (0, 1)), Partition(None, (0, 1), (0, 1))], ["without a leader: 1."]),
-        ([Partition(0, (0, 1), (0,)), Partition(0, (0, 1), (0, 1))], ["are not in sync: 0."]),
-        ([Partition(0, (0,), (0,)), Partition(1, (1,), (1,))], ["One replica, of 3 brokers."]),
+        ([Partition(0, (0, 1), (0,)), Partition(0, (0, 1), (0, 1))], ["out-of-sync replicas: 0."]),
+        (
+            [Partition(0, (0,), (0,)), Partition(1, (1,), (1,))],
+            ["One replica only, although there are 3 brokers."],
+        ),
         ([], []),
     ],
 )
@@ -344,8 +348,8 @@ NOT_FULLY = "{} is not fully checked: {}"
     ("offsets", "kind", "reason"),
     [
         ([], ProblemKind.UNUSABLE, "the cluster does not show __consumer_offsets"),
-        (IN_SYNC, ProblemKind.UNSUPPORTED, "its cleanup.policy is not known: any broker says no"),
-        (IN_SYNC, ProblemKind.DENIED, "its cleanup.policy is not known: any broker says no"),
+        (IN_SYNC, ProblemKind.UNSUPPORTED, "its cleanup.policy is unknown: any broker says no"),
+        (IN_SYNC, ProblemKind.DENIED, "its cleanup.policy is unknown: any broker says no"),
     ],
 )
 def test_what_a_cluster_cannot_tell_or_must_not_is_a_note(
@@ -388,9 +392,9 @@ def test_forms_for_monitoring() -> None:
         "KGROUP CRITICAL - 1 error, 1 warning; 2 groups checked | error=1 warning=1 info=0 lag=7"
     )
     assert rest == [
-        "warning: a: expiring-offset: 1 commit of the group will be forgotten, the first in 2.0 "
-        "hours.",
-        'error: b/"\\\\n: nobody-reads: Up to 7 records wait, and the group has no members.',
+        "warning: a: expiring-offset: 1 committed offset of the group will "
+        "expire, the first in 2.0 hours.",
+        'error: b/"\\\\n: nobody-reads: Up to 7 records waiting, and no active member.',
     ]
     assert nagios_status(audit(EXPIRING, ranges=LOGS)) == 1
     assert nagios_status(audit()) == 0
@@ -504,8 +508,8 @@ def test_a_member_that_never_commits() -> None:
         "looks",
     )
     assert finding.reason == (
-        "orders-0: nothing is committed, and the log has grown by 4 records within 120 s; its "
-        "owner is one."
+        "orders-0: nothing is committed, but the log has grown by 4 records "
+        "within 120 s; its owner is one."
     )
     assert said(audit(silent, ranges=LOGS)) == [("g", "info", "never-committed")]
     assert said(audit(silent, ranges={0: LogRange(10, 10)})) == [], "there is nothing to read"
@@ -526,7 +530,8 @@ def test_two_processes_of_one_instance_id() -> None:
     (finding,) = twice([of("a")], [of("b")], [of("c")])
     assert (finding.code, finding.severity) == (Rule.SHARED_INSTANCE_ID, Severity.ERROR)
     assert finding.reason == (
-        "pod-1 was a, then b, then c, within 240 s in generation 7; the last one runs on 10.0.0.9."
+        "pod-1 had the member ids a, then b, then c within 240 s in generation "
+        "7; the last member runs on 10.0.0.9."
     )
     assert finding.evidence_from_ms == NOW_MS - 240_000
     assert twice([of("a")], [of("b")], [of("b")]) == ()
@@ -590,10 +595,10 @@ def test_limits_of_lag() -> None:
     assert codes(group_limits=[parse_group_limits("late", {"lag": "60"}), own]) == [], "its name"
     assert codes(group_limits=[parse_group_limits("ate", {"lag": "1"})]) == [], "whole ids match"
     assert codes(group_limits=[parse_group_limits("la.*", {"lag": "6"}, ["lag"])]) == []
-    with pytest.raises(ValueError, match="past: a group has no limit of its own"):
+    with pytest.raises(ValueError, match="past: this limit cannot be set for single groups"):
         parse_group_limits("g", {"past": "1d"})
     without = check(FakeSource(late), Request(limits=limits("time-lag=9m")), lambda: NOW_MS).report
-    assert any("need a live cluster" in note for note in without.notes)
+    assert any("require a live cluster" in note for note in without.notes)
 
 
 SAMPLE = re.compile(
@@ -668,7 +673,9 @@ def test_a_commit_past_the_end_of_a_log_whose_start_is_not_known() -> None:
     past = group("past", member("one", 0), offsets=(commit(0, 12, age_ms=0),))
     (finding,) = audit(past, ranges={0: LogRange(end=10)}).report.data
     assert (finding.code, finding.log_end_offset) == (Rule.PAST_END, 10)
-    assert finding.reason.startswith("12 is committed, and the log of orders-0 ends at 10.")
+    assert finding.reason.startswith(
+        "The committed offset is 12, but the log end offset of orders-0 is 10."
+    )
     assert "earliest reads the whole log again" in finding.reason
 
 
@@ -727,13 +734,14 @@ def test_groups_of_one_library_have_nothing_of_it() -> None:
         (
             [("librdkafka", "2.16.1"), ("kafka-clients", "4.3.1"), ("librdkafka", "2.0.2")],
             "warning",
-            "Members are 1 of kafka-clients, 2 of librdkafka, as far as client ids tell.",
+            "Members use different client libraries: 1 with kafka-clients, 2 with librdkafka, "
+            "inferred from client ids.",
         ),
         (
             [("kafka-clients", "1.1.1"), ("kafka-clients", "3.9.2")],
             "info",
-            "1 of 2 members of kafka-clients are of an older version, which does not say what it "
-            "owns: member-0.",
+            "1 of 2 members with kafka-clients have an older version, which does not "
+            "send owned partitions: member-0.",
         ),
         ([("kafka-clients", "3.9.2"), ("kafka-clients", "4.3.1")], None, None),
     ],
@@ -765,22 +773,14 @@ def of_library(name: str) -> Group:
 @pytest.mark.parametrize(
     ("group", "settings", "reason"),
     [
-        (
-            group_of("ab"),
-            SETTINGS,
-            "Ready as far as is known; not known: client-version, listeners.",
-        ),
+        (group_of("ab"), SETTINGS, "Ready as far as known; unknown: client-version, listeners."),
         (
             group_of("ab"),
             SETTINGS | {MIGRATION_POLICY: "disabled", "group.consumer.max.size": "1"},
             "Not ready: migration-policy (disabled on broker 1); "
             "group-size (group.consumer.max.size is 1).",
         ),
-        (
-            of_library("kafka-clients"),
-            SETTINGS,
-            "Ready as far as is known; not known: client-version.",
-        ),
+        (of_library("kafka-clients"), SETTINGS, "Ready as far as known; unknown: client-version."),
         (
             of_library("librdkafka"),
             SETTINGS,
@@ -790,7 +790,7 @@ def of_library(name: str) -> Group:
         (
             of_library("sarama"),
             SETTINGS,
-            "Ready as far as is known; not known: user-data, client-version.",
+            "Ready as far as known; unknown: user-data, client-version.",
         ),
     ],
 )
@@ -843,7 +843,7 @@ def test_check_recommends_a_strategy_just_where_its_plan_does(
         plan = plans[0] if plans else None
         (finding,) = check(source, Request(rules=EAGER), lambda: 1).report.data
         if plan is None or plan.against is not None:
-            assert "cooperative-sticky is not worth it: " in finding.reason
+            assert "cooperative-sticky is not worthwhile: " in finding.reason
             assert finding.advice == "Nothing to do."
             assert finding.commands == ("kgroup plan g",)
             (why,) = (
@@ -858,8 +858,8 @@ def test_check_recommends_a_strategy_just_where_its_plan_does(
             assert plan.then is not None
             now, then = plan.now.forecast.stopped_ms, plan.then.forecast.stopped_ms
             assert then < now
-            assert f"for {now / 1000:g} s together" in finding.reason
-            assert f"it would for {then / 1000:g} s." in finding.reason
+            assert f"for {now / 1000:g} s in total" in finding.reason
+            assert f"with cooperative-sticky, for {then / 1000:g} s." in finding.reason
             assert finding.commands == (plan.command,)
         recommended.append(finding.advice != "Nothing to do.")
     assert {True, False} == {*recommended}

@@ -102,8 +102,8 @@ def test_where_a_reset_leads_is_where_kafkas_consumer_went() -> None:
         assert finding.offset == reset["offset"]
         assert finding.log_start_offset == reset["to"]
         assert f"auto.offset.reset=smallest goes to {reset['to']} " in finding.reason
-    assert "has lost 272 records" in found["clicks", 0].reason
-    assert "goes to 600 and passes over 325 more" in found["clicks", 0].reason
+    assert "misses 272 records" in found["clicks", 0].reason
+    assert "goes to 600 and skips 325 more" in found["clicks", 0].reason
     assert "reads all of its 10 records again" in found["payments", 0].reason
 
 
@@ -115,7 +115,9 @@ def test_a_group_without_consumers_tells_when_it_committed_last() -> None:
         if path.startswith("/consumers/nightly-report/offsets/") and node.data
     ]
     assert finding.since_ms == max(time for time in times if time is not None)
-    assert "has 7 commits and no consumers; its last commit was 3 days ago" in finding.reason
+    assert (
+        "has 7 committed offsets but no consumers; its last commit was 3 days ago" in finding.reason
+    )
     assert finding.since_ms is not None
     assert finding.reason.endswith(f", at {rfc3339(finding.since_ms)[:-5]}Z.")
 
@@ -141,7 +143,7 @@ def test_sound_groups(name: str) -> None:
 def test_a_partition_without_owner() -> None:
     finding = only(checked(changed({}, gone=[ORDERS_0]), "billing"))
     assert (finding.code, finding.path) == (Rule.NO_OWNER, ORDERS_0)
-    assert finding.reason == "Nobody owns orders-0."
+    assert finding.reason == "No consumer owns orders-0."
 
 
 def test_an_owner_that_is_gone() -> None:
@@ -154,7 +156,7 @@ def test_an_owner_that_is_gone() -> None:
 def test_a_thread_that_does_not_exist() -> None:
     finding = only(checked(changed({ORDERS_0: f"{FIRST}-2"}), "billing"))
     assert (finding.code, finding.path) == (Rule.NO_SUCH_THREAD, ORDERS_0)
-    assert finding.reason == (f"{FIRST}-2 owns orders-0, and its consumer has 2 threads, 0 to 1.")
+    assert finding.reason == (f"{FIRST}-2 owns orders-0, but its consumer has 2 threads, 0 to 1.")
     clicks = f"{BILLING}/owners/clicks/0"
     finding = only(checked(changed({clicks: f"{FIRST}-0"}, session=_session(FIRST)), "billing"))
     assert finding.code is Rule.NO_SUCH_THREAD
@@ -173,7 +175,7 @@ def test_an_owner_that_the_algorithm_does_not_give() -> None:
         other = f"{before[:-1]}1"
         finding = only(checked(changed({path: other}), group))
         assert (finding.code, finding.path) == (Rule.OTHER_OWNER, path)
-        assert finding.reason == f"{other} owns orders-0, and {strategy} gives it to {before}."
+        assert finding.reason == f"{other} owns orders-0, but {strategy} assigns it to {before}."
 
 
 def test_a_strategy_that_was_named_is_the_one_that_counts() -> None:
@@ -190,7 +192,7 @@ def test_two_sessions_with_one_id() -> None:
     finding = only(checked(changed({ORDERS_0: f"{FIRST}-0"}, session="0xbeef"), "billing"))
     assert (finding.code, finding.path) == (Rule.SAME_ID, f"{BILLING}/ids/{FIRST}")
     assert finding.reason == (
-        f"{FIRST} is registered in session {_session(FIRST)}, and owns orders-0 in session 0xbeef."
+        f"{FIRST} is registered in session {_session(FIRST)}, but owns orders-0 in session 0xbeef."
     )
 
 
@@ -211,7 +213,7 @@ def test_a_list_that_comes_to_no_topic() -> None:
     report = checked(changed({path: text}), "warehouse")
     assert (Rule.NO_TOPIC, path) in {(each.code, each.path) for each in report.data}
     (finding,) = [each for each in report.data if each.code is Rule.NO_TOPIC]
-    assert finding.reason == f"The list 'nothing.*' of {NAMES['warehouse-1']} comes to no topic."
+    assert finding.reason == f"The list 'nothing.*' of {NAMES['warehouse-1']} matches no topic."
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ def test_commits_that_differ_between_zookeeper_and_kafka() -> None:
     assert finding.code is Rule.OFFSETS_DIFFER
     assert finding.path == "/consumers/migrating/offsets/shipments/3"
     assert (finding.offset, finding.kafka_offset) == (13, 4)
-    assert finding.reason == "shipments-3: 13 is committed in ZooKeeper, 4 in Kafka."
+    assert finding.reason == "shipments-3: the committed offset is 13 in ZooKeeper, 4 in Kafka."
 
 
 def test_a_commit_between_the_two_readings_is_no_difference() -> None:
@@ -271,7 +273,8 @@ def test_a_snapshot_tells_of_kafka_what_it_was_told() -> None:
     bare = check(snapshot_source(recorded_snapshot()), Request(["migrating"]), lambda: 1).report
     assert bare.data == ()
     assert bare.notes[0] == (
-        "this source does not tell what groups of ZooKeeper consumers have committed to Kafka"
+        "this source does not have the offsets that groups of ZooKeeper "
+        "consumers have committed to Kafka"
     )
     source = KafkaSource(
         recorded_tree(), recorded_ranges(), {("migrating", "shipments", 3): 4, ("audit", "x", 0): 1}
@@ -303,7 +306,7 @@ def test_a_group_that_is_left_beside_brokers_which_coordinate_groups(
     assert [each.code for each in findings] == ([Rule.LEGACY_GROUP] if brokers == 2 else [])
     for finding in findings:
         assert (finding.severity, finding.path) == ("info", BILLING)
-        assert finding.reason.startswith("billing is in ZooKeeper, with 2 consumers, and ")
+        assert finding.reason.startswith("billing uses ZooKeeper, with 2 consumers, although ")
 
 
 def test_groups_that_do_not_exist() -> None:

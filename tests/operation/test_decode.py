@@ -211,7 +211,7 @@ def test_as_of_a_time(log: Log) -> None:
 def test_as_of_an_offset_wants_one_partition(log: Log) -> None:
     log.add(0, batch([commit(0, "a")]), partition=0)
     log.add(0, batch([commit(0, "b")]), partition=1)
-    with pytest.raises(UsageError, match="one partition of __consumer_offsets only, found 2"):
+    with pytest.raises(UsageError, match="within a partition of __consumer_offsets, found 2"):
         decode(log.segments(), Selection(), as_of=AsOf(offset=0))
 
 

@@ -58,7 +58,7 @@ def test_a_leader_that_is_no_member_is_not_known() -> None:
     report = group_as_it_is(FakeSource(group), "g")
     step = Step(1_000, Action.RESTART, "slow", 5_000)
     played = play(replace(report.data[0], steps=(step,)), 0)
-    assert "the group's leader is not known; slow is taken" in report.notes
+    assert "the group's leader is unknown; slow is assumed" in report.notes
     assert [event.actor for event in played.events if event.event == "JoinGroup"]
 
 
@@ -71,7 +71,7 @@ def test_a_generation_that_cannot_be_counted_on() -> None:
     with pytest.raises(UnfitError) as caught:
         group_as_it_is(FakeSource(replace(group, generation_id=(1 << 31) - 1)), "g")
     assert str(caught.value) == (
-        "group g: expected the generation to be 1073741824 at most, found 2147483647"
+        "group g: expected a generation of at most 1073741824, found 2147483647"
     )
 
 
@@ -81,7 +81,7 @@ def test_partitions_below_zero_are_not_there() -> None:
     member = replace(member, assignment=owned, target_assignment=owned[:1], member_epoch=7)
     group = replace(slow_group(), type=GroupType.CONSUMER, group_epoch=7, members=(member,))
     report = group_as_it_is(FakeSource(replace(group, assignor="uniform")), "g")
-    assert "members own partitions that are not there, which are left out: t--1" in report.notes
+    assert "members own partitions that do not exist, which are left out: t--1" in report.notes
     assert play(report.data[0], 0).events
 
 

@@ -116,7 +116,7 @@ def test_live_cluster_that_does_not_show_the_topic() -> None:
     (row,) = report.data
     assert (row.coordinator, row.leader, row.agrees) == (one, None, None)
     (note,) = report.notes
-    assert "the real number is not known: the cluster does not show the topic" in note
+    assert "the actual number is unknown: the cluster does not report the topic" in note
 
 
 def test_transactions() -> None:

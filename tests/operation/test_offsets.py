@@ -198,7 +198,7 @@ def test_a_topic_that_the_cluster_cannot_tell_of_is_a_problem() -> None:
     assert list(targets(plan)) == [("orders", 0)]
     (problem,) = plan.problems
     assert (problem.kind, problem.topic) == (ProblemKind.DENIED, "payments")
-    assert problem.reason == "payments: The cluster says TOPIC_AUTHORIZATION_FAILED."
+    assert problem.reason == "payments: The cluster returned TOPIC_AUTHORIZATION_FAILED."
 
 
 def test_a_topic_that_does_not_exist_is_a_problem() -> None:
@@ -219,9 +219,7 @@ def test_a_partition_that_was_named_and_is_gone_is_not_found(
         ResetTo(ResetTarget.LATEST), PartitionSelection(selection), offsets={"g": {("gone", 0): 4}}
     )
     assert {problem.kind for problem in plan.problems} == {ProblemKind.NOT_FOUND}
-    assert "gone-0: The topic does not exist any more." in {
-        problem.reason for problem in plan.problems
-    }
+    assert "gone-0: The topic no longer exists." in {problem.reason for problem in plan.problems}
     assert plan.report.exit_status is ExitStatus.NOT_FOUND
 
 

@@ -83,7 +83,7 @@ def test_members_go_by_both_their_ids() -> None:
 def test_instances_may_not_be_known() -> None:
     """Brokers before 2.4 have static members, but do not tell of them."""
     for members, text in (
-        ((PLAIN, OTHER), "'i-2', as far as is known: brokers before 2.4 tell of no instances."),
+        ((PLAIN, OTHER), "'i-2', as far as known: brokers before 2.4 do not report instance ids."),
         ((PLAIN, STATIC), "The group has no instance 'i-2'."),
     ):
         plan = plan_removal(Live(*members), "g", [], ["i-2"])
@@ -108,13 +108,13 @@ def test_who_was_removed_and_is_there_again_is_told() -> None:
     done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.REFUSED]
     assert [error.reason for error in done.errors] == [
-        "p-1: Still a member, or again: one that runs joins again."
+        "p-1: Still a member, or a member again: running clients rejoin."
     ]
 
 
 GONE = Problem(ProblemKind.NOT_FOUND, "p-1: The group has no such member.", "g")
 LOST = Problem(ProblemKind.UNKNOWN_END, "No answer.", "g")
-UNREAD = Problem(ProblemKind.DENIED, "The cluster says no.", "g")
+UNREAD = Problem(ProblemKind.DENIED, "The cluster returned no.", "g")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_the_answer_counts_and_the_look_where_there_is_none(
     assert [row.result for row in done.data] == [result]
     assert done.errors == errors
     assert done.notes == tuple(
-        f"the members of the group could not be read back: {problem.reason}" for problem in unread
+        f"the members of the group could not be read again: {problem.reason}" for problem in unread
     )
 
 
@@ -158,7 +158,7 @@ def test_a_broker_that_is_lost_behind_the_removal_takes_no_report_along() -> Non
     plan = plan_removal(cluster, "g", every=True)
     done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.DONE]
-    assert done.notes == ("the members of the group could not be read back: broker 1 is silent.",)
+    assert done.notes == ("the members of the group could not be read again: broker 1 is silent.",)
 
 
 def test_nobody_answers_when_members_are_to_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,5 +205,5 @@ def test_groups_that_only_their_members_leave(type_: GroupType) -> None:
     assert [row.result for row in plan.data] == [Result.REFUSED]
     (problem,) = plan.errors
     assert problem.kind is ProblemKind.UNSUPPORTED
-    assert problem.reason.startswith(f"Only a member itself leaves a {type_} group")
+    assert problem.reason.startswith(f"Only the member itself can leave a {type_} group")
     assert carry_out_removal(Live(PLAIN), plan, None) is plan

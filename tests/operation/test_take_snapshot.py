@@ -116,7 +116,7 @@ def test_missing_groups_are_errors_of_the_report_only() -> None:
 @pytest.mark.parametrize(
     ("silent", "text", "is_of_log"),
     [
-        ("ends", "Broker 2 did not answer; the ends of partitions are missing.", True),
+        ("ends", "Broker 2 did not answer; the offset ranges of partitions are missing.", True),
         ("view", "Broker 2 did not answer; brokers and topics are missing.", False),
         ("placements", "Broker 2 did not answer; the coordinators of groups are missing.", False),
     ],

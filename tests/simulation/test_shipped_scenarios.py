@@ -391,9 +391,9 @@ def test_a_storm_does_not_rest() -> None:
     scenario = read_scenario(shipped_scenario("poison-message"), "poison-message")
     report = simulate(scenario, until_stable=True)
     assert [simulation.is_at_rest for simulation in report.data] == [False]
-    assert report.notes == ("at the end, after 480 s, the group did not rest",)
+    assert report.notes == ("at the end, after 480 s, the group was not stable",)
     short = replace(scenario, duration_ms=306_000)
-    assert "at the end, after 306 s, a rebalance was not over" in simulate(short).notes
+    assert "at the end, after 306 s, a rebalance was not complete" in simulate(short).notes
 
 
 @pytest.mark.parametrize("name", CLAIMS)

@@ -167,8 +167,8 @@ def test_a_list_where_the_partitions_may_not_be_described(broker: FakeBroker) ->
     denied = topic("__consumer_offsets", error=29)
     broker.handlers["Metadata"] = metadata(broker, denied, orders())
     note = (
-        "__consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED; whether every coordinator"
-        " has loaded its groups could not be checked: groups may be missing."
+        "__consumer_offsets: the cluster returned TOPIC_AUTHORIZATION_FAILED; whether every "
+        "coordinator has loaded its groups could not be checked: groups may be missing."
     )
     with LiveCluster(broker.bootstrap) as source:
         assert note in source.read(question=QUICK).notes

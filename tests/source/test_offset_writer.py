@@ -133,7 +133,9 @@ def test_what_cannot_be_read_back_is_not_called_done(broker: FakeBroker, state: 
     broker.handlers["OffsetFetch"] = refuse_then
     (problem,) = write(broker, changes_to(WANTED, THERE))
     assert problem.kind is ProblemKind.UNKNOWN_END
-    assert "could not be read back: The cluster says GROUP_AUTHORIZATION_FAILED" in problem.reason
+    assert (
+        "could not be read back: The cluster returned GROUP_AUTHORIZATION_FAILED" in problem.reason
+    )
 
 
 def test_large_groups_take_several_requests() -> None:
@@ -205,7 +207,7 @@ def test_an_error_that_nobody_knows(broker: FakeBroker, state: State) -> None:
     state.errors = [UNKNOWN]
     (problem,) = write(broker, changes_to(WANTED, THERE))
     assert (problem.kind, problem.topic) == (ProblemKind.DENIED, None)
-    assert problem.reason == "The cluster says UNKNOWN."
+    assert problem.reason == "The cluster returned UNKNOWN."
 
 
 def test_deletions_behind_a_commit_that_fail_are_told_by_partition(
@@ -563,7 +565,9 @@ def test_a_deletion_that_cannot_be_read_back_is_not_called_done(
     with LiveCluster(broker.bootstrap) as store:
         (problem,) = store.delete_groups(["g"])
     assert (problem.kind, problem.group_id) == (ProblemKind.UNKNOWN_END, "g")
-    assert "could not be read back: The cluster says GROUP_AUTHORIZATION_FAILED" in problem.reason
+    assert (
+        "could not be read back: The cluster returned GROUP_AUTHORIZATION_FAILED" in problem.reason
+    )
 
 
 def test_a_static_member_whose_place_was_taken(broker: FakeBroker) -> None:
@@ -585,7 +589,7 @@ def test_a_static_member_whose_place_was_taken(broker: FakeBroker) -> None:
     assert list(problems) == ["s"]
     problem = problems["s"]
     assert problem.kind is ProblemKind.CHANGED
-    assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
+    assert problem.reason.startswith("pod-1: The cluster returned FENCED_INSTANCE_ID")
 
 
 def test_a_member_that_is_gone_though_nobody_heard(broker: FakeBroker) -> None:

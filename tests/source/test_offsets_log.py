@@ -93,7 +93,7 @@ def test_a_topic_that_goes_while_it_is_read(broker: FakeBroker) -> None:
     group, notes = read(broker, record, error=ErrorCode.NOT_LEADER_OR_FOLLOWER, timeout_s=1)
     assert group.generation_id is None
     assert [note.partition(";")[0] for note in notes] == [
-        f"__consumer_offsets-{NUMBER}: its leader says LEADER_NOT_AVAILABLE"
+        f"__consumer_offsets-{NUMBER}: its leader returned LEADER_NOT_AVAILABLE"
     ]
 
 
@@ -143,5 +143,6 @@ def test_a_log_that_may_not_be_read(broker: FakeBroker) -> None:
     )
     assert (group.generation_id, len(group.offsets)) == (None, 1)
     assert note.startswith(
-        f"__consumer_offsets-{NUMBER}: its leader says TOPIC_AUTHORIZATION_FAILED (it needs READ"
+        f"__consumer_offsets-{NUMBER}: its leader returned TOPIC_AUTHORIZATION_FAILED (it needs "
+        "READ"
     )

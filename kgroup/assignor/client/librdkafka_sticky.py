@@ -34,7 +34,7 @@ class EligibleTopic:
     """A topic and the members that subscribe to it.
 
     Attributes:
-        name: name of the topic.
+        name: topic name.
         partitions: number of partitions; 0 if the topic does not exist.
         racks: racks of the replicas, by partition, where known.
         members: in the order of the JoinGroup response.

@@ -39,10 +39,10 @@ class Lag:
         partition: partition number.
         time_ms: when the log end offset was recorded; if none is known, the requested time.
         committed_offset: committed offset at that time.
-        log_end_offset: log end offset, which the next record would have got; None if unknown.
+        log_end_offset: log end offset; None if unknown.
         lag: `log_end_offset` minus `committed_offset`; None if the log end offset is unknown.
         commit_timestamp_ms: when the offset was committed; None if unknown.
-        log_start_offset: offset of the earliest record still available; None if unknown.
+        log_start_offset: log start offset; None if unknown.
     """
 
     cluster: str

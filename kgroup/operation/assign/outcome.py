@@ -150,13 +150,13 @@ def with_lags(moves: tuple[Move, ...], lags: Mapping[TopicPartition, int]) -> tu
 
 @dataclass(frozen=True, slots=True)
 class TopicBalance:
-    """Smallest and largest number of partitions that subscribers of a topic get.
+    """Balance of a topic's partitions over its subscribers.
 
     Attributes:
-        topic: name of the topic.
-        minimum: partitions of the subscriber with the fewest.
-        maximum: partitions of the subscriber with the most.
-        deviation: standard deviation over the topic's subscribers.
+        topic: topic name.
+        minimum: smallest number of partitions that a subscriber gets.
+        maximum: largest number of partitions that a subscriber gets.
+        deviation: standard deviation over the subscribers of the topic.
     """
 
     topic: str
@@ -170,11 +170,11 @@ class Balance:
     """Balance of an assignment.
 
     Attributes:
-        minimum: partitions of the member with the fewest.
-        maximum: partitions of the member with the most.
+        minimum: smallest number of partitions that a member gets.
+        maximum: largest number of partitions that a member gets.
         deviation: standard deviation over the members.
-        idle_members: members that get nothing; their ids, sorted.
-        topics: how even it is by topic.
+        idle_members: member ids of members without partitions; sorted.
+        topics: balance by topic.
     """
 
     minimum: int
@@ -189,9 +189,9 @@ class AssignFailure:
     """An exception or crash of the assignor; every attempt to rebalance fails.
 
     Attributes:
-        type: name of the exception, or of what becomes of the process; as in
+        type: name of the exception, or of what happens to the process; such as
             `NullPointerException`, `SIGSEGV` or `EndlessLoop`.
-        message: what it says, or why that is so; None where it says nothing.
+        message: message of the exception, or the cause; None if there is none.
     """
 
     type: str
@@ -203,15 +203,15 @@ class MemberOutcome:
     """Assignment of a member before and after the rebalance.
 
     Attributes:
-        member_id: id of the member; made up for one that is added, with `new-` in front.
+        member_id: member id; for an added member, a placeholder that begins with `new-`.
         instance_id: `group.instance.id` of a static member; else None.
-        client_id: as the client calls itself; None where that is not known.
-        rack: `client.rack`; None where it has none, or that is not known.
-        before: number of partitions that it has.
-        after: number of partitions that it gets.
-        kept: number of partitions that it gets and had before.
-        depends_on_id: whether it may get other partitions with another id of a new member; None
-            where it was not found out.
+        client_id: `client.id` that the client sent; None if unknown.
+        rack: `client.rack`; None if not set, or unknown.
+        before: number of partitions before the rebalance.
+        after: number of partitions after the rebalance.
+        kept: number of partitions that the member keeps.
+        depends_on_id: whether the member's partitions depend on the ids of new members; None if not
+            checked.
     """
 
     member_id: str

@@ -25,7 +25,7 @@ class Overlap:
 
     Attributes:
         members: ids of consumers whose topics overlap; directly or through others, sorted.
-        topics: topics that they subscribe to; sorted.
+        topics: topics that the consumers subscribe to; sorted.
     """
 
     members: tuple[str, ...]

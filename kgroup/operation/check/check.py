@@ -106,8 +106,8 @@ def _coordinators(evidence: Evidence) -> Iterator[Finding]:
         if count > mean * evidence.limits.coordinated:
             yield finding_of(
                 Rule.COORDINATOR_LOAD,
-                f"Broker {broker} coordinates {count} of {total} groups; {mean:.0f} are the mean "
-                f"of {len(cluster.brokers)} brokers.",
+                f"Broker {broker} coordinates {count} of {total} groups; the mean of "
+                f"{len(cluster.brokers)} brokers is {mean:.0f}.",
                 broker=broker,
             )
 
@@ -126,17 +126,17 @@ def _offsets_topic(evidence: Evidence) -> Iterator[Finding]:
     if headless:
         yield _of_topic(f"Partitions without a leader: {first_names(headless)}.")
     if behind:
-        yield _of_topic(f"Partitions with replicas that are not in sync: {first_names(behind)}.")
+        yield _of_topic(f"Partitions with out-of-sync replicas: {first_names(behind)}.")
     policy = evidence.offsets_policy
     if policy is not None and policy != "compact":
-        yield _of_topic(f"cleanup.policy is {policy}: commits are deleted.")
+        yield _of_topic(f"cleanup.policy is {policy}, which deletes commits.")
     if len(evidence.cluster.brokers) < 2:
         return
     if all(len(part.replicas) == 1 for part in parts.values()):
-        text = f"One replica, of {len(evidence.cluster.brokers)} brokers."
+        text = f"One replica only, although there are {len(evidence.cluster.brokers)} brokers."
         yield _of_topic(text, Severity.WARNING)
     if len(parts) == 1:
-        text = "One partition: one broker coordinates all groups."
+        text = "One partition only: one broker coordinates all groups."
         yield _of_topic(text, Severity.WARNING)
 
 
@@ -161,17 +161,17 @@ class Request:
     """The groups and rules to check.
 
     Attributes:
-        group_ids: names; empty, and without a regex: all groups, and the cluster.
+        group_ids: group ids; without ids and regex: all groups, and the cluster.
         regex: matches whole group ids.
-        rules: those that count; empty for all.
-        limits: beyond what something is a finding.
-        fail_on: the least severity for which the exit status is 5.
-        known: findings that are accepted, by their keys; see `Finding.key`.
+        rules: rules to check; empty: all.
+        limits: thresholds of findings.
+        fail_on: lowest severity for which the exit status is 5.
+        known: accepted findings, by `Finding.key`.
         log_budget: see `Question`.
-        strategy: of ZooKeeper consumers, `partition.assignment.strategy`; None: the one that fits.
-        group_limits: of some groups instead; see `Evidence`.
-        time_lags: whether lags in time matter where no limit needs them; the records that are read
-            next are asked for then.
+        strategy: `partition.assignment.strategy` of ZooKeeper consumers; None: the one that fits.
+        group_limits: thresholds of some groups instead; see `Evidence`.
+        time_lags: whether lags in time are needed although no threshold requires them; the next
+            records to read are then fetched.
     """
 
     group_ids: Collection[str] = ()
@@ -217,9 +217,9 @@ class Audit:
     """The result of a check.
 
     Attributes:
-        report: findings by group, those about the cluster first; of each group the worst first.
-        groups: those that were looked at, as they were in the last look.
-        time_ms: when, in epoch milliseconds.
+        report: findings by group, those about the cluster first; worst first within a group.
+        groups: checked groups, as of the last look.
+        time_ms: time of the last look, in epoch milliseconds.
     """
 
     report: Report[Finding]
@@ -293,7 +293,7 @@ def check(
     ]
     if len(new) < len(asked):
         count = len(asked) - len(new)
-        notes += (f"{count} known finding{' is' if count == 1 else 's are'} left out",)
+        notes += (f"{count} known finding{' is' if count == 1 else 's are'} not shown",)
     new.sort(key=_order)
     count = len(report.data)
     if not new and (count or not report.errors):
@@ -356,7 +356,7 @@ def _look(
             ),
         )
     elif times is None and request.needs_time_lags:
-        note = "Time lags are not known: they need a live cluster (--bootstrap-server)."
+        note = "Time lags are unknown: they require a live cluster (--bootstrap-server)."
         report = replace(report, notes=(*report.notes, note))
     groups = {description.group.group_id: description for description in report.data}
     stable = _stable_ends(source, groups.values())
@@ -484,7 +484,7 @@ def _retention_ms(source: GroupSource, gaps: _Gaps) -> int | None:
         first = reading.problems[0]
         gaps.add(Rule.EXPIRING_OFFSET, first.kind, first.reason, first.broker)
     else:
-        reason = f"no broker tells its {_RETENTION}"
+        reason = f"no broker reports its {_RETENTION}"
         gaps.add(Rule.EXPIRING_OFFSET, ProblemKind.UNSUPPORTED, reason)
     return None
 
@@ -500,7 +500,7 @@ def _policy(source: GroupSource, cluster: ClusterView | None, gaps: _Gaps) -> st
     try:
         settings = source.topic_settings(OFFSETS_TOPIC, [_POLICY])
     except BrokerError as error:
-        reason = f"its {_POLICY} is not known: {error}"
+        reason = f"its {_POLICY} is unknown: {error}"
         gaps.add(Rule.OFFSETS_TOPIC, error.kind, reason, error.broker_id)
         return None
     return settings.get(_POLICY)

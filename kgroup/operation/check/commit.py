@@ -51,8 +51,8 @@ def _gone(group: Group, offset: OffsetDescription) -> Finding:
     what = "topic" if offset.mark is OffsetMark.TOPIC_GONE else "partition"
     return about_offset(
         Rule.TOPIC_GONE,
-        f"{offset.committed_offset} is committed for {offset.topic}-{offset.partition}, and there "
-        f"is no such {what}.",
+        f"{offset.topic}-{offset.partition} has the committed offset "
+        f"{offset.committed_offset}, but the {what} does not exist.",
         group,
         offset,
     )
@@ -83,23 +83,23 @@ def out_of_range(
         resets: the values of `auto.offset.reset` for log start and log end.
     """
     if code is Rule.PAST_END:
-        what = f"the log of {place} ends at {end}"
+        what = f"the log end offset of {place} is {end}"
         first = f"reads all of its {_records(end - (start or 0))} again"
-        last = "reads what is written from now on"
+        last = "reads only new records"
     else:
-        what = f"the log of {place} begins at {start}"
-        first = f"has lost {_records((start or 0) - committed)}"
-        last = f"passes over {end - (start or 0)} more"
+        what = f"the log start offset of {place} is {start}"
+        first = f"misses {_records((start or 0) - committed)}"
+        last = f"skips {end - (start or 0)} more"
     if start is None:
         return (
-            f"{committed} is committed, and {what}. A consumer that starts with "
-            f"auto.offset.reset={resets[0]} reads the whole log again; with {resets[1]}, the "
-            f"default, it goes to {end} and {last}."
+            f"The committed offset is {committed}, but {what}. A consumer that starts with "
+            f"auto.offset.reset={resets[0]} reads the whole log again; with {resets[1]}, "
+            f"the default, it goes to {end} and {last}."
         )
     return (
-        f"{committed} is committed, and {what}. A consumer that starts with "
-        f"auto.offset.reset={resets[0]} goes to {start} and {first}; with {resets[1]}, the "
-        f"default, it goes to {end} and {last}."
+        f"The committed offset is {committed}, but {what}. A consumer that starts with "
+        f"auto.offset.reset={resets[0]} goes to {start} and {first}; with {resets[1]}, "
+        f"the default, it goes to {end} and {last}."
     )
 
 
@@ -113,8 +113,8 @@ def _backward(
     was, committed = before.committed_offset, offset.committed_offset
     if was is not None and committed is not None and committed < was:
         text = (
-            f"{offset.topic}-{offset.partition}: {was} was committed, and {_between(evidence)} "
-            f"later {committed}."
+            f"{offset.topic}-{offset.partition}: the committed offset went back from {was} "
+            f"to {committed} within {_between(evidence)}."
         )
         yield about_offset(Rule.BACKWARD_COMMIT, text, group, offset, Basis.LOOKS)
 
@@ -142,14 +142,15 @@ def _never_committed(description: GroupDescription, evidence: Evidence) -> Itera
             still.append(offset)
             continue
         text = (
-            f"{offset.topic}-{offset.partition}: nothing is committed, and the log has grown by "
-            f"{_records(grown)} within {_between(evidence)}; its owner is {offset.member_id}."
+            f"{offset.topic}-{offset.partition}: nothing is committed, but the log has "
+            f"grown by {_records(grown)} within {_between(evidence)}; its owner is "
+            f"{offset.member_id}."
         )
         yield about_offset(Rule.NEVER_COMMITTED, text, group, offset, Basis.LOOKS)
     since_ms, now_ms = group.state_timestamp_ms, evidence.now.time_ms
     if still and since_ms is not None and now_ms - since_ms >= evidence.limits.stuck_ms:
         names = first_names([f"{offset.topic}-{offset.partition}" for offset in still])
-        text = f"Nothing is committed for {names}, which have owners and records."
+        text = f"Nothing is committed for {names}, although they have owners and records."
         yield finding_of(Rule.NEVER_COMMITTED, text, group.group_id, severity=Severity.INFO)
 
 
@@ -211,8 +212,8 @@ def _still(
     is_behind = before.waiting and offset.waiting and grew
     if offset.member_id and before.committed_offset == committed and is_behind:
         text = (
-            f"{place}: {committed} is committed as {since} before, and the lag has grown from "
-            f"{before.lag} to {offset.lag}; its owner is {offset.member_id}."
+            f"{place}: the committed offset is still {committed} after {since}, but the lag "
+            f"has grown from {before.lag} to {offset.lag}; its owner is {offset.member_id}."
         )
         yield about_offset(Rule.STUCK_PARTITION, text, group, offset, Basis.LOOKS)
     assert evidence.before is not None
@@ -220,8 +221,9 @@ def _still(
     stable = evidence.now.stable_ends.get(at)
     if stable is not None and stable == evidence.before.stable_ends.get(at):
         text = (
-            f"{place}: consumers of isolation level read_committed end at {stable}, as they did "
-            f"{since} before, and the log at {offset.log_end_offset}."
+            f"{place}: the last stable offset is still {stable} after {since}, and the log "
+            f"end offset is {offset.log_end_offset}: consumers with "
+            "isolation.level=read_committed wait."
         )
         yield about_offset(Rule.OPEN_TRANSACTION, text, group, offset, Basis.LOOKS)
 
@@ -243,8 +245,9 @@ def _old(group: Group, offset: OffsetDescription, evidence: Evidence) -> Iterato
         and now_ms - then_ms > evidence.limits.old_commit_ms
     ):
         text = (
-            f"{offset.topic}-{offset.partition}: the last commit was {ago(then_ms, now_ms)}, and "
-            f"up to {_records(offset.waiting)} wait; its owner is {offset.member_id}."
+            f"{offset.topic}-{offset.partition}: the last commit was "
+            f"{ago(then_ms, now_ms)}, with up to {_records(offset.waiting)} waiting; its "
+            f"owner is {offset.member_id}."
         )
         yield about_offset(Rule.OLD_COMMIT, text, group, offset, Basis.LOG)
 
@@ -311,8 +314,8 @@ def _expiry(description: GroupDescription, evidence: Evidence) -> Iterator[Findi
     hours = max(0, first_ms - now_ms) / 3_600_000
     yield finding_of(
         Rule.EXPIRING_OFFSET,
-        f"{len(ends)} commit{'' if len(ends) == 1 else 's'} of the group will be forgotten, the "
-        + ("first of them any moment." if not hours else f"first in {hours:.1f} hours."),
+        f"{len(ends)} committed offset{'' if len(ends) == 1 else 's'} of the group will "
+        "expire, the " + ("first at any moment." if not hours else f"first in {hours:.1f} hours."),
         group.group_id,
         basis=Basis.LOG,
         since_ms=group.state_timestamp_ms,
@@ -336,7 +339,7 @@ def _outside(description: GroupDescription) -> Iterator[Finding]:
             continue
         if offset.topic not in subscribed and then_ms > group.state_timestamp_ms:
             text = (
-                f"{offset.topic}-{offset.partition}: {offset.committed_offset} was committed after "
-                "the last rebalance, and no member subscribes to the topic."
+                f"{offset.topic}-{offset.partition}: {offset.committed_offset} was committed "
+                "after the last rebalance, but no member subscribes to the topic."
             )
             yield about_offset(Rule.OUTSIDE_COMMIT, text, group, offset, Basis.LOG)

@@ -25,18 +25,17 @@ class Thresholds:
 
     Attributes:
         old_commit_ms: age of a commit while there are records to read.
-        expiring_ms: time until a commit is forgotten.
+        expiring_ms: time until a commit expires.
         rebalance_ms: duration of a rebalance, from one look to the next.
-        transaction_ms: age of a commit in a transaction that is still open.
-        stuck_ms: for how long, from one look to the next, a commit or a transaction must stand
-            still.
-        past_ms: how far a warehouse is looked back on.
-        rebalances: so many within ten minutes are too many, in a warehouse.
-        generations: more of them within `past_ms` are too many, likewise.
-        uneven: how many times as many partitions one member may have as another.
-        coordinated: how many times as many groups as the mean one broker may coordinate.
-        lag: how many records may wait for a group; None: any number.
-        time_lag_ms: for how long a record may wait; None: for any time.
+        transaction_ms: age of a commit in an open transaction.
+        stuck_ms: minimum time between two looks without progress of a commit or transaction.
+        past_ms: how far back a warehouse is searched.
+        rebalances: number of rebalances within ten minutes that is too many, in a warehouse.
+        generations: largest allowed number of generations within `past_ms`, in a warehouse.
+        uneven: largest allowed ratio of the partitions of two members.
+        coordinated: largest allowed ratio of the groups that a broker coordinates to the mean.
+        lag: largest allowed number of records left to read by a group; None: unlimited.
+        time_lag_ms: longest allowed time that a record waits to be read; None: unlimited.
     """
 
     old_commit_ms: int = 180_000
@@ -58,9 +57,9 @@ class GroupThresholds:
     """Thresholds of some groups.
 
     Attributes:
-        name: an id, or a regular expression that matches whole ids.
-        pattern: what it is as an expression; None where it is none.
-        changes: attributes of `Thresholds`, with their values.
+        name: a group id, or a regular expression that matches whole ids.
+        pattern: compiled regular expression; None for a group id.
+        changes: attributes of `Thresholds` with their values.
     """
 
     name: str
@@ -79,12 +78,12 @@ class Look:
     """State of the groups at one time.
 
     Attributes:
-        time_ms: when, in epoch milliseconds.
-        groups: by id.
-        stable_ends: of partitions with an open transaction, where the first one begins.
-        is_clock: whether the time is a clock's; else it is the newest one in a log, perhaps the
-            very commit that is judged, so that nothing can be said to be fresh.
-        unread: groups of which something could not be read.
+        time_ms: time of the look, in epoch milliseconds.
+        groups: groups by id.
+        stable_ends: last stable offset of partitions with an open transaction.
+        is_clock: whether the time is that of a clock; otherwise it is the latest time in a log,
+            possibly of the commit in question, so that no commit can be called recent.
+        unread: groups that could not be read completely.
     """
 
     time_ms: int
@@ -100,14 +99,15 @@ class Evidence:
 
     Attributes:
         now: the last look.
-        before: the first one; None where there was one only.
-        between: a look between these two, where there was one.
-        limits: beyond what something is a finding, of all groups.
-        group_limits: of some groups instead, in what one look or two show; see `limits_of`.
-        retention_ms: for how long brokers keep commits of groups without members; None where they
-            do not tell.
-        cluster: its brokers and `__consumer_offsets`; None where the source is no cluster.
-        offsets_policy: `cleanup.policy` of that topic; None where it is not told.
+        before: the first look; None if there was only one.
+        between: a look between these two, if there was one.
+        limits: thresholds of findings for all groups.
+        group_limits: thresholds of some groups instead, for findings from one look or two; see
+            `limits_of`.
+        retention_ms: how long brokers keep commits of groups without members; None if unknown.
+        cluster: brokers and `__consumer_offsets` of the cluster; None if the source is not a
+            cluster.
+        offsets_policy: `cleanup.policy` of `__consumer_offsets`; None if unknown.
     """
 
     now: Look
@@ -218,7 +218,7 @@ def parse_limit(name: str, text: str) -> tuple[str, float]:
         times = -1.0
     least, most = (0, 1e18) if name == "lag" else (1, 1e9)
     if not least <= times < most:
-        raise ValueError(f"{name}: expected a number from {least}, found {text!r}")
+        raise ValueError(f"{name}: expected a number of at least {least}, found {text!r}")
     return field, times
 
 
@@ -239,7 +239,9 @@ def parse_group_limits(
     for key, text in texts.items():
         field, value = parse_limit(key, text)
         if key not in _OF_GROUPS:
-            raise ValueError(f"{key}: a group has no limit of its own for this; set it for all")
+            raise ValueError(
+                f"{key}: this limit cannot be set for single groups; set it for all groups"
+            )
         if field not in strongest:
             changes[field] = value
     try:

@@ -66,8 +66,8 @@ def _reader(description: GroupDescription, evidence: Evidence) -> Iterator[Findi
         if committed > was.committed_offset and earlier and earlier.group.state is GroupState.EMPTY:
             yield about_offset(
                 Rule.READER_WITHOUT_MEMBERSHIP,
-                f"{offset.topic}-{offset.partition}: {was.committed_offset} was committed, then "
-                f"{committed}, and the group had no members.",
+                f"{offset.topic}-{offset.partition}: the committed offset advanced from "
+                f"{was.committed_offset} to {committed}, although the group had no members.",
                 group,
                 offset,
                 Basis.LOOKS,
@@ -87,8 +87,8 @@ def _reader(description: GroupDescription, evidence: Evidence) -> Iterator[Findi
         finding = about_offset(
             Rule.READER_WITHOUT_MEMBERSHIP,
             f"{newest.topic}-{newest.partition}: {newest.committed_offset} was committed "
-            f"{ago(then_ms, now_ms)}, and the group has no members: a reader that calls assign(), "
-            "or a reset of its offsets; a second look tells which.",
+            f"{ago(then_ms, now_ms)}, although the group has no members: by an application "
+            "that uses assign(), or by an offset reset; a second look shows which.",
             group,
             newest,
             Basis.LOG,
@@ -103,8 +103,7 @@ def _nobody_reads(description: GroupDescription) -> Iterator[Finding]:
         last = max((o.commit_timestamp_ms or 0 for o in description.offsets), default=0) or None
         yield finding_of(
             Rule.NOBODY_READS,
-            f"Up to {waiting} record{'' if waiting == 1 else 's'} wait, and the group has no "
-            "members.",
+            f"Up to {waiting} record{'' if waiting == 1 else 's'} waiting, and no active member.",
             description.group.group_id,
             since_ms=last,
         )
@@ -116,7 +115,8 @@ def _no_owner(description: GroupDescription) -> Iterator[Finding]:
         if offset.mark is OffsetMark.NO_OWNER and offset.topic in topics:
             yield finding_of(
                 Rule.NO_OWNER,
-                f"Nobody owns {offset.topic}-{offset.partition}, to which members subscribe.",
+                f"No member owns {offset.topic}-{offset.partition}, although members subscribe "
+                "to the topic.",
                 description.group.group_id,
                 topic=offset.topic,
                 partition=offset.partition,
@@ -193,7 +193,7 @@ def _shares(group: Group, evidence: Evidence) -> Iterator[Finding]:
         for name in idle:
             yield finding_of(
                 Rule.IDLE_MEMBER,
-                f"{name} has no partitions, of {total} for {len(members)} members.",
+                f"{name} has no partitions; {len(members)} members share {total}.",
                 group.group_id,
                 member_id=name,
             )
@@ -203,7 +203,7 @@ def _shares(group: Group, evidence: Evidence) -> Iterator[Finding]:
             light = next(name for name, count in counts.items() if count == least)
             yield finding_of(
                 Rule.UNEVEN_LOAD,
-                f"{heavy} has {most} partitions, and {light} has {least}; both subscribe to "
+                f"{heavy} has {most} partitions, but {light} has {least}; both subscribe to "
                 f"{first_names(sorted(topics))}.",
                 group.group_id,
                 member_id=heavy,
@@ -242,12 +242,12 @@ def _streams_shares(group: Group, members: Sequence[Member]) -> Iterator[Finding
         yield replace(
             finding_of(
                 Rule.IDLE_MEMBER,
-                f"{name} has no active and no standby task, of {total} active ones for "
-                f"{len(members)} threads.",
+                f"{name} has no active or standby task; {len(members)} threads share {total} "
+                "active tasks.",
                 group.group_id,
                 member_id=name,
             ),
-            advice="See what that instance logs: a thread that has just joined gets tasks in the "
+            advice="Look in that instance's log: a thread that has just joined gets tasks in the "
             "next rebalance.",
         )
 
@@ -265,7 +265,7 @@ def _protocols(group: Group) -> Iterator[Finding]:
     if old and len(old) < len(group.members):
         yield finding_of(
             Rule.MIXED_PROTOCOLS,
-            f"{len(old)} of {len(group.members)} members speak the classic protocol: "
+            f"{len(old)} of {len(group.members)} members use the classic protocol: "
             f"{first_names([member.member_id for member in old])}.",
             group.group_id,
         )
@@ -274,15 +274,15 @@ def _protocols(group: Group) -> Iterator[Finding]:
         named = ", ".join(f"{count} for {name}" for name, count in sorted(asked.items()))
         yield finding_of(
             Rule.MIXED_ASSIGNORS,
-            f"Members ask for different assignors, {named}; it is {group.assignor}.",
+            f"Members request different assignors, {named}; the coordinator uses {group.assignor}.",
             group.group_id,
             basis=Basis.LOG,
         )
     if group.type is GroupType.CLASSIC and group.assignor in _EAGER and len(group.members) > 1:
         yield finding_of(
             Rule.EAGER_STRATEGY,
-            f"The strategy is {group.assignor}: in a rebalance all {len(group.members)} members "
-            "stop.",
+            f"The assignor {group.assignor} is eager: all {len(group.members)} members stop "
+            "reading in each rebalance.",
             group.group_id,
         )
 
@@ -291,10 +291,14 @@ def _clients(group: Group) -> Iterator[Finding]:
     """Yield findings about different client libraries or versions among classic members."""
     libraries = Counter(member.client_library for member in group.members if member.client_library)
     if len(libraries) > 1:
-        named = ", ".join(f"{count} of {name}" for name, count in sorted(libraries.items()))
+        named = ", ".join(f"{count} with {name}" for name, count in sorted(libraries.items()))
         certain = {member.client_library_certainty for member in group.members} - {None}
-        inferred = ", as far as client ids tell" if Certainty.INFERRED in certain else ""
-        yield finding_of(Rule.MIXED_CLIENTS, f"Members are {named}{inferred}.", group.group_id)
+        inferred = ", inferred from client ids" if Certainty.INFERRED in certain else ""
+        yield finding_of(
+            Rule.MIXED_CLIENTS,
+            f"Members use different client libraries: {named}{inferred}.",
+            group.group_id,
+        )
     elif libraries.total() == len(group.members):
         # Since some version, every library sends owned partitions (version 1 of the message).
         subscriptions = {member.member_id: member.subscription for member in group.members}
@@ -306,8 +310,8 @@ def _clients(group: Group) -> Iterator[Finding]:
         if old and len(old) < len(group.members):
             yield finding_of(
                 Rule.MIXED_CLIENTS,
-                f"{len(old)} of {len(group.members)} members of {next(iter(libraries))} are of an "
-                f"older version, which does not say what it owns: {first_names(old)}.",
+                f"{len(old)} of {len(group.members)} members with {next(iter(libraries))} have "
+                f"an older version, which does not send owned partitions: {first_names(old)}.",
                 group.group_id,
                 severity=Severity.INFO,
             )
@@ -338,7 +342,7 @@ def _rebalance(group: Group, evidence: Evidence) -> Iterator[Finding]:
     if was is not None and now_is is not None and now_is - was > 1:
         yield finding_of(
             Rule.LONG_REBALANCE,
-            f"{now_is - was} rebalances came within {seconds:.0f} s.",
+            f"{now_is - was} rebalances within {seconds:.0f} s.",
             group.group_id,
             basis=Basis.LOOKS,
         )
@@ -351,7 +355,7 @@ def _rebalance(group: Group, evidence: Evidence) -> Iterator[Finding]:
         yield finding_of(
             Rule.LONG_REBALANCE,
             f"The group was {earlier.state}, and {seconds:.0f} s later it is {group.state}, "
-            "with no generation between.",
+            "without a new generation in between.",
             group.group_id,
             basis=Basis.LOOKS,
             since_ms=before.time_ms,
@@ -399,7 +403,8 @@ def _shared_instance_ids(group: Group, evidence: Evidence) -> Iterator[Finding]:
         within = "" if epoch is None else f" in generation {epoch}"
         yield finding_of(
             Rule.SHARED_INSTANCE_ID,
-            f"{instance_id} was {ids}, within {seconds:.0f} s{within}; the last one runs on "
+            f"{instance_id} had the member ids {ids} within {seconds:.0f} s{within}; the "
+            "last member runs on "
             f"{(member.client_host or 'an unknown host').removeprefix('/')}.",
             group.group_id,
             basis=Basis.LOOKS,
@@ -413,7 +418,7 @@ def _missing_static_members(group: Group, evidence: Evidence) -> Iterator[Findin
         if member.instance_id is not None and member.member_epoch == _LEFT_FOR_NOW:
             yield finding_of(
                 Rule.MISSING_STATIC_MEMBER,
-                f"{member.instance_id} has left, and may come back until its session expires.",
+                f"{member.instance_id} has left, and may return until its session expires.",
                 group.group_id,
                 member_id=member.member_id,
             )
@@ -422,7 +427,7 @@ def _missing_static_members(group: Group, evidence: Evidence) -> Iterator[Findin
         if member.instance_id is not None and member.instance_id not in present:
             yield finding_of(
                 Rule.MISSING_STATIC_MEMBER,
-                f"{member.instance_id} was a member in the first look, and is none any more.",
+                f"{member.instance_id} was a member in the first look, but no longer is.",
                 group.group_id,
                 basis=Basis.LOOKS,
                 member_id=member.member_id,

@@ -76,15 +76,15 @@ def _judged(finding: Finding, proposal: Proposal | str) -> Finding:
             .removeprefix(f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: ")
             .rstrip(".")
         )
-        reason = f"{finding.reason} {COOPERATIVE_STICKY} is not worth it: {objection}."
+        reason = f"{finding.reason} {COOPERATIVE_STICKY} is not worthwhile: {objection}."
         return replace(finding, reason=reason, advice="Nothing to do.")
     assert proposal.now is not None
     assert proposal.then is not None
     now_ms, then_ms = (compared.forecast.stopped_ms for compared in (proposal.now, proposal.then))
     return replace(
         finding,
-        reason=f"{finding.reason} A rolling restart stops partitions for {seconds(now_ms)} "
-        f"together; with {COOPERATIVE_STICKY} it would for {seconds(then_ms)}.",
+        reason=f"{finding.reason} A rolling restart stops partitions for {seconds(now_ms)} in "
+        f"total; with {COOPERATIVE_STICKY}, for {seconds(then_ms)}.",
         advice=f"Change to {COOPERATIVE_STICKY}: the plan has the steps.",
         commands=(proposal.command,),
     )
@@ -103,7 +103,7 @@ def _of_group(source: GroupSource, group: Group) -> Finding:
         if precondition.verdict is Verdict.UNKNOWN
     ]
     # Client versions are always unknown.
-    text = f"Ready as far as is known; not known: {', '.join(unknown)}."
+    text = f"Ready as far as known; unknown: {', '.join(unknown)}."
     if refuted:
         reasons = "; ".join(f"{condition.code} ({condition.found})" for condition in refuted)
         text = f"Not ready: {reasons}."

@@ -8,18 +8,20 @@ from typing import Self
 from kgroup.described_enum import DescribedEnum
 from kgroup.operation.printed_command import Reach
 
-_REBALANCE = (
-    "A rebalance takes some seconds: check again. If it stays, look in the consumers' logs for "
-    "ConsumerRebalanceFailedException, and restart the consumers that have it."
+FAILED_REBALANCE = (
+    "A rebalance takes some seconds: check again. If the finding stays, look for "
+    "ConsumerRebalanceFailedException in the consumers' logs, and restart those that have it."
 )
+"""Advice for ZooKeeper consumers that may have failed to rebalance."""
+AHEAD_OF_COMMIT = "A running consumer may be ahead of its commit."
 
 
 class Severity(DescribedEnum):
     """Severity of a finding, worst first; part of the JSON output."""
 
     ERROR = ("error", "Records are not read, or will be lost or read again.")
-    WARNING = ("warning", "It works, and something is about to go wrong or costs too much.")
-    INFO = ("info", "Nothing is wrong; something could be better.")
+    WARNING = ("warning", "The group works, but something is about to fail or is expensive.")
+    INFO = ("info", "Nothing is wrong, but something could be better.")
 
     @property
     def rank(self) -> int:
@@ -30,10 +32,10 @@ class Severity(DescribedEnum):
 class Basis(DescribedEnum):
     """The evidence for a finding."""
 
-    LOOK = ("look", "What one look at the source shows.")
-    LOOKS = ("looks", "What several looks show, some time apart.")
-    LOG = ("log", "What __consumer_offsets alone tells: times of commits, timeouts, transactions.")
-    WAREHOUSE = ("warehouse", "What records of the past show, that kgroup history build has kept.")
+    LOOK = ("look", "One look at the source.")
+    LOOKS = ("looks", "Several looks at the source, some time apart.")
+    LOG = ("log", "Records of __consumer_offsets: commit times, timeouts, transactions.")
+    WAREHOUSE = ("warehouse", "Past records that kgroup history build has stored.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,9 @@ class NextCommand:
     """A command that shows more about a finding, or fixes it.
 
     Attributes:
-        text: the command, without "kgroup" or as a tool of Kafka; GROUP, TOPIC, PARTITION and
-            INSTANCE stand for what a finding is about.
-        reach: what it reads.
+        text: the command, without "kgroup", or one of Kafka's tools; GROUP, TOPIC, PARTITION and
+            INSTANCE are placeholders for the subject of a finding.
+        reach: what the command reads.
     """
 
     text: str
@@ -72,8 +74,8 @@ class Rule(DescribedEnum):
     """A rule of `kgroup check`; part of the JSON output.
 
     Attributes:
-        advice: what to do about it.
-        commands: what to run next.
+        advice: what to do.
+        commands: commands to run next.
     """
 
     severity: Severity
@@ -96,80 +98,79 @@ class Rule(DescribedEnum):
 
     NOBODY_READS = (
         "nobody-reads",
-        "Records wait, and the group has no members.",
-        "Start its consumers. A program that assigns itself partitions (assign()) is no "
-        "member: two looks, a minute apart, show whether its commits move.",
+        "Records are waiting, and the group has no active member.",
+        "Start its consumers. An application that assigns itself partitions (assign()) is not a "
+        "member: look twice, a minute apart, to see whether the committed offsets advance.",
         Severity.ERROR,
         (_LOOK_TWICE,),
     )
     READER_WITHOUT_MEMBERSHIP = (
         "reader-without-membership",
-        "The group has no members, and its commits move.",
-        "Nothing to do if a program assigns itself partitions (assign()) and commits for this "
-        "group. Else find out who commits or resets its offsets.",
+        "The group has no members, but its committed offsets advance.",
+        "Nothing to do if an application assigns itself partitions (assign()) and commits for "
+        "this group. Otherwise, find out who commits or resets its offsets.",
         Severity.INFO,
     )
     NO_OWNER = (
         "no-owner",
-        "Nobody owns a partition that the group should read.",
-        "A rebalance takes some seconds: look again. If it stays, see what the members "
-        "subscribe to, and look in the leader's log.",
+        "No member owns a partition that the group should read.",
+        "A rebalance takes some seconds: check again. If the finding stays, see what the "
+        "members subscribe to, and look in the leader's log.",
         Severity.ERROR,
         (_MEMBERS,),
     )
     BEFORE_START = (
         "before-start",
-        "The records from the committed offset on are gone.",
-        "A running consumer may be ahead of its commit. For one that starts, choose "
-        "auto.offset.reset, or reset the committed offset.",
+        "The records from the committed offset on have been deleted.",
+        f"{AHEAD_OF_COMMIT} For a consumer that starts, choose auto.offset.reset, or reset the "
+        "committed offset.",
         Severity.ERROR,
         (_TO_START, _TO_END),
     )
     PAST_END = (
         "past-end",
-        "The committed offset lies past the end of the log: the topic was made anew, or the log "
-        "was cut.",
+        "The committed offset is after the log end offset: the topic was recreated, or the log "
+        "was truncated.",
         "For a consumer that starts, choose auto.offset.reset, or reset the committed offset.",
         Severity.ERROR,
         (_TO_START, _TO_END),
     )
     TOPIC_GONE = (
         "topic-gone",
-        "The group has commits for a topic or partition that does not exist any more.",
-        "Delete the commits: a topic that is created again under that name would be read from "
-        "there.",
+        "The group has committed offsets for a topic or partition that no longer exists.",
+        "Delete the committed offsets: if the topic is recreated, consumers would start from them.",
         Severity.WARNING,
         (NextCommand("offsets delete GROUP --topic TOPIC:PARTITION", Reach.LIVE),),
     )
     STUCK_PARTITION = (
         "stuck-partition",
-        "A partition has an owner and records to read, and its commit stands still while its log "
-        "grows.",
-        "Look at the owner's log: a record that it cannot process, or a call that does not return. "
-        "max.poll.interval.ms removes it from the group only if it does not poll any more.",
+        "A partition has an owner and records to read; its log grows, but the committed offset "
+        "does not advance.",
+        "Look in the owner's log for a record that it cannot process, or a call that does not "
+        "return. max.poll.interval.ms removes it from the group only if it no longer polls.",
         Severity.ERROR,
     )
     NEVER_COMMITTED = (
         "never-committed",
-        "A partition has an owner and records, and the group has committed nothing for it.",
-        "A consumer that starts there follows auto.offset.reset. See that the program commits "
-        "(enable.auto.commit, or the program itself), and look at the owner's log, unless it "
-        "keeps offsets elsewhere. Two looks, a minute apart, show whether the log grows "
-        "meanwhile.",
+        "A partition has an owner and records to read, but the group has no committed "
+        "offset for it.",
+        "A consumer that starts there follows auto.offset.reset. Check that the application "
+        "commits (enable.auto.commit, or its own commits), and look in the owner's log, unless "
+        "it stores offsets elsewhere. Look twice, a minute apart, to see whether the log grows.",
         Severity.WARNING,
         (_LOOK_TWICE,),
     )
     LAG = (
         "lag",
-        "More records wait for the group than its limit (--limit lag) allows.",
-        "See whether the lag grows. If it does, add consumers, up to one per partition, or "
-        "make processing faster.",
+        "More records are waiting for the group than its limit (--limit lag) allows.",
+        "See whether the lag grows. If it does, add consumers, up to one per partition, or make "
+        "processing faster.",
         Severity.WARNING,
         (NextCommand("describe GROUP --watch 5", Reach.LIVE),),
     )
     TIME_LAG = (
         "time-lag",
-        "A record has waited for longer than the group's limit (--limit time-lag) allows.",
+        "A record has been waiting for longer than the group's limit (--limit time-lag) allows.",
         "See whether the lag in time grows. If it does, add consumers, up to one per "
         "partition, or make processing faster.",
         Severity.WARNING,
@@ -177,42 +178,43 @@ class Rule(DescribedEnum):
     )
     OLD_COMMIT = (
         "old-commit",
-        "A partition has an owner and records to read, and nothing was committed for long.",
-        "Look at the owner's log; see that it commits (enable.auto.commit, or the program itself).",
+        "A partition has an owner and records to read, but the last commit is old.",
+        "Look in the owner's log, and check that it commits (enable.auto.commit, or its own "
+        "commits).",
     )
     COMMIT_PAUSE = (
         "commit-pause",
-        "While records waited nothing was committed for long; then it went on.",
-        "Look at the owner's log of that time: a batch that took long, a pause of the machine, "
-        "a rebalance. The warehouse has every pause.",
+        "Records were waiting, but nothing was committed for a long time; then commits resumed.",
+        "Look in the owner's log of that time for a batch that took long, a pause of the "
+        "machine or a rebalance. The warehouse has all pauses.",
         Severity.WARNING,
         (NextCommand("history commits GROUP --pauses", Reach.WAREHOUSE),),
     )
     EXPIRING_OFFSET = (
         "expiring-offset",
-        "Commits of a group without members are soon forgotten; its consumers then begin where "
-        "auto.offset.reset leads.",
-        "Start its consumers, raise offsets.retention.minutes, or save what is committed.",
+        "Committed offsets of a group without members expire soon; its consumers would then "
+        "start where auto.offset.reset says.",
+        "Start its consumers, raise offsets.retention.minutes, or export the committed offsets.",
         Severity.WARNING,
         (NextCommand("offsets export GROUP --to offsets.json"),),
     )
     BACKWARD_COMMIT = (
         "backward-commit",
-        "An offset was committed that is smaller than the one before: records are read again.",
-        "If nobody has reset offsets, two consumers read one partition, or one commits what "
-        "another has read: the history of commits shows who.",
+        "A commit was smaller than the one before it: records are read again.",
+        "If nobody has reset offsets, two consumers read the same partition, or one commits "
+        "what another has read: the history of commits shows which.",
         Severity.WARNING,
         (NextCommand("history commits GROUP", Reach.WAREHOUSE),),
     )
     OUTSIDE_COMMIT = (
         "outside-commit",
-        "An active group has a fresh commit for a topic that none of its members reads.",
-        "Find out which program commits under this group's id without being a member.",
+        "An active group has a recent commit for a topic that none of its members reads.",
+        "Find out which application commits with this group id without being a member.",
     )
     OPEN_TRANSACTION = (
         "open-transaction",
-        "An open transaction holds back the last stable offset: consumers of isolation level "
-        "read_committed wait.",
+        "An open transaction holds back the last stable offset: consumers with "
+        "isolation.level=read_committed wait.",
         "Find the producer, and abort the transaction if it hangs.",
         Severity.WARNING,
         (
@@ -223,81 +225,85 @@ class Rule(DescribedEnum):
     )
     IDLE_MEMBER = (
         "idle-member",
-        "A member has no partitions, though there are enough for all.",
-        "See what it subscribes to. Where the strategy leaves members out (range assigns topic "
-        "by topic), compare with what other strategies would give.",
+        "A member has no partitions, although there are enough for all members.",
+        "See what it subscribes to. If the assignor leaves members out (range assigns topic by "
+        "topic), compare it with other assignors.",
         Severity.WARNING,
         (_MEMBERS, _COMPARE),
     )
     TOO_MANY_MEMBERS = (
         "too-many-members",
-        "The group has more members than partitions to read: some of them are idle.",
-        "Stop some, or add partitions.",
+        "The group has more members than partitions to read: some members are idle.",
+        "Stop some members, or add partitions.",
         Severity.INFO,
         (_MEMBERS,),
     )
     UNEVEN_LOAD = (
         "uneven-load",
-        "Of members that subscribe alike, one has far more partitions than another.",
-        "Compare with what other strategies would give.",
+        "Uneven assignment: of members with the same subscription, one has far more partitions "
+        "than another.",
+        "Compare the assignor with others.",
         Severity.WARNING,
         (_COMPARE,),
     )
     MIXED_PROTOCOLS = (
         "mixed-protocols",
-        "Some members speak the classic protocol, and some the consumer protocol.",
-        "Finish the migration: its plan finds where it stands.",
+        "Some members use the classic protocol, others the consumer protocol.",
+        "Finish the migration; its plan shows how far it is.",
         Severity.WARNING,
         (_MIGRATE,),
     )
     MIXED_ASSIGNORS = (
         "mixed-assignors",
-        "Members ask the broker for different assignors; it takes the one that most ask for.",
-        "Give all members the same group.remote.assignor.",
+        "Members request different server-side assignors; the coordinator uses the one that "
+        "most members request.",
+        "Set the same group.remote.assignor for all members.",
     )
     MIXED_CLIENTS = (
         "mixed-clients",
-        "Members are of different client libraries, or of versions that write differently.",
-        "Finish the change to one. Libraries assign differently, and do not read what others "
-        "remember, so that partitions move when a member of another one leads.",
+        "Members use different client libraries, or versions with different encodings.",
+        "Finish the change to one library. Libraries assign differently and do not read each "
+        "other's user data, so partitions move when the leader's library changes.",
     )
     EAGER_STRATEGY = (
         "eager-strategy",
-        "The strategy is eager: in each rebalance all members stop reading.",
-        "Its plan tells whether another strategy would stop partitions for less time; it is "
-        "not so for every group. With --rule eager-strategy the finding has the plan's figures.",
+        "The assignor is eager: all members stop reading in each rebalance.",
+        "The plan shows whether another assignor would stop partitions for less time; this does "
+        "not hold for every group. With --rule eager-strategy, the finding has the plan's "
+        "numbers.",
         Severity.INFO,
         (NextCommand("plan GROUP"),),
     )
     CONSUMER_PROTOCOL = (
         "consumer-protocol",
-        "Whether a classic group could go to the consumer protocol (KIP-848) now; told only where "
-        "--rule asks for it.",
-        "Its plan has the preconditions, what to do where one does not hold, and the steps.",
+        "Whether a classic group could use the consumer protocol (KIP-848) now; only checked "
+        "with --rule.",
+        "The plan has the preconditions, what to do if one does not hold, and the steps.",
         Severity.INFO,
         (_MIGRATE,),
     )
     SESSION_TIMEOUT = (
         "session-timeout",
-        "A member's session is longer than its poll interval: it is thrown out for slow polls "
-        "before a dead one is missed.",
-        "Let session.timeout.ms be shorter than max.poll.interval.ms, and heartbeat.interval.ms a "
-        "third of it.",
+        "A member's session timeout is longer than its poll interval: the member is removed for "
+        "slow polls before its death is detected.",
+        "Set session.timeout.ms below max.poll.interval.ms, and heartbeat.interval.ms to a "
+        "third of session.timeout.ms.",
     )
     LONG_REBALANCE = (
         "long-rebalance",
-        "A rebalance goes on for long, or one follows the other; meanwhile nobody reads, or less.",
-        "Look for the member that joins late (max.poll.interval.ms is how long it may) or "
-        "leaves again and again.",
+        "A rebalance takes long, or rebalances follow each other; meanwhile partitions are not "
+        "read, or fewer are.",
+        "Find the member that joins late (at most max.poll.interval.ms), or that leaves again "
+        "and again.",
         Severity.WARNING,
         (NextCommand("describe GROUP --watch 2", Reach.LIVE),),
     )
     REBALANCE_STORM = (
         "rebalance-storm",
-        "Rebalances followed each other; meanwhile nobody read, or less.",
-        "The history of rebalances has the causes. A member that leaves as long after each "
-        "assignment as max.poll.interval.ms polls too late: let it process fewer records per "
-        "poll (max.poll.records), or raise that limit. For members that restart, a plan tells "
+        "Rebalances followed each other; meanwhile partitions were not read, or fewer were.",
+        "The history of rebalances has the causes. A member that leaves max.poll.interval.ms "
+        "after each assignment polls too late: let it process fewer records per poll "
+        "(max.poll.records), or raise that limit. For members that restart, a plan shows "
         "whether static membership helps.",
         Severity.WARNING,
         (_CAUSES, NextCommand("plan static-membership GROUP")),
@@ -306,134 +312,135 @@ class Rule(DescribedEnum):
         "generation-churn",
         "The group rebalances again and again, all day long.",
         "The history of rebalances has the causes: look for members that come and go, such as "
-        "those that poll too late (max.poll.interval.ms).",
+        "members that poll too late (max.poll.interval.ms).",
         Severity.WARNING,
         (_CAUSES,),
     )
     SHARED_INSTANCE_ID = (
         "shared-instance-id",
-        "A static member is replaced again and again within one generation: two processes have one "
-        "group.instance.id, or one restarts in a loop.",
-        "Give each process a group.instance.id of its own. Look for FencedInstanceIdException in "
-        "the logs of consumers, and for restarts.",
+        "A static member is replaced again and again within one generation: two processes use "
+        "the same group.instance.id, or one restarts in a loop.",
+        "Give each process its own group.instance.id. Look in the consumers' logs for "
+        "FencedInstanceIdException, and for restarts.",
         Severity.ERROR,
     )
     PARTITION_GONE = (
         "partition-gone",
-        "A member owns partitions that do not exist any more.",
-        "The topic was deleted, or created again with fewer partitions. See that the topic is as "
-        "it should be, then restart the member: a rebalance assigns the partitions that exist.",
+        "A member owns partitions that no longer exist.",
+        "The topic was deleted, or recreated with fewer partitions. Check that the topic is "
+        "correct, then restart the member: a rebalance assigns the partitions that exist.",
         Severity.ERROR,
     )
     MISSING_STATIC_MEMBER = (
         "missing-static-member",
-        "A static member is not there; its partitions wait until its session has expired.",
-        "Start it, or remove it for good.",
+        "A static member is missing; its partitions are not read until its session expires.",
+        "Start the member, or remove it for good.",
         Severity.WARNING,
         (NextCommand("members remove GROUP --instance INSTANCE", Reach.LIVE),),
     )
     COORDINATOR_LOAD = (
         "coordinator-load",
         "One broker coordinates far more groups than the others.",
-        "Partitions of __consumer_offsets decide: see that their leaders are spread evenly "
-        "(elect preferred leaders), and that there are enough of them.",
+        "The leaders of the partitions of __consumer_offsets coordinate the groups: check that "
+        "they are spread evenly (elect preferred leaders), and that there are enough "
+        "partitions.",
         Severity.WARNING,
         (_OFFSETS_TOPIC,),
     )
     OFFSETS_TOPIC = (
         "offsets-topic",
-        "__consumer_offsets is not kept as it should be: commits can be lost, or nobody "
-        "coordinates.",
-        "The topic should have many partitions, three replicas in sync, and "
-        "cleanup.policy=compact.",
+        "__consumer_offsets is misconfigured or unavailable: commits can be lost, or groups "
+        "have no coordinator.",
+        "The topic should have many partitions, three in-sync replicas and cleanup.policy=compact.",
         Severity.ERROR,
         (_OFFSETS_TOPIC,),
     )
     BAD_REGISTRATION = (
         "bad-registration",
-        "A consumer's node cannot be read; no consumer of the group can rebalance while it is "
-        "there.",
-        "Stop the client that wrote it, or delete the node; then restart the consumers.",
+        "A consumer's node cannot be read; no consumer of the group can rebalance while it exists.",
+        "Stop the client that wrote the node, or delete the node; then restart the consumers.",
         Severity.ERROR,
     )
     BAD_OWNER = (
         "bad-owner",
-        "An owner node cannot be read; nobody else can own the partition while it is there.",
+        "An owner node cannot be read; no other consumer can own the partition while it exists.",
         "Delete the node, and restart a consumer of the group.",
         Severity.ERROR,
     )
     BAD_OFFSET = (
         "bad-offset",
-        "A committed offset is none: the consumer that gets the partition cannot rebalance where "
-        "it is no number, and starts where auto.offset.reset leads where it is below 0.",
-        "Write the offset that you want into the node, or delete it.",
+        "A committed offset is invalid. If it is not a number, the consumer that gets the "
+        "partition cannot rebalance; if it is negative, the consumer starts where "
+        "auto.offset.reset says.",
+        "Write the right offset into the node, or delete the node.",
         Severity.ERROR,
     )
     FOREIGN_NODE = (
         "foreign-node",
-        "A node that no consumer of Kafka writes.",
-        "Find out who wrote it; consumers pass it over.",
+        "A node that Kafka's consumers do not write.",
+        "Find out who wrote it; consumers ignore it.",
     )
     NO_SESSION = (
         "no-session",
-        "The node of a consumer or an owner belongs to no session, so it stays when its consumer "
-        "goes.",
-        "Consumers write such nodes with their session. Delete it, and restart the group.",
+        "The node of a consumer or an owner belongs to no session, so it stays after the "
+        "consumer stops.",
+        "Consumers write such nodes as ephemeral nodes. Delete the node, and restart the group.",
     )
     SAME_ID = (
         "same-id",
-        "Two sessions write as one consumer: two processes with one consumer.id, or a process that "
-        "has lost its session and has not written its owner nodes anew.",
-        "Check again after a session timeout. If it stays, give each process a consumer.id of its "
-        "own, or leave the setting out.",
+        "Two sessions write as the same consumer: two processes have the same consumer.id, or a "
+        "process has lost its session and not rewritten its owner nodes.",
+        "Check again after a session timeout. If the finding stays, give each process its own "
+        "consumer.id, or remove the setting.",
     )
     NO_TOPIC = (
         "no-topic",
-        "A consumer subscribes to a topic that does not exist, or its list matches none.",
-        "Create the topic, or correct the subscription; until then the streams wait.",
+        "A consumer subscribes to a topic that does not exist, or its white or black list "
+        "matches no topic.",
+        "Create the topic, or correct the subscription; until then, its streams wait.",
     )
     CANNOT_ASSIGN = (
         "cannot-assign",
-        "Every consumer of the group fails to assign by this strategy.",
-        "With roundrobin all consumers need the same topics, and each as many streams for one as "
-        "for another; else use range.",
+        "Every consumer of the group fails to assign partitions with this strategy.",
+        "With roundrobin, all consumers need the same topics, and each the same number of "
+        "streams for every topic; otherwise use range.",
         Severity.ERROR,
     )
     OWNER_GONE = (
         "owner-gone",
-        "The owner of a partition is no consumer of the group: nobody reads the partition, and "
-        "nobody else can own it while the node is there.",
-        "A node with a session goes with it; check again after a session timeout. Delete one that "
-        "stays, and restart a consumer of the group.",
+        "The owner of a partition is not a registered consumer of the group: nobody reads the "
+        "partition, and no other consumer can own it while the node exists.",
+        "ZooKeeper deletes an ephemeral node with its session; check again after a session "
+        "timeout. Delete a node that stays, and restart a consumer of the group.",
         Severity.ERROR,
     )
     NO_SUCH_THREAD = (
         "no-such-thread",
         "A partition is owned by a thread that its consumer does not have for the topic.",
-        "Restart that consumer: it writes its owner nodes anew.",
+        "Restart the consumer: it rewrites its owner nodes.",
     )
     OTHER_OWNER = (
         "other-owner",
-        "A partition is owned by another thread than the algorithm gives it to.",
-        f"{_REBALANCE} All consumers need the same partition.assignment.strategy and Kafka "
+        "A partition is owned by another thread than the one that the algorithm computes.",
+        f"{FAILED_REBALANCE} All consumers need the same partition.assignment.strategy and Kafka "
         "version; --strategy names it.",
     )
     OFFSETS_DIFFER = (
         "offsets-differ",
-        "ZooKeeper and Kafka have different commits of the group.",
-        "With dual.commit.enabled a consumer that starts takes the greater one. Check again after "
-        "a commit; if it stays, see that all consumers commit to both, or, when all commit to "
-        "Kafka alone, delete those in ZooKeeper.",
+        "ZooKeeper and Kafka have different committed offsets of the group.",
+        "With dual.commit.enabled, a consumer that starts uses the larger one. Check again "
+        "after a commit. If the finding stays, check that all consumers commit to both; or, if "
+        "all commit to Kafka only, delete the offsets in ZooKeeper.",
     )
     NO_CONSUMERS = (
         "no-consumers",
-        "The group has commits and no consumers.",
-        "Start its consumers, or delete /consumers/GROUP if nobody needs it any more.",
+        "The group has committed offsets but no consumers.",
+        "Start its consumers, or delete /consumers/GROUP if it is no longer needed.",
     )
     LEGACY_GROUP = (
         "legacy-group",
-        "A group of consumers on ZooKeeper is left beside brokers that coordinate groups.",
-        "Plan the way to Java's consumer; Kafka 4.0 and later have no ZooKeeper.",
+        "A group still uses ZooKeeper consumers, although the brokers can coordinate groups.",
+        "Plan the migration to the Java consumer; Kafka 4.0 and later have no ZooKeeper.",
         Severity.INFO,
         (NextCommand("plan new-consumer GROUP"),),
     )
@@ -444,12 +451,12 @@ class RuleDescription:
     """Description of a rule; attributes as in `Rule`.
 
     Attributes:
-        code: what it is called.
-        severity: how bad it is.
-        sentence: what it means.
+        code: name of the rule.
+        severity: severity of its findings.
+        sentence: what a finding means.
         advice: what to do.
-        commands: what to run next; GROUP, TOPIC, PARTITION and INSTANCE stand for what a finding is
-            about.
+        commands: commands to run next; GROUP, TOPIC, PARTITION and INSTANCE are placeholders for
+            the subject of a finding.
     """
 
     code: Rule
@@ -474,29 +481,30 @@ class Finding:
     """A problem or possible improvement.
 
     Attributes:
-        code: what it is.
-        severity: how bad it is.
-        basis: on which evidence it rests.
-        group_id: id of the group; None where it is about the cluster.
-        reason: what was found; in a sentence.
-        advice: what to do; in a sentence or two.
-        topic: topic concerned; None where it is none.
-        partition: partition concerned; likewise.
-        member_id: member concerned; likewise.
-        broker: id of the broker concerned; likewise.
-        offset: offset that is committed; where the finding is about it.
-        log_start_offset: where the log begins: there `auto.offset.reset=earliest` leads.
-        log_end_offset: where the log ends: there `auto.offset.reset=latest` leads.
-        path: node of ZooKeeper concerned; it does not exist where nobody owns a partition.
-        kafka_offset: zookeeper: offset that is committed in Kafka; where it is another one.
-        since_ms: since when, as far as the source tells; of a commit or a group without members the
-            last commit, of a node when it was written.
-        evidence_from_ms: first time of what it rests on; the look before, or from when on the past
-            was looked at; None of one look.
-        evidence_to_ms: last time of what it rests on; likewise.
-        commands: what to run next; commands of kgroup and Kafka's tools, ready to paste, with the
-            connection options in use (of a secret only the name, as `KEY=...`; `HOST:PORT` where
-            the brokers are not known).
+        code: name of the rule.
+        severity: severity of the finding.
+        basis: evidence for the finding.
+        group_id: group id; None if the finding is about the cluster.
+        reason: what was found, as a sentence.
+        advice: what to do, in a sentence or two.
+        topic: topic name; None if the finding is not about a topic.
+        partition: partition number; None if the finding is not about a partition.
+        member_id: member id; None if the finding is not about a member.
+        broker: broker id; None if the finding is not about a broker.
+        offset: committed offset, if the finding is about it.
+        log_start_offset: log start offset: where `auto.offset.reset=earliest` starts.
+        log_end_offset: log end offset: where `auto.offset.reset=latest` starts.
+        path: path of the ZooKeeper node; the node does not exist if a partition has no owner.
+        kafka_offset: zookeeper: committed offset in Kafka; if it differs.
+        since_ms: since when, if the source knows; the last commit for a commit or a group without
+            members, the last write for a node.
+        evidence_from_ms: start of the evidence; time of the first look, or start of the past that
+            was searched; None for a single look.
+        evidence_to_ms: end of the evidence; time of the last look, or end of the past that was
+            searched; None for a single look.
+        commands: commands to run next; of kgroup or Kafka's tools, ready to paste, with the
+            connection options in use (secrets only by name, as `KEY=...`; `HOST:PORT` if the
+            brokers are unknown).
     """
 
     code: Rule

@@ -37,7 +37,7 @@ from kgroup.operation.assign.zookeeper import (
 )
 from kgroup.operation.check.commit import out_of_range
 from kgroup.operation.check.look import ago, finding_of
-from kgroup.operation.check.rule import Finding, Rule
+from kgroup.operation.check.rule import AHEAD_OF_COMMIT, FAILED_REBALANCE, Finding, Rule
 from kgroup.operation.report import Report
 from kgroup.operation.zookeeper.commit import kafka_offsets
 from kgroup.operation.zookeeper.nodes import read_groups
@@ -46,15 +46,17 @@ from kgroup.source.base import GroupSource, Question
 
 _STRATEGIES = strategies("zookeeper")
 _ALL = Question(log_budget=0)
-_NO_KAFKA = "this source does not tell what groups of ZooKeeper consumers have committed to Kafka"
-_OWN_OFFSET = (
-    "A running consumer may be ahead of its commit. For one that starts, write the offset that you "
-    "want into the node, or choose auto.offset.reset."
+_NO_KAFKA = (
+    "this source does not have the offsets that groups of ZooKeeper consumers have committed to "
+    "Kafka"
+)
+_WRITE_OFFSET = (
+    "For a consumer that starts, write the right offset into the node, or choose auto.offset.reset."
 )
 _ADVICE = {
-    Rule.NO_OWNER: Rule.OTHER_OWNER.advice.partition(" All consumers need")[0],
-    Rule.BEFORE_START: _OWN_OFFSET,
-    Rule.PAST_END: _OWN_OFFSET.partition(". ")[2],
+    Rule.NO_OWNER: FAILED_REBALANCE,
+    Rule.BEFORE_START: f"{AHEAD_OF_COMMIT} {_WRITE_OFFSET}",
+    Rule.PAST_END: _WRITE_OFFSET,
 }
 """Advice for ZooKeeper consumers where the rule's advice is for members of a coordinator."""
 
@@ -139,7 +141,7 @@ class _Audit:
             yield self._finding(
                 Rule.NO_OWNER,
                 self._owner_path(partition.topic, partition.partition),
-                f"Nobody owns {at}.",
+                f"No consumer owns {at}.",
                 topic=partition.topic,
                 partition=partition.partition,
             )
@@ -201,7 +203,7 @@ class _Audit:
             yield self._finding(
                 Rule.SAME_ID,
                 consumer.path,
-                f"{consumer_id} is registered in session {consumer.stat.ephemeral_owner}, and "
+                f"{consumer_id} is registered in session {consumer.stat.ephemeral_owner}, but "
                 f"owns {names}{more} in session {session}.",
                 member_id=consumer_id,
                 since_ms=consumer.stat.ctime_ms,
@@ -217,7 +219,7 @@ class _Audit:
                 yield self._finding(
                     Rule.NO_TOPIC,
                     path,
-                    f"The list {subscription.regex!r} of {member.member_id} comes to no topic.",
+                    f"The list {subscription.regex!r} of {member.member_id} matches no topic.",
                     member_id=member.member_id,
                 )
             for topic in subscription.topics or ():
@@ -244,16 +246,18 @@ class _Audit:
             consumer = streams.get(owner.consumer_id)
             if owner.consumer_id not in self._registered:
                 code = Rule.OWNER_GONE
-                reason = f"{owner.thread_id} owns {at}, and is no consumer of the group."
+                reason = (
+                    f"{owner.thread_id} owns {at}, but is not a registered consumer of the group."
+                )
             elif consumer is None:
                 continue
             elif owner.topic not in consumer.topics:
                 code = Rule.NO_SUCH_THREAD
-                reason = f"{owner.thread_id} owns {at}, and does not subscribe to the topic."
+                reason = f"{owner.thread_id} owns {at}, but does not subscribe to the topic."
             elif owner.thread is not None and owner.thread >= consumer.streams_of(owner.topic):
                 code = Rule.NO_SUCH_THREAD
                 count = consumer.streams_of(owner.topic)
-                reason = f"{owner.thread_id} owns {at}, and its consumer has {_threads(count)}."
+                reason = f"{owner.thread_id} owns {at}, but its consumer has {_threads(count)}."
             else:
                 continue
             is_told.add((owner.topic, owner.partition))
@@ -295,8 +299,8 @@ class _Audit:
             yield self._owned(
                 Rule.OTHER_OWNER,
                 owner,
-                f"{owner.thread_id} owns {partition.topic}-{partition.partition}, and {name} gives "
-                f"it to {given}.",
+                f"{owner.thread_id} owns {partition.topic}-{partition.partition}, but {name} "
+                f"assigns it to {given}.",
             )
 
     def _owned(self, code: Rule, owner: OwnerNode, reason: str) -> Finding:
@@ -340,8 +344,8 @@ class _Audit:
         yield self._finding(
             Rule.NO_CONSUMERS,
             self._root,
-            f"{shown_id(self._nodes.group_id)} has {count} commit{'' if count == 1 else 's'} and "
-            f"no consumers{last}.",
+            f"{shown_id(self._nodes.group_id)} has {count} committed "
+            f"offset{'' if count == 1 else 's'} but no consumers{last}.",
             since_ms=since_ms,
         )
 
@@ -353,8 +357,8 @@ class _Audit:
             yield self._finding(
                 Rule.LEGACY_GROUP,
                 self._root,
-                f"{shown_id(self._nodes.group_id)} is in ZooKeeper, with {consumers}, and all "
-                "brokers are of Kafka 0.9 or later.",
+                f"{shown_id(self._nodes.group_id)} uses ZooKeeper, with {consumers}, although "
+                "all brokers have Kafka 0.9 or later.",
             )
 
 
@@ -398,8 +402,8 @@ def _kafka_offsets(
         findings.append(
             finding_of(
                 Rule.OFFSETS_DIFFER,
-                f"{node.topic}-{node.partition}: {node.offset} is committed in ZooKeeper, "
-                f"{in_kafka} in Kafka.",
+                f"{node.topic}-{node.partition}: the committed offset is {node.offset} in "
+                f"ZooKeeper, {in_kafka} in Kafka.",
                 group_id,
                 path=node.path,
                 topic=node.topic,

@@ -18,16 +18,19 @@ class OffsetDifference:
     """A partition whose committed offsets differ between two stores.
 
     Attributes:
-        group_id: id of the group.
-        topic: name of the topic.
-        partition: partition of that topic.
-        first_offset: what the first store has; None where it has nothing.
-        second_offset: what the second store has; likewise.
-        difference: the second offset less the first; None where one store has none.
-        first_ms: time of the next record to read by the first (`--times`); None where it is not
-            known, as of an offset out of the partition's range, or was not asked for.
-        second_ms: time of the next record to read by the second (`--times`); likewise.
-        time_difference_ms: the second time less the first; None where one is not known.
+        group_id: group id.
+        topic: topic name.
+        partition: partition number.
+        first_offset: committed offset in the first store; None if it has none.
+        second_offset: committed offset in the second store; None if it has none.
+        difference: second offset minus first offset; None if one store has none.
+        first_ms: timestamp of the next record to read according to the first store (`--times`);
+            None if unknown, for example because the offset is outside the log, or without
+            `--times`.
+        second_ms: timestamp of the next record to read according to the second store (`--times`);
+            None if unknown, for example because the offset is outside the log, or without
+            `--times`.
+        time_difference_ms: second time minus first time; None if one is unknown.
     """
 
     group_id: str

@@ -73,17 +73,18 @@ _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
 class Result(DescribedEnum):
     """Result of a planned change."""
 
-    PLANNED = ("planned", "It was not carried out: --execute does that.")
-    UNCHANGED = ("unchanged", "There is nothing to do: it is committed already.")
-    DONE = ("done", "It was carried out.")
-    REFUSED = ("refused", "It was not, or would not be, carried out; `errors` says why.")
+    PLANNED = ("planned", "The change was not executed; use --execute.")
+    UNCHANGED = ("unchanged", "Nothing to do: the offset is already committed.")
+    DONE = ("done", "The change was executed.")
+    REFUSED = ("refused", "The change was not, or would not be, executed; `errors` has the reason.")
     OVERWRITTEN = (
         "overwritten",
-        "It was carried out, and another process changed it after that; `errors` says how.",
+        "The change was executed, and then overwritten by another process; `errors` has the "
+        "details.",
     )
     UNKNOWN = (
         "unknown",
-        "It was sent, and may have been carried out or not; `errors` says why that is not known.",
+        "The change was sent, but may or may not have been executed; `errors` has the reason.",
     )
 
     @classmethod
@@ -101,31 +102,34 @@ _RESULTS: Mapping[ProblemKind, Result] = {
 
 @value_class
 class PlannedOffset(Struct, frozen=True, gc=False):
-    """Planned change of one partition.
+    """Planned change of a partition's committed offset.
 
     Attributes:
-        group_id: id of the group.
-        topic: name of the topic; None where a group is deleted that has committed nothing.
-        partition: partition of that topic; likewise.
-        committed_offset: offset that is committed; None where nothing is.
-        target_offset: offset that shall be committed; None where nothing shall be.
-        skipped: records between the two that the group would not read; None where that is not
-            known: nothing is committed, or shall be; offsets are counted: of compacted topics and
-            transactions there are fewer records.
-        read_again: records between the two that the group would read once more; likewise.
-        bytes: bytes between the two, where they are the whole partition (`--times`); None
-            otherwise, where nothing lies between, and where that was not asked for.
-        log_start_offset: offset of the first record that the partition has; None where that is not
-            known.
-        log_end_offset: offset that the next record written to the partition gets; likewise.
-        committed_ms: time of the next record to read now (`--times`); None where it is not known,
-            as of an offset out of the partition's range, or was not asked for.
-        target_ms: time of the next record to read then (`--times`); likewise.
-        mark: what is wrong with the partition, or out of its range; `past-end` or `before-start`
-            where what shall be, or else what is committed, is out of its range, or where what was
-            asked for is and `reset` takes its end or start; `no-record-since` where no record is as
-            late as `--to-time`.
-        result: `planned`, `unchanged`, `done`, `refused`, `overwritten` or `unknown`.
+        group_id: group id.
+        topic: topic name; None if a group without committed offsets is deleted.
+        partition: partition number; None if a group without committed offsets is deleted.
+        committed_offset: current committed offset; None if nothing is committed.
+        target_offset: new committed offset; None if it is deleted.
+        skipped: number of records between the two offsets that the group would not read; None if
+            unknown: without a current or new offset; counted in offsets: compacted topics and
+            topics with transactions have fewer records.
+        read_again: number of records between the two offsets that the group would read again; None
+            if unknown: without a current or new offset; counted in offsets: compacted topics and
+            topics with transactions have fewer records.
+        bytes: bytes between the two offsets, if they span the whole partition (`--times`); None
+            otherwise, if there are no records between them, and without `--times`.
+        log_start_offset: log start offset; None if unknown.
+        log_end_offset: log end offset; None if unknown.
+        committed_ms: timestamp of the next record to read at the current offset (`--times`); None
+            if unknown, for example because the offset is outside the log, or without `--times`.
+        target_ms: timestamp of the next record to read at the new offset (`--times`); None if
+            unknown, for example because the offset is outside the log, or without `--times`.
+        mark: problem of the partition or the offset; `past-end` or `before-start` if the new
+            offset, or else the current one, is outside the log, or if the requested offset is and
+            `reset` uses the log end or start offset instead; `no-record-since` if there is no
+            record at or after `--to-time`.
+        result: result of the change: `planned`, `unchanged`, `done`, `refused`, `overwritten` or
+            `unknown`.
     """
 
     group_id: str
@@ -155,11 +159,11 @@ class OffsetPlan:
     """A plan to change committed offsets.
 
     Attributes:
-        rows: what it does, sorted by group, topic and partition.
-        changes: what a store is told to do, by group; what is committed already is left out.
+        rows: planned changes, sorted by group, topic and partition.
+        changes: changes for the store, by group; without offsets that are already committed.
         problems: what is missing from the plan.
-        notes: what was assumed or chosen, for people.
-        deleted: groups that go as a whole; `changes` are what they have committed.
+        notes: assumptions and choices, for people.
+        deleted: groups to delete as a whole; `changes` has their committed offsets.
     """
 
     rows: tuple[PlannedOffset, ...]
@@ -195,9 +199,9 @@ class OffsetTarget(Struct, frozen=True, gc=False):
     """The target offset of a partition.
 
     Attributes:
-        offset: with its metadata; None: nothing.
-        mark: why it is not what was asked for.
-        refusal: why it may not be committed, a sentence; None where it may.
+        offset: new offset with its metadata; None to delete the commit.
+        mark: why it differs from the requested offset.
+        refusal: why the offset may not be committed, as a sentence; None if it may.
     """
 
     offset: CommittedOffset | None

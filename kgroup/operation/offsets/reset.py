@@ -28,13 +28,13 @@ _MOST = (1 << 63) - 1
 class ResetTarget(DescribedEnum):
     """Target of a reset."""
 
-    EARLIEST = ("earliest", "At the first record that each partition has.")
-    LATEST = ("latest", "Behind the last one.")
-    OFFSET = ("offset", "At an offset.")
-    TIME = ("time", "At the first record of a time or later; behind the last where there is none.")
-    SHIFT = ("shift", "So many offsets behind, or before, what is committed.")
-    CURRENT = ("current", "At what is committed; behind the last record where nothing is.")
-    OTHER = ("other", "Where another group does, or a file says.")
+    EARLIEST = ("earliest", "The log start offset.")
+    LATEST = ("latest", "The log end offset.")
+    OFFSET = ("offset", "A given offset.")
+    TIME = ("time", "The first record at or after a time; the log end offset if there is none.")
+    SHIFT = ("shift", "The committed offset plus or minus a number of offsets.")
+    CURRENT = ("current", "The committed offset; the log end offset if nothing is committed.")
+    OTHER = ("other", "The committed offset of another group, or of a file.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class ResetTo:
     """Target of a reset with its value.
 
     Attributes:
-        goal: what kind of place.
-        number: the offset, the epoch milliseconds, or how far to shift.
-        offsets: of a file, by group.
-        same: of another group, for every group that is reset.
+        goal: type of the target.
+        number: the offset, the epoch milliseconds, or the number of offsets to shift by.
+        offsets: offsets of a file, by group.
+        same: offsets of another group, for every group that is reset.
     """
 
     goal: ResetTarget
@@ -64,10 +64,10 @@ class PartitionSelection:
     """Selection of partitions to reset.
 
     Attributes:
-        topics: names, each with the numbers of partitions, or None for all that it has.
-        regex: also topics that a group has committed whose whole name matches; where no topics are
-            named, these only.
-        only_uncommitted: only partitions without a commit.
+        topics: partition numbers by topic name, None for all partitions of the topic.
+        regex: also topics with commits of the group whose whole name matches; if no topics are
+            named, only these.
+        only_uncommitted: only partitions without a committed offset.
     """
 
     topics: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
@@ -263,7 +263,7 @@ def _partitions(
             text = (
                 f"The topic does not exist{_meant(topic, committed)}"
                 if is_absent
-                else f"The cluster says {error}."
+                else f"The cluster returned {error}."
             )
             kind = ProblemKind.NOT_FOUND if is_absent else ProblemKind.DENIED
             problems.append(Problem(kind, f"{topic}: {text}", topic=topic))

@@ -50,13 +50,14 @@ class Proposal:
     """A migration target for a group, with its benefit.
 
     Attributes:
-        target: target to which it can be moved for a reason.
-        goal: which of the target; a strategy; None where there is nothing to choose.
-        why: what is gained.
-        against: what becomes worse by the numbers; None where nothing does, so that it makes sense.
-        command: command that plans it.
-        now: what happens without it; None where nothing is simulated.
-        then: what happens with it; likewise.
+        target: migration target.
+        goal: choice within the target, such as an assignor; None if there is no choice.
+        why: benefit of the migration.
+        against: costs that increase according to the forecasts; None if none does, so that the
+            migration is recommended.
+        command: command that plans the migration.
+        now: forecast without the migration; None if nothing is simulated.
+        then: forecast with the migration; None if nothing is simulated.
     """
 
     target: MigrationTarget
@@ -73,15 +74,15 @@ class GroupAdvice:
     """Recommendations for a group.
 
     Attributes:
-        group_id: id of the group.
-        type: protocol of the group.
-        state: state of the group; None where it cannot be known.
-        assignor: assignor that the group uses; None where it is not known.
+        group_id: group id.
+        type: group type.
+        state: group state; None if unknown.
+        assignor: current assignor of the group; None if unknown.
         members: number of members.
-        summary: what it comes to; in a sentence.
-        proposals: targets that make sense, and then those that the numbers speak against; none
-            where there is nothing to gain.
-        reasons: why other targets make no sense, or not now.
+        summary: recommendation, as a sentence.
+        proposals: recommended targets, followed by targets whose forecast is worse; empty if no
+            target has a benefit.
+        reasons: why other targets have no benefit, or are not possible now.
     """
 
     group_id: str
@@ -100,8 +101,8 @@ class ListedTarget:
 
     Attributes:
         target: name of the target.
-        meaning: what it means; in a sentence.
-        command: command that plans it.
+        meaning: description of the target, as a sentence.
+        command: command that plans the migration.
     """
 
     target: MigrationTarget

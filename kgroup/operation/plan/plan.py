@@ -17,24 +17,34 @@ from kgroup.operation.report import first_names
 class MigrationTarget(DescribedEnum):
     """Targets of migrations."""
 
-    ASSIGNOR = ("assignor", "Another strategy by which members assign partitions.")
-    KAFKA_OFFSETS = ("kafka-offsets", "Commits of consumers on ZooKeeper in Kafka.")
-    NEW_CONSUMER = ("new-consumer", "Java's consumer in the place of that on ZooKeeper.")
-    STATIC_MEMBERSHIP = ("static-membership", "Members with names that outlive restarts.")
+    ASSIGNOR = ("assignor", "Another client-side assignor.")
+    KAFKA_OFFSETS = (
+        "kafka-offsets",
+        "Offsets of ZooKeeper consumers in Kafka instead of ZooKeeper.",
+    )
+    NEW_CONSUMER = ("new-consumer", "The Java consumer instead of the ZooKeeper consumer.")
+    STATIC_MEMBERSHIP = (
+        "static-membership",
+        "Static members, which keep their identity across restarts.",
+    )
     PARTITIONS = ("partitions", "More partitions for a topic that the group reads.")
-    CONSUMER_PROTOCOL = ("consumer-protocol", "The consumer protocol (KIP-848), or back from it.")
+    CONSUMER_PROTOCOL = (
+        "consumer-protocol",
+        "The consumer protocol (KIP-848), or from it back to the classic protocol.",
+    )
     EXTERNAL_OFFSETS = (
         "external-offsets",
-        "Offsets in a table of a database, beside the results, in the place of Kafka; or back.",
+        "Offsets in a database table, together with the application's results, instead of "
+        "Kafka; or back.",
     )
 
 
 class Verdict(DescribedEnum):
     """What is known about a precondition."""
 
-    VERIFIED = ("verified", "It holds.")
-    REFUTED = ("refuted", "It does not hold: the plan cannot be carried out so.")
-    UNKNOWN = ("unknown", "It cannot be verified from here; `check` says how to find out.")
+    VERIFIED = ("verified", "The condition holds.")
+    REFUTED = ("refuted", "The condition does not hold: the plan cannot be executed.")
+    UNKNOWN = ("unknown", "kgroup cannot check the condition; `check` says how you can.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +52,11 @@ class Precondition:
     """A condition that must hold before a plan starts.
 
     Attributes:
-        code: a word for scripts.
-        text: what must hold; in a sentence.
-        verdict: what is known of it.
-        found: on what the verdict rests; None where nothing was found.
-        check: how to find out, or what to do where it does not hold; None where it holds.
+        code: name of the precondition, for scripts.
+        text: required condition, as a sentence.
+        verdict: what is known about the condition.
+        found: evidence for the verdict; None without evidence.
+        check: how to check the condition, or what to do if it does not hold; None if it holds.
     """
 
     code: str
@@ -61,10 +71,10 @@ class SettingChange:
     """Change of a client setting.
 
     Attributes:
-        member: member whose setting it is; None of every member that is restarted.
+        member: name of the member; None for every member that is restarted.
         name: name of the setting, as Kafka calls it.
-        before: value that it has; None where nobody tells.
-        after: value that it shall have; None where it is taken out.
+        before: current value; None if unknown.
+        after: new value; None to remove the setting.
     """
 
     member: str | None
@@ -78,19 +88,19 @@ class Forecast:
     """Simulated costs of a step, or of all steps.
 
     Attributes:
-        rebalances: generations or epochs that come; of consumers on ZooKeeper how often some
-            rebalance, who do it together.
-        moved: how often a partition changes its owner.
-        stopped: partitions that nobody reads for a while.
-        longest_stop_ms: longest time that nobody reads a partition; None where there is none.
-        stopped_ms: how long partitions stand still, all together.
-        most_partitions: most partitions that a member has at a time.
-        read_again: records that are read once more; of small groups the most that came of several
-            courses of chance, of which the rest is the first.
-        skipped: records that nobody reads.
-        failed: members whose programs end; by name, with Kafka's name of the error.
-        is_at_rest: whether the group rests in the end; where it does not, more comes of it than is
-            told here.
+        rebalances: number of generations or epochs; for ZooKeeper consumers, number of rebalances,
+            counting simultaneous ones once.
+        moved: number of times that a partition changes its owner.
+        stopped: number of partitions that are not read for some time.
+        longest_stop_ms: longest time for which a partition is not read; None if all are always
+            read.
+        stopped_ms: time for which partitions are not read, summed over partitions.
+        most_partitions: largest number of partitions that a member owns at a time.
+        read_again: number of records that are read again; for small groups, the largest number of
+            several random simulations, of which the first provides the other values.
+        skipped: number of records that are never read.
+        failed: members whose applications terminate; by name, with Kafka's name of the error.
+        is_at_rest: whether the group is stable at the end; if not, the costs are incomplete.
     """
 
     rebalances: int
@@ -110,18 +120,18 @@ class Expected:
     """Expected state of a group after a step; unset attributes are not checked.
 
     Attributes:
-        type: protocol of the group; one on ZooKeeper is looked for there.
-        assignor: assignor that it uses.
-        is_restarted: whether every member has another id than before the step.
-        members: number of members that there are at least.
-        state: state of the group.
-        topics: topics to which members subscribe.
-        commits: where consumers on ZooKeeper have committed; `both` where Kafka has the commits
-            that ZooKeeper has, `kafka` where it is ahead.
-        instance_ids: static members that there are at least, and no dynamic ones; without any: no
-            static ones.
-        partitions: partitions of the topics that the group then owns all of; by topic.
-        protocol: protocol that every member speaks; `consumer`.
+        type: group type; ZooKeeper groups are looked up in ZooKeeper.
+        assignor: assignor of the group.
+        is_restarted: whether every member has another member id than before the step.
+        members: minimum number of members.
+        state: group state.
+        topics: topics that the members subscribe to.
+        commits: where ZooKeeper consumers have committed; `both` if Kafka has the same offsets as
+            ZooKeeper, `kafka` if Kafka is ahead.
+        instance_ids: static members that must exist, without any dynamic member; if empty, no
+            member may be static.
+        partitions: number of partitions by topic, all of which the group must own.
+        protocol: protocol of every member, `consumer`.
     """
 
     type: GroupType | None = None
@@ -141,9 +151,9 @@ class PlannedMember:
     """A member at the time of planning; attributes as in `Member`.
 
     Attributes:
-        name: name by which the plan calls it.
+        name: name of the member in the plan.
         member_id, client_id, client_host: as in `kgroup.model.group.Member`.
-        instance_id: `group.instance.id` of a static member; None of a dynamic one.
+        instance_id: `group.instance.id` of a static member; else None.
     """
 
     name: str
@@ -158,16 +168,16 @@ class OffsetCopy:
     """Offsets to copy in a step, by `kgroup plan apply` or `kgroup offsets copy`.
 
     Attributes:
-        origin: store that has them, as that command names it; `kafka` is the cluster of -b, -C or
-            the environment, `sql` the database of --sql, the profile or the environment, as a URL
-            may have a password, and a plan has none.
-        goal: store that gets them; likewise.
-        new_id: id of the group there; None where it keeps its id.
-        table: table of a database; None of the profile's, or the default.
-        columns: columns of the table; as --sql-column takes them.
-        creates_table: whether a missing table is made.
-        is_last: whether both stores are to have the same then; otherwise members go on meanwhile,
-            and the second is to have something of each partition.
+        origin: store to read, as named on the command line; `kafka` is the cluster of -b, -C or the
+            environment, `sql` the database of --sql, the profile or the environment, because a URL
+            may contain a password, which plans never do.
+        goal: store to write, as named on the command line.
+        new_id: group id in the store to write; None if it stays the same.
+        table: table of the database; None for that of the profile, or the default.
+        columns: columns of the table; in the format of --sql-column.
+        creates_table: whether a missing table is created.
+        is_last: whether both stores must have the same offsets afterwards; otherwise members
+            continue to commit, and the second store needs any offset for each partition.
     """
 
     origin: str
@@ -215,19 +225,19 @@ class PlanStep:
 
     Attributes:
         number: number of the step; from 1.
-        title: what is done.
-        restarted: members that are restarted; one after another, in this order.
-        settings: settings that are changed before.
+        title: what the step does.
+        restarted: members to restart; one by one, in this order.
+        settings: settings to change before the restart.
         actions: what to do; in order.
-        commands: what to run; in order.
-        see: what is to be seen afterwards.
-        back: how to go back from here.
-        expected: what `kgroup plan verify` looks for.
-        forecast: what the step costs; None where it does nothing to the group that is simulated.
-        seen: members that were there when `kgroup plan verify` found it done first; None before.
-        met: members that `kgroup plan verify` saw before the step was done; they were not there
-            before it, and are to be restarted, too; None where there are none.
-        copies: offsets that it copies; None where it copies none.
+        commands: commands to run; in order.
+        see: what you can see afterwards.
+        back: how to roll back after this step.
+        expected: conditions that `kgroup plan verify` checks.
+        forecast: simulated costs of the step; None if it does not affect the simulated group.
+        seen: members when `kgroup plan verify` first found the step done; None before.
+        met: members that joined after the start of the step and must be restarted, too; found by
+            `kgroup plan verify` before the step was done; None if there are none.
+        copies: offsets to copy; None if the step copies none.
     """
 
     number: int
@@ -250,8 +260,8 @@ class Compared:
     """An event and its forecast.
 
     Attributes:
-        text: what happens; in a sentence.
-        forecast: what the simulator says of it.
+        text: the event, as a sentence.
+        forecast: simulated costs of the event.
     """
 
     text: str
@@ -263,8 +273,8 @@ class NaiveWay:
     """The obvious alternative to the plan, and its costs.
 
     Attributes:
-        text: what happens; in a sentence.
-        forecast: what the simulator says of it.
+        text: what happens, as a sentence.
+        forecast: simulated costs of the alternative.
     """
 
     text: str
@@ -276,21 +286,20 @@ class Plan:
     """A plan for a group.
 
     Attributes:
-        group_id: id of the group.
-        target: what the group is to be moved to.
-        goal: which of the target; a strategy, or a topic with its partitions; None where there is
-            nothing to choose.
-        summary: what it comes to; in a sentence.
-        type: protocol of the group.
-        assignor: assignor that the group uses; None where it is not known.
-        members: members of the group when it is planned.
-        preconditions: what must hold; in the order in which it is to be looked at.
-        steps: what is done; none where there is nothing to do, or a precondition is refuted.
-        forecast: what all steps cost; None without any.
-        naive: what the plan saves; None where there is no other way.
-        cluster_id: id of the cluster; base64url, as Kafka prints it; None where the source does not
-            tell.
-        assumed: what the forecast goes by and no source tells.
+        group_id: group id.
+        target: migration target.
+        goal: choice within the target: an assignor, or a topic with its number of partitions; None
+            if there is no choice.
+        summary: summary of the plan, as a sentence.
+        type: group type.
+        assignor: current assignor of the group; None if unknown.
+        members: members of the group at the time of planning.
+        preconditions: preconditions; in the order in which to check them.
+        steps: steps; empty if there is nothing to do, or a precondition is refuted.
+        forecast: simulated costs of all steps; None without steps.
+        naive: alternative that the plan avoids; None if there is none.
+        cluster_id: cluster id; base64url, as Kafka prints it; None if unknown.
+        assumed: assumptions of the forecast that no source confirms.
     """
 
     group_id: str

@@ -155,10 +155,10 @@ Commits = Mapping[TopicPartition, int]
 class StepProgress(DescribedEnum):
     """Progress of a step, or of one of its conditions."""
 
-    DONE = ("done", "All is as it should be.")
-    HALF_DONE = ("half-done", "Some members have taken the step, or the group does not rest yet.")
-    NOT_BEGUN = ("not-begun", "Nothing of it is to be seen.")
-    WRONG = ("wrong", "The step was taken, and the group is not as it should be.")
+    DONE = ("done", "All conditions hold.")
+    HALF_DONE = ("half-done", "Some members have taken the step, or the group is not stable yet.")
+    NOT_BEGUN = ("not-begun", "Nothing of the step has been done.")
+    WRONG = ("wrong", "The step was taken, but the group is not in the expected state.")
 
 
 _HALF = StepProgress.HALF_DONE
@@ -166,12 +166,12 @@ _HALF = StepProgress.HALF_DONE
 
 @dataclass(frozen=True, slots=True)
 class StepCondition:
-    """One of the expected conditions of a step.
+    """An expected condition of a step.
 
     Attributes:
-        text: what should be; in a sentence.
-        progress: how far it is.
-        found: what is; None where nobody tells.
+        text: expected condition, as a sentence.
+        progress: progress of the condition.
+        found: actual state; None if unknown.
     """
 
     text: str
@@ -451,17 +451,17 @@ def _instances(expected: Sequence[str], group: Group) -> StepCondition:
 
 @dataclass(frozen=True, slots=True)
 class StepCheck:
-    """How far a group is with a step.
+    """Progress of a group in a step.
 
     Attributes:
-        group_id: id of the group.
+        group_id: group id.
         step: number of the step.
-        title: what was to be done.
-        progress: `done`, `half-done`, `not-begun` or `wrong`.
-        missing: members that have not taken it; by their names in the plan.
-        new: members that were not there before it; where it can be told who they are.
-        conditions: what should be, and what is.
-        members: members that are there now.
+        title: what the step does.
+        progress: progress of the step: `done`, `half-done`, `not-begun` or `wrong`.
+        missing: members that have not taken the step; by their names in the plan.
+        new: members that joined since; if they can be identified.
+        conditions: expected conditions, with the actual state.
+        members: current members.
     """
 
     group_id: str

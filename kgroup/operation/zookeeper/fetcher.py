@@ -49,20 +49,17 @@ class OffsetReset(StrEnum):
 class FetchState(DescribedEnum):
     """Whether a partition can be fetched."""
 
-    FETCHING = ("fetching", "A fetcher of the owner asks the leader for records.")
+    FETCHING = ("fetching", "A fetcher of the owner reads from the leader.")
     NO_LEADER = ("no-leader", "The owner waits: the partition has no leader.")
-    LEADER_GONE = (
-        "leader-gone",
-        "The owner waits: the leader is not among the brokers that are there.",
-    )
+    LEADER_GONE = ("leader-gone", "The owner waits: the leader is not a registered broker.")
     NO_LISTENER = (
         "no-listener",
-        "Nobody fetches: the leader has no listener without TLS and SASL, and old consumers know "
-        "no other.",
+        "Not fetched: the leader has no listener without TLS and SASL, the only kind that old "
+        "consumers support.",
     )
     CONSUMER_GONE = (
         "consumer-gone",
-        "Nobody fetches: the owner is not among the group's consumers.",
+        "Not fetched: the owner is not a registered consumer of the group.",
     )
 
 
@@ -70,11 +67,8 @@ class ResetCause(DescribedEnum):
     """Why a fetcher cannot start at the committed offset."""
 
     NO_COMMIT = ("no-commit", "Nothing is committed for the partition.")
-    BEFORE_START = (
-        "before-start",
-        "The commit lies before the first record that the partition has.",
-    )
-    PAST_END = ("past-end", "The commit lies past the end of the partition.")
+    BEFORE_START = ("before-start", "The committed offset is before the log start offset.")
+    PAST_END = ("past-end", "The committed offset is after the log end offset.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +76,23 @@ class Fetch:
     """A partition and its fetcher.
 
     Attributes:
-        group_id: id of the group.
-        consumer_id: consumer that owns the partition.
-        thread: number of the consumer's stream that reads it; None where the owner node has none.
-        fetcher: Java thread that fetches; None while nobody does.
-        fetcher_id: number of the fetcher among those of one broker; from 0.
-        broker: leader that is asked; None while nobody is.
-        topic: name of the topic.
-        partition: partition of that topic.
-        state: whether anything can be fetched, and why not.
-        committed_offset: offset that is committed; in ZooKeeper or Kafka, the larger one; None
-            where there is none.
-        log_start_offset: offset of the first record that is still there; None where it is not
-            known.
-        log_end_offset: offset that the next record written to the partition gets; likewise.
-        fetch_offset: where a fetcher begins that is started now; likewise.
-        reset: why that is not the committed offset; None where it is, or the log is not known.
-        committed_in: where the commit is; None where nothing is committed.
+        group_id: group id.
+        consumer_id: id of the consumer that owns the partition.
+        thread: number of the consumer's thread that reads the partition; None if the owner node has
+            none.
+        fetcher: Java thread that fetches the partition; None if no fetcher does.
+        fetcher_id: number of the fetcher among those for the same broker; from 0.
+        broker: leader from which the fetcher reads; None if no fetcher does.
+        topic: topic name.
+        partition: partition number.
+        state: whether the partition can be fetched, and if not, why.
+        committed_offset: committed offset, in ZooKeeper or Kafka, whichever is larger; None if
+            nothing is committed.
+        log_start_offset: log start offset; None if unknown.
+        log_end_offset: log end offset; None if unknown.
+        fetch_offset: offset at which a fetcher started now would begin; None if unknown.
+        reset: why that is not the committed offset; None if it is, or if the log is unknown.
+        committed_in: store of the committed offset; None if nothing is committed.
     """
 
     group_id: str

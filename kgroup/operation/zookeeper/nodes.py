@@ -31,19 +31,19 @@ class RegisteredConsumer:
     """A registered consumer: ``/consumers/<group>/ids/<consumer>``.
 
     Attributes:
-        group_id: id of the group.
-        consumer_id: name of the consumer.
-        host: its machine, as far as its name has it; None where the name has another form.
-        pattern: how it chooses topics: `static`, `white_list` or `black_list`.
-        streams: how many streams read each topic, or all topics of its list; by the topic or the
-            regular expression, as the consumer wrote it.
-        topics: topics that it reads; sorted; of a list those that exist and are allowed, else those
-            that it names; None where its list cannot be evaluated.
-        owned_count: number of partitions that it owns.
-        version: version of the node's data; None before Kafka 0.8.
-        registered_ms: when it registered, by ZooKeeper's clock.
-        timestamp_ms: when it registered, by its own clock; None before Kafka 0.8.0.
-        session_id: session with which the node goes; as in `0x1008f3a2b410000`.
+        group_id: group id.
+        consumer_id: consumer id.
+        host: host name in the consumer id; None if the id has another form.
+        pattern: how the consumer selects topics: `static`, `white_list` or `black_list`.
+        streams: number of streams by topic; for a white or black list, by its regular expression as
+            the consumer wrote it.
+        topics: subscribed topics, sorted; for a white or black list, the existing topics that it
+            allows; None if the list cannot be evaluated.
+        owned_count: number of partitions that the consumer owns.
+        version: version of the node's data format; None before Kafka 0.8.
+        registered_ms: when the consumer registered, by ZooKeeper's clock.
+        timestamp_ms: when the consumer registered, by its own clock; None before Kafka 0.8.0.
+        session_id: id of the session that owns the node, such as `0x1008f3a2b410000`.
     """
 
     group_id: str
@@ -64,17 +64,17 @@ class OwnedPartition:
     """The owner of a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
 
     Attributes:
-        group_id: id of the group.
-        topic: name of the topic.
-        broker: broker that has the partition; of Kafka 0.7, which numbers partitions broker by
+        group_id: group id.
+        topic: topic name.
+        broker: id of the broker that has the partition in Kafka 0.7, which numbers partitions per
             broker; else None.
-        partition: partition of that topic.
-        thread_id: consumer and stream, as the node has them.
-        consumer_id: name of the consumer.
-        thread: number of the consumer's stream that reads it; from 0; None where the node names the
-            consumer alone.
-        registered: whether the consumer is among those of the group.
-        since_ms: when the consumer took the partition.
+        partition: partition number.
+        thread_id: consumer thread id, as stored in the node.
+        consumer_id: consumer id.
+        thread: number of the consumer's thread that reads the partition; from 0; None if the node
+            contains only the consumer id.
+        registered: whether the consumer is registered in the group.
+        since_ms: when the consumer claimed the partition.
         session_id: as in `RegisteredConsumer`.
     """
 
@@ -95,19 +95,20 @@ class TreeNode:
     """A ZooKeeper node and its decoded data.
 
     Attributes:
-        path: path of the node; below the chroot.
-        kind: what Kafka keeps there; None of a node that only has others below it, is not Kafka's,
-            or could not be decoded.
-        value: what is decoded; likewise.
-        text: the data as they are; where they are UTF-8; None where there are none, and of
-            credentials (`/config/users`, `/delegation_token`), which are not read.
-        raw: the data in base64; where they are not UTF-8.
+        path: path of the node, below the chroot.
+        kind: what Kafka stores in the node; None if the node has no data of its own, is not
+            Kafka's, or could not be decoded.
+        value: decoded data; None if the node has no data of its own, is not Kafka's, or could not
+            be decoded.
+        text: data as text, if it is UTF-8; None without data, and for credentials (`/config/users`,
+            `/delegation_token`), which are not read.
+        raw: data in base64, if it is not UTF-8.
         error: why the data could not be decoded.
         ctime_ms: when the node was created.
-        mtime_ms: when the data were written last.
-        version: how often the data were written after that.
-        children: number of nodes right below it.
-        session_id: session with which the node goes; None of one that stays.
+        mtime_ms: when the node's data was last written.
+        version: number of writes to the node's data since it was created.
+        children: number of child nodes.
+        session_id: id of the session that owns an ephemeral node; None for a persistent node.
     """
 
     path: str
@@ -128,7 +129,7 @@ class FoundGroups:
     """Selected groups, as nodes.
 
     Attributes:
-        view: all nodes that were read.
+        view: decoded contents of all nodes that were read.
         groups: selected groups that exist, sorted by id.
         problems: what could not be read, and selected groups that do not exist.
         notes: assumptions and limits, for people.

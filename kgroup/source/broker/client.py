@@ -68,7 +68,7 @@ class BrokerClient:
         deadline: limits all waiting.
         has_given_up: whether a request was retried until its time was up; see `Backoff`.
         brokers: brokers by id, from the last response to `metadata`.
-        cluster_id: cluster id, likewise; None before Kafka 0.10.1.
+        cluster_id: cluster id, from the last response to `metadata`; None before Kafka 0.10.1.
     """
 
     def __init__(self, bootstrap: str | Sequence[str], deadline: Deadline, **options: Any) -> None:

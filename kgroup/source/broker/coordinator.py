@@ -48,12 +48,12 @@ class CoordinatedGroup:
     """A group to request: its coordinator, and what a list of groups says about it.
 
     Attributes:
-        group_id: id of the group.
-        node: id of the coordinator; None if unknown.
+        group_id: group id.
+        node: broker id of the coordinator; None if unknown.
         is_listed: whether the group is from a list, so that it exists, or did a moment ago.
-        type: None if unknown.
-        state: None if unknown.
-        protocol_type: None if unknown or none.
+        type: group type; None if unknown.
+        state: group state; None if unknown.
+        protocol_type: protocol type; None if unknown or none.
     """
 
     group_id: str
@@ -240,7 +240,7 @@ class Coordinators:
 
     def _refused(self, group_id: str, refusal: CoordinatorRefusal) -> None:
         kind = ProblemKind.NO_COORDINATOR if refusal.code in MOVES else ProblemKind.DENIED
-        problem = Problem(kind, f"The cluster says {refusal}.", group_id=group_id)
+        problem = Problem(kind, f"The cluster returned {refusal}.", group_id=group_id)
         if problem not in self.problems:
             self.problems.append(problem)
 

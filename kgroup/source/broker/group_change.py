@@ -60,7 +60,7 @@ _REASONS: Mapping[int, tuple[ProblemKind, str]] = {
 def refused(code: int, operation: str) -> tuple[ProblemKind, str]:
     """Return kind and sentence of a problem; `operation` is the required permission."""
     kind, reason = _REASONS.get(code, (ProblemKind.DENIED, what_it_needs(code, operation)))
-    return kind, f"The cluster says {error_name(code)}{f' ({reason})' if reason else ''}."
+    return kind, f"The cluster returned {error_name(code)}{f' ({reason})' if reason else ''}."
 
 
 NOT_BEGUN = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

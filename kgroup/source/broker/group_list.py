@@ -93,13 +93,13 @@ async def list_groups(
     coordinators.problems += [*_leaderless(topic, client.brokers), *_not_loaded(lists)]
     coordinators.notes += _unchecked(lists)
     if topic is not None and not topic.partitions:
-        coordinators.notes.append(_UNSEEN.format(topic.error or "nothing of its partitions"))
+        coordinators.notes.append(_UNSEEN.format(topic.error or "no partitions of it"))
     return list(chain.from_iterable(answer.groups for answer in lists.values()))
 
 
 _UNSEEN = (
-    f"{OFFSETS_TOPIC}: the cluster says {{}}; whether every coordinator has loaded its groups could"
-    " not be checked: groups may be missing."
+    f"{OFFSETS_TOPIC}: the cluster returned {{}}; whether every coordinator has loaded its groups "
+    "could not be checked: groups may be missing."
 )
 
 

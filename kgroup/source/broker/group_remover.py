@@ -211,7 +211,8 @@ def _not_removed(group_id: str, name: str, code: int) -> Problem:
         text = f"{name}: The group has no such member."
         return Problem(ProblemKind.NOT_FOUND, text, group_id=group_id)
     if code == ErrorCode.FENCED_INSTANCE_ID:
-        text = f"{name}: The cluster says {error_name(code)} (another member has taken its place)."
+        refusal = error_name(code)
+        text = f"{name}: The cluster returned {refusal} (another member has taken its place)."
         return Problem(ProblemKind.CHANGED, text, group_id=group_id)
     kind, text = refused(code, "READ")
     return Problem(kind, f"{name}: {text}", group_id=group_id)

@@ -318,7 +318,7 @@ class _Log:
             if code:
                 is_denied = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 needs = " (it needs READ on the topic)" if is_denied else ""
-                return f"its leader says {error_name(code)}{needs}"
+                return f"its leader returned {error_name(code)}{needs}"
             self._take(batches)
             if all(trace.is_whole for trace in self.traces):
                 return None

@@ -479,8 +479,8 @@ def _unknown_partitions(topic: Topic | None) -> str:
     error = topic.error if topic is not None else None
     needs = f" ({what_it_needs(_TOPIC_DENIED)})" if error == error_name(_TOPIC_DENIED) else ""
     return (
-        f"{OFFSETS_TOPIC}: the cluster says {error or 'nothing of its partitions'}{needs}; groups' "
-        "partitions of it, generations, leaders, timeouts and times of commits are not known."
+        f"{OFFSETS_TOPIC}: the cluster returned {error or 'no partitions of it'}{needs}; groups' "
+        "partitions of it, generations, leaders, timeouts and times of commits are unknown."
     )
 
 

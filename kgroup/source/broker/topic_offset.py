@@ -40,7 +40,7 @@ async def read_log_ranges(
     ranges = dict(answers.found)
     ranges.update((at, LogRange(mark=mark)) for at, mark in answers.marks.items())
     ranges.update((at, LogRange(mark=OffsetMark.NO_ANSWER)) for at in answers.unanswered)
-    failures = answers.failures("The leader of {} says {}.", "the ends of partitions")
+    failures = answers.failures("The leader of {} returned {}.", "the ends of partitions")
     return LogReading(ranges, (*failures, *answers.mark_problems()))
 
 
@@ -92,7 +92,7 @@ async def read_offsets_at(
     """
     untimed = int(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     answers = await _ask_times(client, partitions, time_ms, untimed)
-    failures = answers.failures("The leader of {} says {}.", "the times of partitions")
+    failures = answers.failures("The leader of {} returned {}.", "the times of partitions")
     return LogReading(answers.found, (*failures, *answers.mark_problems()))
 
 

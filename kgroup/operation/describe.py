@@ -354,7 +354,7 @@ def describe(
         )
     report = Report(
         data=tuple(
-            _describe(group, logs.ranges, forgotten.get(group.group_id, ()), committing.stores)
+            describe_group(group, logs.ranges, committing.stores, forgotten.get(group.group_id, ()))
             for group in chosen
         ),
         errors=missing + reading.problems + committing.problems + logs.problems,
@@ -389,20 +389,32 @@ def _forgotten(
     }
 
 
-def _describe(
-    group: Group, ranges: _Ranges, forgotten: Iterable[TopicPartition], stores: _Stores
+def describe_group(
+    group: Group, ranges: _Ranges, stores: _Stores, forgotten: Iterable[TopicPartition] = ()
 ) -> GroupDescription:
+    """Describe a group that was read.
+
+    Args:
+        group: the group.
+        ranges: log ranges by topic and partition, where known.
+        stores: see `CommittedGroups`.
+        forgotten: partitions of subscribed topics with neither owner nor commit.
+    """
     nobodys = (_offset(at, None, _UNKNOWN, _NOBODY, None, OffsetMark.NO_OWNER) for at in forgotten)
     offsets = tuple(sorted((*_offsets(group, ranges, stores), *nobodys), key=_order))
     share_offsets = tuple(_share_offset(offset, ranges) for offset in group.share_offsets or ())
-    lags = [o.lag for o in offsets if o.lag is not None]
-    lags += [o.lag for o in share_offsets if o.lag is not None]
+    lags = [row.lag for row in (*offsets, *share_offsets) if row.lag is not None]
     return GroupDescription(
         group=replace(group, members=tuple(map(_with_sorted_topics, group.members))),
         offsets=offsets,
-        total_lag=sum(max(lag, 0) for lag in lags) if lags else None,
+        total_lag=total_lag(lags),
         share_offsets=None if group.share_offsets is None else share_offsets,
     )
+
+
+def total_lag(lags: Collection[int]) -> int | None:
+    """Add the lags of a group's partitions; a commit past the end does not make up for others."""
+    return sum(lag for lag in lags if lag > 0) if lags else None
 
 
 def _with_sorted_topics(member: Member) -> Member:
@@ -478,24 +490,37 @@ def _offset(
 
 
 def _share_offset(offset: ShareOffset, ranges: _Ranges) -> ShareOffsetDescription:
-    end = None
-    if offset.topic is not None and offset.partition is not None:
-        end = ranges.get((offset.topic, offset.partition), _UNKNOWN).end
-    start, complete, lag = offset.start_offset, offset.delivery_complete_count, offset.lag
-    if lag is None and end is not None and start is not None and complete is not None:
-        lag = max(end - start - complete, 0)
+    end = _end_of(offset, ranges)
     return ShareOffsetDescription(
         topic=offset.topic,
         partition=offset.partition,
         state=offset.state,
-        start_offset=start,
-        delivery_complete_count=complete,
+        start_offset=offset.start_offset,
+        delivery_complete_count=offset.delivery_complete_count,
         log_end_offset=end,
-        lag=lag,
+        lag=share_lag(offset, ranges),
         leader_epoch=offset.leader_epoch,
         state_epoch=offset.state_epoch,
         topic_id=offset.topic_id,
     )
+
+
+def share_lag(offset: ShareOffset, ranges: _Ranges) -> int | None:
+    """Return the lag of a share group in a partition: the broker's number, or the computed one."""
+    end, start, complete = (
+        _end_of(offset, ranges),
+        offset.start_offset,
+        offset.delivery_complete_count,
+    )
+    if offset.lag is not None or end is None or start is None or complete is None:
+        return offset.lag
+    return max(end - start - complete, 0)
+
+
+def _end_of(offset: ShareOffset, ranges: _Ranges) -> int | None:
+    if offset.topic is None or offset.partition is None:
+        return None
+    return ranges.get((offset.topic, offset.partition), _UNKNOWN).end
 
 
 def _owners(group: Group) -> dict[AssignedPartition, _Owner]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
-from kgroup.model.group import Broker, GroupState, GroupType
+from kgroup.model.group import Broker, Group, GroupState, GroupType
 from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource, Question
@@ -36,6 +37,38 @@ class ListedGroup:
     topics: tuple[str, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """What a group must be to be listed; it passes if it meets every criterion given.
+
+    Attributes:
+        states: states of which a group has one; a group of unknown state does not pass.
+        types: types of which a group has one.
+        regex: pattern that matches the whole group id.
+        topics: topics of which a group uses at least one (`ListedGroup.topics`).
+    """
+
+    states: Collection[GroupState] = ()
+    types: Collection[GroupType] = ()
+    regex: Pattern | None = None
+    topics: Collection[str] = ()
+
+    def question(self, **needs: Any) -> Question:
+        """Return the question for a source: what is needed of the groups that may pass."""
+        return Question(
+            regex=self.regex, states=frozenset(self.states), types=frozenset(self.types), **needs
+        )
+
+    def passes(self, group: Group) -> bool:
+        """Return whether a group meets every criterion."""
+        return (
+            (not self.states or group.state in self.states)
+            and (not self.types or group.type in self.types)
+            and (self.regex is None or self.regex.fullmatch(group.group_id) is not None)
+            and (not self.topics or not group.topics.isdisjoint(self.topics))
+        )
+
+
 def list_groups(
     source: GroupSource,
     *,
@@ -50,10 +83,10 @@ def list_groups(
 
     Args:
         source: source of groups.
-        states: states of which a group has one; a group of unknown state does not pass.
-        types: types of which a group has one.
-        regex: pattern that matches the whole group id.
-        topics: topics of which a group uses at least one (`ListedGroup.topics`).
+        states: see `GroupFilter`.
+        types: see `GroupFilter`.
+        regex: see `GroupFilter`.
+        topics: see `GroupFilter`.
         members: read assignors and members.
         with_topics: read topics too; implied by the filter `topics`.
 
@@ -62,14 +95,8 @@ def list_groups(
     """
     with_topics = bool(topics) or (members and with_topics)
     members = members or with_topics
-    question = Question(
-        regex=regex,
-        states=frozenset(states),
-        types=frozenset(types),
-        members=members,
-        offsets=with_topics,
-        log_budget=0,
-    )
+    chosen = GroupFilter(states, types, regex, topics)
+    question = chosen.question(members=members, offsets=with_topics, log_budget=0)
     reading = source.read(question=question)
     return Report(
         data=tuple(
@@ -85,10 +112,7 @@ def list_groups(
                 topics=tuple(sorted(group.topics)) if with_topics else None,
             )
             for group in reading.image.groups.values()
-            if (not states or group.state in states)
-            and (not types or group.type in types)
-            and (regex is None or regex.fullmatch(group.group_id))
-            and (not topics or not group.topics.isdisjoint(topics))
+            if chosen.passes(group)
         ),
         errors=reading.problems,
         notes=reading.notes,

@@ -156,7 +156,8 @@ class GroupReader:
         """Read members and, if requested, offsets of groups; return the groups that exist.
 
         Facts from lists are kept if a coordinator returns nothing, and for groups that are not
-        among `coordinators`.
+        among `coordinators`. Classic groups that a list calls empty are not described: there is
+        nothing more to know of them.
 
         Raises:
             BrokerError: no broker answers.
@@ -166,8 +167,9 @@ class GroupReader:
             for coordinator in coordinators
             if offsets and coordinator.type != GroupType.SHARE
         ]
+        with_members = [coordinator for coordinator in coordinators if not _is_empty(coordinator)]
         both: list[Any] = [
-            self._coordinators.ask(coordinators, self.describe),
+            self._coordinators.ask(with_members, self.describe),
             self._coordinators.ask(asked, self._fetcher.fetch),
         ]
         described, committed = await self._client.gather_all(both)
@@ -301,6 +303,15 @@ class GroupReader:
         }
         group_ids = [coordinator.group_id for coordinator in coordinators]
         return only_asked(offsets, group_ids, "DescribeShareGroupOffsets", node)
+
+
+def _is_empty(coordinator: CoordinatedGroup) -> bool:
+    """Return whether a list calls it a classic group without members (Kafka 3.8 and later)."""
+    return (
+        coordinator.is_listed
+        and coordinator.type is GroupType.CLASSIC
+        and coordinator.state is GroupState.EMPTY
+    )
 
 
 def _topics_of(group: Group) -> Iterator[AssignedPartition | ShareOffset]:

@@ -57,7 +57,7 @@ plans: venv ## the tests that carry out plans: how long partitions stop counts, 
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "$(BROKER)" tests/broker/test_plan_*.py
 
 shells: ## install what is missing of bash, zsh, fish, man, jq and chromium, in which completions, scripts and pages are tested
-	@missing=; for shell in bash zsh fish jq chromium; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \
+	@missing=; for shell in bash zsh fish jq chromium tmux; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \
 	command -v man > /dev/null || missing="$$missing man-db"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \

@@ -32,6 +32,10 @@ COMMANDS: CommandTable = {
         "command.list_groups",
         "List groups with their type, state, protocol and coordinator.",
     ),
+    "top": (
+        "command.top",
+        "Watch all groups on one live screen: lag, growth, time lag, state, rebalances.",
+    ),
     "describe": (
         "command.describe",
         "Show the state, members, assignments and committed offsets of groups.",

@@ -403,7 +403,8 @@ def describe_group(
     nobodys = (_offset(at, None, _UNKNOWN, _NOBODY, None, OffsetMark.NO_OWNER) for at in forgotten)
     offsets = tuple(sorted((*_offsets(group, ranges, stores), *nobodys), key=_order))
     share_offsets = tuple(_share_offset(offset, ranges) for offset in group.share_offsets or ())
-    lags = [row.lag for row in (*offsets, *share_offsets) if row.lag is not None]
+    lags = [row.lag for row in offsets if row.lag is not None]
+    lags += [row.lag for row in share_offsets if row.lag is not None]
     return GroupDescription(
         group=replace(group, members=tuple(map(_with_sorted_topics, group.members))),
         offsets=offsets,

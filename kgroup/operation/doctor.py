@@ -48,6 +48,7 @@ PACKAGES = (
     Package("plotly", "kgroup history report", "history"),
     Package("pyspark", "kgroup history stream, and build of much data", "spark"),
     Package("pandas", "pyspark", "spark"),
+    Package("textual", "the screen of kgroup top", "top"),
     Package("sqlalchemy", "offsets in SQL tables", "sql"),
     Package("psycopg", "offsets in PostgreSQL", "sql"),
     Package("pymysql", "offsets in MySQL and MariaDB", "sql"),

@@ -19,12 +19,11 @@ from kgroup.model.log_range import GONE, LogRange
 from kgroup.model.offset import CommitStore
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import describe_group, share_lag, total_lag, with_time_lags
-from kgroup.operation.list_groups import GroupFilter
+from kgroup.operation.list_groups import EVERY_GROUP, GroupFilter
 from kgroup.operation.report import Report
 from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.source.base import GroupSource
 
-EVERY_GROUP = GroupFilter()
 _UNKNOWN = LogRange()
 
 

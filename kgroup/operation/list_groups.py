@@ -69,33 +69,29 @@ class GroupFilter:
         )
 
 
+EVERY_GROUP = GroupFilter()
+
+
 def list_groups(
     source: GroupSource,
+    chosen: GroupFilter = EVERY_GROUP,
     *,
-    states: Collection[GroupState] = (),
-    types: Collection[GroupType] = (),
-    regex: Pattern | None = None,
-    topics: Collection[str] = (),
     members: bool = True,
     with_topics: bool = True,
 ) -> Report[ListedGroup]:
-    """Return the groups that pass all given filters, sorted by group id.
+    """Return the groups that pass a filter, sorted by group id.
 
     Args:
         source: source of groups.
-        states: see `GroupFilter`.
-        types: see `GroupFilter`.
-        regex: see `GroupFilter`.
-        topics: see `GroupFilter`.
+        chosen: the filter.
         members: read assignors and members.
-        with_topics: read topics too; implied by the filter `topics`.
+        with_topics: read topics too; implied by a filter by topics.
 
     Raises:
         InputError: the source has nothing to read.
     """
-    with_topics = bool(topics) or (members and with_topics)
+    with_topics = bool(chosen.topics) or (members and with_topics)
     members = members or with_topics
-    chosen = GroupFilter(states, types, regex, topics)
     question = chosen.question(members=members, offsets=with_topics, log_budget=0)
     reading = source.read(question=question)
     return Report(

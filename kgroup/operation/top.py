@@ -16,12 +16,19 @@ from dataclasses import dataclass, field
 
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
-from kgroup.operation.group_lag import GroupLag, LagReading
+from kgroup.operation.describe import GroupDescription, describe
+from kgroup.operation.group_lag import GroupLag, LagReading, read_group_lags, with_group_time_lags
+from kgroup.operation.list_groups import EVERY_GROUP, GroupFilter
+from kgroup.source.base import GroupSource
 
 GROWTH_WINDOW_MS = 60_000
 """Commits come every few seconds; over a shorter time, lag saws up and down between them."""
 SAMPLES = 120
 """Most readings that are kept of a group."""
+TIMED_PARTITIONS = 1000
+"""Most partitions of which the next record is read in a refresh: a few kilobytes each."""
+_LOG_BUDGET = 4 << 20
+"""Bytes to read of the log for the group that is open: its generation, times of its commits."""
 _EVENTS = 50
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
@@ -93,6 +100,9 @@ class _Past:
         rested: the group when it was last seen outside of a rebalance.
         samples: times and total lags.
         count: rebalances so far.
+        is_exact: whether all of them were counted by generations or epochs.
+        least_unknown: smallest number of partitions with unknown lag; a sum over fewer partitions
+            cannot be compared with others, and is no sample.
     """
 
     last: Group
@@ -102,38 +112,118 @@ class _Past:
     rebalances: deque[SeenRebalance] = field(default_factory=lambda: deque(maxlen=_EVENTS))
     count: int = 0
     is_exact: bool = True
+    least_unknown: int = 1 << 30
+
+    @property
+    def has_lag(self) -> bool:
+        """Whether the last row has a lag."""
+        return self.row is not None and self.row.group.total_lag is not None
+
+    def add(self, row: GroupLag, time_ms: int) -> None:
+        """Add the total lag to the samples."""
+        if row.unknown_count < self.least_unknown:
+            self.least_unknown = row.unknown_count
+            self.samples.clear()
+        is_whole = row.unknown_count == self.least_unknown
+        self.samples.append((time_ms, row.total_lag if is_whole else None))
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh:
+    """One refresh of all groups.
+
+    Attributes:
+        time_ms: when they were read, in epoch milliseconds.
+        rows: sorted by group id.
+        opened: description of the group that is open; None without, and if it is gone.
+        problems: what could not be read.
+        notes: assumptions and choices, for people.
+    """
+
+    time_ms: int
+    rows: tuple[TopRow, ...]
+    opened: GroupDescription | None
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
 
 
 class Top:
-    """Groups followed over readings."""
+    """Groups followed over readings of a source.
 
-    def __init__(self) -> None:
+    Args:
+        source: source of groups.
+        chosen: which groups.
+    """
+
+    def __init__(self, source: GroupSource, chosen: GroupFilter = EVERY_GROUP) -> None:
+        self._source = source
+        self._chosen = chosen
         self._pasts: dict[str, _Past] = {}
+
+    def refresh(self, in_view: Collection[str] = (), opened_id: str | None = None) -> Refresh:
+        """Read all groups, and compare them with the previous reading.
+
+        Args:
+            in_view: ids of groups whose time lag is read before that of others.
+            opened_id: group to describe.
+
+        Raises:
+            InputError: the source has nothing to read.
+            BrokerError: no broker answers.
+        """
+        reading = with_group_time_lags(
+            read_group_lags(self._source, self._chosen),
+            self._source,
+            first=in_view,
+            most_partitions=TIMED_PARTITIONS,
+        )
+        rows = self.follow(reading)
+        problems, notes = reading.problems, reading.notes
+        opened = None if opened_id is None else self.describe(opened_id)
+        return Refresh(reading.time_ms, rows, opened, tuple(dict.fromkeys(problems)), notes)
+
+    def describe(self, group_id: str) -> GroupDescription | None:
+        """Describe a group with its time lags; None if it does not exist.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        source = self._source
+        times = source if source.can(GroupSource.next_records) else None
+        report = describe(source, [group_id], log_budget=_LOG_BUDGET, times=times)
+        return report.data[0] if report.data else None
 
     def follow(self, reading: LagReading) -> tuple[TopRow, ...]:
         """Take a reading; return a row for each group, sorted by group id.
 
-        A group that is missing because its broker did not answer keeps its last row.
+        A group keeps its last row if a broker that did not answer is the reason why the group is
+        missing, or why its lag is not known any more.
         """
+        unanswered = _unanswered(reading.problems)
         pasts: dict[str, _Past] = {}
         for row in reading.rows:
-            group = reading.groups[row.group_id]
-            past = self._pasts.get(row.group_id)
+            group_id, group = row.group_id, reading.groups[row.group_id]
+            past = self._pasts.get(group_id)
             if past is None:
                 past = _Past(group, group)
+            elif row.total_lag is None and past.has_lag and _is_one_of(group_id, unanswered):
+                pasts[group_id] = past
+                continue
             else:
                 _note_rebalance(past, group, reading.time_ms)
-            past.samples.append((reading.time_ms, row.total_lag))
+            past.add(row, reading.time_ms)
             past.row = _row(row, past, reading.time_ms)
-            pasts[row.group_id] = past
-        if hidden := self._pasts.keys() - pasts.keys():
-            unanswered = _unanswered(reading.problems)
-            if None in unanswered:
-                unanswered = hidden
-            pasts |= {each: self._pasts[each] for each in hidden if each in unanswered}
+            pasts[group_id] = past
+        kept = [each for each in self._pasts if each not in pasts and _is_one_of(each, unanswered)]
+        if kept:
+            pasts |= {each: self._pasts[each] for each in kept}
             pasts = dict(sorted(pasts.items()))
         self._pasts = pasts
         return tuple(past.row for past in pasts.values() if past.row is not None)
+
+
+def _is_one_of(group_id: str, unanswered: Collection[str | None]) -> bool:
+    return None in unanswered or group_id in unanswered
 
 
 def _unanswered(problems: Collection[Problem]) -> Collection[str | None]:

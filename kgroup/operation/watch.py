@@ -317,9 +317,14 @@ def watch(read: Callable[[], Report[GroupDescription]]) -> Iterator[Round]:
             if not number:
                 raise
             has_failed = True
-            kind = error.kind if isinstance(error, KgroupError) else ProblemKind.UNREADABLE
-            broker = error.broker_id if isinstance(error, BrokerError) else None
-            report = Report((), errors=(Problem(kind, f"{error}", broker=broker),))
+            report = Report((), errors=(failure(error),))
         now_ms = time.time_ns() // 1_000_000
         changes, known = compare(known, report, now_ms)
         yield Round(known.values(), changes, report, now_ms, has_failed)
+
+
+def failure(error: KgroupError | OSError) -> Problem:
+    """Return the problem that a whole round failed."""
+    kind = error.kind if isinstance(error, KgroupError) else ProblemKind.UNREADABLE
+    broker = error.broker_id if isinstance(error, BrokerError) else None
+    return Problem(kind, f"{error}", broker=broker)

@@ -41,7 +41,7 @@ _PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
 """Where a word may be wrapped: after separators within it, and between humps."""
 _WHOLE = re.compile(r"-.*|[0-9][-0-9T.:]*Z?[.,:;)]* *")
 """A word that is not wrapped if it fits in a line: an option, a number, a version, a time."""
-_STYLES = {
+WORD_STYLES = {
     "Stable": "green",
     "Empty": "cyan",
     "PreparingRebalance": "yellow",
@@ -270,7 +270,7 @@ def _fields(
 
 
 def _style(text: str) -> str:
-    return "bold reverse" if isinstance(text, MarkedText) else _STYLES.get(text, "")
+    return "bold reverse" if isinstance(text, MarkedText) else WORD_STYLES.get(text, "")
 
 
 def line_text(part: Title | Prose | Lines, *, terminal: bool) -> str:

@@ -160,8 +160,9 @@ LINES: Mapping[str, Sequence[str]] = {
 }
 """Arguments of each command that asks a cluster; each of its options stands in one of them."""
 
-ALONE = {"history stream"}
-"""Never ends and needs Spark: `test_history_stream` runs it behind a proxy."""
+ALONE = {"history stream", "top"}
+"""Never end: `test_history_stream` runs the one, which needs Spark, behind a proxy; the other is
+tried below."""
 
 COMPLETIONS: Mapping[Callable[..., object], str] = {
     suggest_groups: "reader",
@@ -372,6 +373,12 @@ class Watched:
         flaws = (why_not_harmless(request, self.server.version) for request in sent)
         assert [flaw for flaw in flaws if flaw is not None] == [], what
 
+    def run_top(self, api_key: int) -> None:
+        """Run `kgroup top`, and check what it has sent; brokers of 0.8 list no groups."""
+        if version_tuple(self.server.version) >= (0, 9):
+            with self.harmless("top"):
+                self.run_for_a_while("top", "--interval", "0.1", api_key=api_key)
+
     def run_for_a_while(self, *words: str, api_key: int) -> None:
         """Run what never ends until it has sent some requests of one kind."""
 
@@ -417,6 +424,7 @@ def test_virgin_cluster(watched: Watched, cli: Cli) -> None:
     assert watched.topics() == set()
     watched.run_all(cli)
     watched.complete(cli, every=False)
+    watched.run_top(METADATA)
     assert watched.topics() == set()
     sent = {request.api_key for request in watched.proxy.requests}
     assert FIND_COORDINATOR not in sent, "it creates __consumer_offsets"
@@ -445,6 +453,7 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
         with watched.harmless("--watch"):
             words = ("describe", "reader", "simple", "--watch", "0.1")
             watched.run_for_a_while(*words, api_key=OFFSET_FETCH)
+        watched.run_top(OFFSET_FETCH)
         with watched.harmless("--follow"):
             watched.run_for_a_while("decode-offsets", "--follow", api_key=FETCH)
         assert watched.topics() == topics

@@ -17,6 +17,7 @@ from kgroup.cli.command_group import Block, option_blocks
 from kgroup.cli.option.common import ColumnsOption
 from kgroup.cli.output.context import columns_named
 from kgroup.operation.check.rule import RuleDescription, describe_rules
+from kgroup.operation.top import FollowedGroup
 from kgroup.operation.watch import Change
 from tests.cli.commands import EVERY_COMMAND, context_of, write_folder
 from tests.cli.json_schemas import ROWS
@@ -76,7 +77,7 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
     if examples:
         yield "\n## Examples\n"
         yield from (f"    {line.strip()}" for line in examples.splitlines() if line.strip())
-    rows_of = {**ROWS, "describe --watch": (Change,)}
+    rows_of = {**ROWS, "describe --watch": (Change,), "top": (FollowedGroup,)}
     yield from field_tables(
         {words: rows for words, rows in rows_of.items() if words.partition(" --")[0] == name}
     )

@@ -49,6 +49,7 @@ def can_run(line: str) -> bool:
     )
     alone = alone and not needs_server(line) and "--install" not in line
     alone = alone and not set("|$<>…") & set(line) and "..." not in line
+    alone = alone and (not line.startswith("kgroup top") or "--refreshes" in line)  # ends
     return alone and "--log-dir" not in line and ".toml" not in line
 
 

@@ -114,7 +114,8 @@ def command(
             suggestions={},
         )
         if watch_s is not None:
-            from kgroup.cli.output.described import is_screen, show_rounds
+            from kgroup.cli.output.described import show_rounds
+            from kgroup.cli.output.round_lines import is_screen
             from kgroup.operation.watch import watch
             from kgroup.render.group_page import SECTIONS
 

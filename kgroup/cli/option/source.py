@@ -207,6 +207,16 @@ class Source:
                 yield cluster
 
     @property
+    def label(self) -> str:
+        """The options that select the source, without secrets, for the head of a screen."""
+        from kgroup.redaction import redact
+
+        if self.connection is None:
+            return " ".join(self._words)
+        words = ["--zookeeper", str(self.zookeeper)] if self.zookeeper is not None else []
+        return redact(" ".join([*words, *self.connection.words()[0]]))
+
+    @property
     def _words(self) -> tuple[str, ...]:
         """The options that select this source, if it is a file or folder."""
         if self.is_sample:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import click
 
-from kgroup.cli.output.context import Output, columns_named, is_terminal, show, warn, warn_of, write
+from kgroup.cli.output.context import Output, columns_named, show, write
+from kgroup.cli.output.round_lines import RoundLines
 from kgroup.errors import ExitStatus, near_names
 from kgroup.render.form import SEPARATED, page_text
 
 if TYPE_CHECKING:
-    from kgroup.model.problem import Problem
     from kgroup.operation.describe import GroupDescription
     from kgroup.operation.report import Report
     from kgroup.operation.watch import Change, Round
@@ -110,11 +110,6 @@ class _View(Protocol):
         ...
 
 
-def is_screen() -> bool:
-    """Return whether standard output is a terminal that supports cursor control."""
-    return is_terminal() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
-
-
 def show_rounds(
     rounds: Iterator[Round],
     again: Callable[[bool], None],
@@ -155,43 +150,14 @@ def show_rounds(
             again(round_.has_failed)
 
 
-class _Lines:
-    """Writes changes as JSON lines to standard output, and changed errors to standard error."""
-
-    def __init__(self) -> None:
-        self._told: tuple[Problem, ...] = ()
-        self._notes: set[str] = set()
+class _Lines(RoundLines):
+    """Writes changes as JSON lines."""
 
     def show(self, round_: Round) -> None:
         """See `_View`."""
         from kgroup.render.group import change_object
-        from kgroup.render.json_document import json_rows
 
-        write(json_rows(list(map(change_object, round_.changes))))
-        sys.stdout.flush()
-        for note in round_.report.notes:
-            if note not in self._notes:
-                self._notes.add(note)
-                warn(f"note: {note}")
-        errors = round_.report.errors
-        if errors != self._told:
-            warn_of([problem for problem in errors if problem not in self._told])
-            if not errors:
-                warn("note: no more errors")
-            self._told = errors
-
-    def wait(self, seconds: float) -> None:
-        """Wait; raise BrokenPipeError if the reader of a pipe terminates."""
-        from select import poll
-
-        seconds = max(0.0, seconds)
-        if is_terminal():
-            time.sleep(seconds)
-            return
-        reader = poll()
-        reader.register(sys.stdout.fileno(), 0)  # no events: errors are always reported
-        if reader.poll(1000 * seconds):
-            raise BrokenPipeError
+        self.write(list(map(change_object, round_.changes)), round_.report)
 
 
 class _Screen:

@@ -9,7 +9,7 @@ from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.list_groups import list_groups
+from kgroup.operation.list_groups import GroupFilter, list_groups
 from tests.operation.sources import FakeSource
 
 BILLING = Group(
@@ -58,7 +58,7 @@ def test_row() -> None:
     ],
 )
 def test_filters(filters: dict[str, Any], expected: list[str]) -> None:
-    assert [row.group_id for row in list_groups(SOURCE, **filters).data] == expected
+    assert [row.group_id for row in list_groups(SOURCE, GroupFilter(**filters)).data] == expected
 
 
 def test_problems_and_notes_of_the_source_are_passed_on() -> None:
@@ -74,5 +74,7 @@ def test_members_are_counted_only_where_they_were_asked_for() -> None:
     assert (row.member_count, row.topics) == (None, None)
     (row,) = list_groups(source, with_topics=False).data
     assert (row.member_count, row.topics) == (0, None)
-    (row,) = list_groups(SOURCE, topics=["orders"], members=False, with_topics=False).data
+    (row,) = list_groups(
+        SOURCE, GroupFilter(topics=["orders"]), members=False, with_topics=False
+    ).data
     assert (row.member_count, row.topics) == (1, ("orders", "payments"))

@@ -399,7 +399,7 @@ class Member:
 class Membership:
     """Members of a classic group when its last rebalance was complete.
 
-    Tables show how long ago they were recorded, and list them below the current members.
+    Tables show how long ago they were recorded, and what each member had beside what it has.
 
     Attributes:
         generation_id: generation of that rebalance.

@@ -10,14 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, NextReading, OffsetMark, Position
 from kgroup.model.offset import CommitStore, CommittedOffset, ShareOffset
 from kgroup.model.pattern import Pattern
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, Sort
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource, Question
@@ -112,7 +113,12 @@ class ShareOffsetDescription:
     time_lag_ms: int | None = None
 
 
-def records_waiting(row: OffsetDescription | ShareOffsetDescription) -> int:
+PartitionRow = OffsetDescription | ShareOffsetDescription
+Row = TypeVar("Row", OffsetDescription, ShareOffsetDescription)
+AnyRow = TypeVar("AnyRow", bound=PartitionRow)
+
+
+def records_waiting(row: PartitionRow) -> int:
     """Return the largest possible number of waiting records of a partition; 0 if unknown."""
     return (row.waiting if isinstance(row, OffsetDescription) else row.lag) or 0
 
@@ -139,16 +145,57 @@ class GroupDescription:
     max_time_lag_ms: int | None = None
 
     @property
+    def rows(self) -> tuple[PartitionRow, ...]:
+        """Partitions that the group reads, of whatever type it is."""
+        return (*self.offsets, *(self.share_offsets or ()))
+
+    @property
     def waiting(self) -> int:
         """The largest possible number of waiting records, in partitions where it is known."""
-        shared = self.share_offsets or ()
-        return sum(map(records_waiting, self.offsets)) + sum(map(records_waiting, shared))
+        return sum(map(records_waiting, self.rows))
+
+
+def with_sorted_partitions(
+    report: Report[GroupDescription], sort: Sort
+) -> Report[GroupDescription]:
+    """Return a report with the partitions of each group in an order."""
+    data = []
+    for group in report.data:
+        shared = group.share_offsets
+        shared = None if shared is None else tuple(sorted_partitions(shared, sort))
+        offsets = tuple(sorted_partitions(group.offsets, sort))
+        data.append(replace(group, offsets=offsets, share_offsets=shared))
+    return replace(report, data=tuple(data))
+
+
+PARTITION_SORTS: Mapping[str, Callable[[Any], Any]] = {
+    "lag": attrgetter("lag"),
+    "time-lag": attrgetter("time_lag_ms"),
+    "last-commit": lambda row: getattr(row, "commit_timestamp_ms", None),
+    "owner": lambda row: getattr(row, "member_id", None),
+    "partition": lambda row: _order(row),
+}
+"""Values by which partitions are sorted, by their names on the command line."""
+
+
+def sorted_partitions(rows: Iterable[AnyRow], sort: Sort | None) -> list[AnyRow]:
+    """Return partitions in an order; by default worst first.
+
+    Worst are those with the largest lag, then those with a mark, then those of unknown lag.
+    """
+    by_partition = sorted(rows, key=_order)
+    if sort is None:
+        return sorted(by_partition, key=_badness)
+    return sort.sorted(by_partition, PARTITION_SORTS[sort.key])
+
+
+def _badness(row: PartitionRow) -> tuple[int, bool, bool]:
+    mark = row.mark if isinstance(row, OffsetDescription) else None
+    return (-max(row.lag or 0, 0), mark is None, row.lag is not None)
 
 
 _MOST_OFFSETS = 1000
 """Most waiting offsets for which the log is read: a few transactions' markers; costs a fetch."""
-
-Row = TypeVar("Row", OffsetDescription, ShareOffsetDescription)
 
 
 def with_time_lags(
@@ -175,7 +222,7 @@ def with_time_lags(
     positions = {
         position
         for group in report.data
-        for row in _rows(group)
+        for row in group.rows
         if not _is_at_end(row) and (position := _position(row)) is not None
     }
     reading = source.next_records(positions, committed=committed)
@@ -234,19 +281,14 @@ def _waiting_position(row: OffsetDescription) -> Position | None:
     return (row.topic, row.partition, max(row.committed_offset, row.log_start_offset or 0))
 
 
-def _is_at_end(row: OffsetDescription | ShareOffsetDescription) -> bool:
+def _is_at_end(row: PartitionRow) -> bool:
     """Return whether the position is at the log end offset."""
     if isinstance(row, ShareOffsetDescription):
         return row.lag == 0
     return row.waiting == 0 and row.mark is not OffsetMark.PAST_END
 
 
-def _rows(description: GroupDescription) -> Iterator[OffsetDescription | ShareOffsetDescription]:
-    yield from description.offsets
-    yield from description.share_offsets or ()
-
-
-def _position(row: OffsetDescription | ShareOffsetDescription) -> Position | None:
+def _position(row: PartitionRow) -> Position | None:
     """Return the position of the next record to read; None if unknown or outside the log."""
     if isinstance(row, ShareOffsetDescription):
         offset, start = row.start_offset, None
@@ -266,7 +308,7 @@ def _timed(description: GroupDescription, reading: NextReading, now_ms: int) -> 
         offsets=tuple(_timed_row(row, reading, now_ms) for row in description.offsets),
         share_offsets=shared and tuple(_timed_row(row, reading, now_ms) for row in shared),
     )
-    lags = [row.time_lag_ms for row in _rows(description) if row.time_lag_ms is not None]
+    lags = [row.time_lag_ms for row in description.rows if row.time_lag_ms is not None]
     return replace(description, max_time_lag_ms=max(lags, default=None))
 
 
@@ -571,6 +613,7 @@ def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
     }
 
 
-def _order(offset: OffsetDescription) -> tuple[bool, str, int]:
+def _order(row: PartitionRow) -> tuple[bool, str, int]:
     """Return the sort key of a row, as `AssignedPartition.sort_key`."""
-    return (offset.topic is None, offset.topic or offset.topic_id or "", offset.partition)
+    number = -1 if row.partition is None else row.partition
+    return (row.topic is None, row.topic or row.topic_id or "", number)

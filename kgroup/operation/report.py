@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.model.problem import Problem
@@ -34,6 +34,29 @@ class Report(Generic[Row]):
     def exit_status(self) -> ExitStatus:
         """The exit status of the operation."""
         return outcome(self.data, self.errors) if self.verdict is None else self.verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """An order of rows.
+
+    Attributes:
+        key: name of the value by which rows are sorted.
+        is_descending: whether the largest value comes first.
+    """
+
+    key: str
+    is_descending: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.key}, largest first" if self.is_descending else self.key
+
+    def sorted(self, rows: Iterable[T], value: Callable[[T], Any]) -> list[T]:
+        """Return rows in this order; those of which the value is unknown (None) come last."""
+        known, unknown = [], []
+        for row in rows:
+            (unknown if value(row) is None else known).append(row)
+        return sorted(known, key=value, reverse=self.is_descending) + unknown
 
 
 def joined(reports: Sequence[Report[T]]) -> Report[T]:

@@ -76,6 +76,11 @@ class Column:
         is_prose: whether the values are sentences, which a terminal wraps even if each field
             has its own line; other values are not wrapped, so that they can be copied.
         stays: whether tables show the column even if it is blank in every row.
+        is_list: whether the values are counts with lists, such as "2: orders 0-1", which a narrow
+            terminal cuts at the end.
+        rank: order in which a narrow terminal leaves out columns, those of the highest rank first;
+            0: never.
+        is_alarm: whether values other than 0 stand out on a terminal.
         form: how the text is made from the field, appended to its meaning: "with commas
             between".
         row: module and name of the rows' class; see `columns_of`.
@@ -88,6 +93,9 @@ class Column:
     is_reference: bool = False
     is_prose: bool = False
     stays: bool = False
+    is_list: bool = False
+    rank: int = 0
+    is_alarm: bool = False
     form: str = ""
     row: str = ""
 
@@ -183,6 +191,11 @@ def age(ms: int) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit} {seconds % size // part} {smaller}"
     return f"{seconds // 60} min {seconds % 60} s"
+
+
+def rough_age(ms: int) -> str:
+    """Return a duration as `age` does, without fractions of a second; "0 s" if it is negative."""
+    return f"{max(ms, 0) // 1000} s" if ms < 60_000 else age(ms)
 
 
 def ranges(partitions: Iterable[TopicPartition]) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # each command has its own module, which takes time to load
         AssignedPartition,
         Broker,
         Group,
+        Member,
         Subscription,
         Task,
         TaskAssignment,
@@ -29,14 +30,15 @@ def _broker_column(name: str) -> Column:
     return Column(name, Kind.TEXT, value=lambda item: _broker(item, name), form="as host:port (id)")
 
 
-def _list_column(name: str) -> Column:
-    """Return a column with lists, written with commas between the items."""
-    return Column(
-        name,
-        Kind.TEXT,
-        value=lambda item: ",".join(getattr(item, name)) or None,
-        form="comma-separated",
-    )
+def _topics_column(title: str, *names: str) -> Column:
+    """Return a column with topics of a subtopology, written with commas between them."""
+    topics = attrgetter(*names)
+
+    def text(item: object) -> str | None:
+        of_kinds = topics(item) if len(names) > 1 else [topics(item)]
+        return ",".join(topic for of_kind in of_kinds for topic in of_kind) or None
+
+    return Column(title, Kind.TEXT, value=text, is_reference=True)
 
 
 def _ids_column(name: str) -> Column:
@@ -130,19 +132,19 @@ MEMBER_COLUMNS = columns_of(
     Column(
         "subscription",
         Kind.TEXT,
-        value=lambda item: _subscription(item.subscription),
+        value=lambda item: subscribed(item.subscription),
         form="as topics or /regular expression/, of zookeeper with streams",
     ),
     Column(
         "assignment",
         Kind.TEXT,
-        value=lambda item: _owned(item.assignment, item.tasks),
+        value=lambda item: owned(item.assignment, item.tasks),
         form="as orders 0-3,7; payments 1, or its tasks as subtopology_0",
     ),
     Column(
         "target_assignment",
         Kind.TEXT,
-        value=lambda item: _owned(item.target_assignment, item.target_tasks),
+        value=lambda item: owned(item.target_assignment, item.target_tasks),
         form="likewise",
     ),
     Column(
@@ -179,37 +181,16 @@ OFFSET_COLUMNS = columns_of(
     Column("mark", Kind.TEXT),
     Column("next_timestamp_ms", Kind.TIME),
 )
-_PENDING_COLUMNS = (
-    TOPIC,
-    PARTITION,
-    Column("committed_offset", Kind.NUMBER),
-    Column("metadata", Kind.TEXT),
-    Column("commit_timestamp_ms", Kind.TIME),
-    Column("producer_id", Kind.NUMBER),
-    Column("producer_epoch", Kind.NUMBER),
-)
-_SHARE_COLUMNS = (
-    TOPIC,
-    PARTITION,
-    Column("state", Kind.TEXT),
-    Column("start_offset", Kind.NUMBER),
-    Column("delivery_complete_count", Kind.NUMBER),
-    Column("log_end_offset", Kind.NUMBER),
-    Column("lag", Kind.NUMBER),
-    _TIME_LAG,
-    Column("leader_epoch", Kind.NUMBER),
-    Column("state_epoch", Kind.NUMBER),
-    Column("topic_id", Kind.TEXT),
-)
 _TOPOLOGY_COLUMNS = (
-    Column("subtopology_id", Kind.TEXT),
-    Column(
-        "source_topics",
-        Kind.TEXT,
-        value=lambda item: ",".join(item.source_topics + item.repartition_source_topics),
+    Column("subtopology", Kind.TEXT, value=attrgetter("subtopology_id"), is_reference=True),
+    *(
+        _topics_column(title, *names)
+        for title, names in (
+            ("source_topics", ("source_topics", "repartition_source_topics")),
+            ("sink_topics", ("repartition_sink_topics",)),
+            ("changelog_topics", ("state_changelog_topics",)),
+        )
     ),
-    _list_column("repartition_sink_topics"),
-    _list_column("state_changelog_topics"),
 )
 
 
@@ -256,64 +237,32 @@ def offsets_sheet(groups: Sequence[GroupDescription]) -> Sheet:
     return Sheet.of_parts(OFFSET_COLUMNS, parts)
 
 
-def last_stable_sheet(group: Group) -> Sheet:
-    """Return a sheet with one row per member of the group before the rebalance in progress."""
-    members = group.last_stable.members if group.last_stable else ()
-    return Sheet.of_parts(MEMBER_COLUMNS, [((group.group_id,), members)])
-
-
-def connect_sheet(group: Group) -> Sheet:
-    """Return a sheet with one row per worker of a Kafka Connect cluster, with what it runs."""
-    rows = []
-    for member in group.members:
-        given = member.protocol_assignment or {}
-        if group.protocol_type == "connect" and "assignment" in given:
-            owned = _connect_work(member.protocol_metadata or {}, given)
-            connectors = [name for name, number in owned if number == _CONNECTOR]
-            tasks = ranges(partition for partition in owned if partition[1] != _CONNECTOR)
-            delay_ms = given.get("delay") or None
-            rows.append((member.member_id, ", ".join(connectors) or None, tasks or None, delay_ms))
-    return Sheet(_CONNECT_COLUMNS, rows)
-
-
 _CONNECTOR = -1
 """Task number that represents the connector itself."""
-_CONNECT_COLUMNS = (
-    Column("member_id", Kind.NAME, "member id of the worker"),
-    Column("connectors", Kind.NAME, "connectors that it runs"),
-    Column("tasks", Kind.NAME, "tasks that it runs"),
-    Column("delay_ms", Kind.DURATION, "time until the leader assigns lost connectors and tasks"),
-)
 
 
-def _connect_work(
-    metadata: Mapping[str, Any], assignment: Mapping[str, Any]
-) -> list[tuple[str, int]]:
+def connect_work(member: Member) -> tuple[list[str], list[tuple[str, int]]] | None:
     """Return the connectors and tasks of a worker: the new ones, in addition to those it reported.
 
-    Source: `WorkerCoordinator.onJoinComplete`. Before version 1 workers give up everything
-    first.
+    None if the member is no worker of Kafka Connect. Source: `WorkerCoordinator.onJoinComplete`.
+    Before version 1 workers give up everything first.
     """
-    owned: set[tuple[str, int]] = set()
-    allocation = metadata.get("allocation") or {}
+    assignment = member.protocol_assignment
+    if not isinstance(assignment, Mapping) or "assignment" not in assignment:
+        return None
+    own: set[tuple[str, int]] = set()
+    allocation = (member.protocol_metadata or {}).get("allocation") or {}
     for part, change in (
-        (allocation.get("assignment"), owned.update),
-        (assignment.get("revoked"), owned.difference_update),
-        (assignment.get("assignment"), owned.update),
+        (allocation.get("assignment"), own.update),
+        (assignment.get("revoked"), own.difference_update),
+        (assignment.get("assignment"), own.update),
     ):
         for connector in part or ():
             change((connector["connector"], task) for task in connector["tasks"])
-    return sorted(owned)
-
-
-def pending_sheet(group: Group) -> Sheet:
-    """Return a sheet with one row per commit of an open transaction."""
-    return Sheet.of(_PENDING_COLUMNS, group.pending_offsets)
-
-
-def share_sheet(description: GroupDescription) -> Sheet:
-    """Return a sheet with one row per partition that a share group works on."""
-    return Sheet.of(_SHARE_COLUMNS, description.share_offsets or ())
+    return (
+        sorted(name for name, task in own if task == _CONNECTOR),
+        sorted(partition for partition in own if partition[1] != _CONNECTOR),
+    )
 
 
 def topology_sheet(group: Group) -> Sheet:
@@ -330,7 +279,8 @@ def _ids(ids: Iterable[int] | None) -> str | None:
     return None if ids is None else ",".join(map(str, ids))
 
 
-def _subscription(subscription: Subscription | None) -> str | None:
+def subscribed(subscription: Subscription | None) -> str | None:
+    """Return the topics and the regular expression of a subscription."""
     if subscription is None:
         return None
     if subscription.streams is not None:
@@ -353,9 +303,10 @@ def _threads(subscription: Subscription | None) -> int | None:
     return None if streams is None else max(streams.values(), default=0)
 
 
-def _owned(
+def owned(
     partitions: Sequence[AssignedPartition] | None, tasks: TaskAssignment | None
 ) -> str | None:
+    """Return an assignment of partitions, or of tasks."""
     if tasks is not None:
         kinds = (("", tasks.active), ("standby ", tasks.standby), ("warmup ", tasks.warmup))
         return " ".join(f"{word}{_task(task)}" for word, tasks_ in kinds for task in tasks_)

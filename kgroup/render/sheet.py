@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from operator import attrgetter, itemgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kgroup.errors import UsageError, near_names
 from kgroup.render.cell import PARTS, Column, Kind, cell
@@ -152,6 +152,32 @@ class Title:
     warns: bool = False
 
 
+class Word(NamedTuple):
+    """A part of a verdict.
+
+    Attributes:
+        text: text, with the blanks around it.
+        style: style on a terminal.
+        is_id: whether it is an id that a narrow terminal may shorten.
+    """
+
+    text: str
+    style: str = ""
+    is_id: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The summary of a group in one sentence, which a terminal wraps between words."""
+
+    words: tuple[Word, ...]
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return "".join(word.text for word in self.words)
+
+
 @dataclass(frozen=True, slots=True)
 class Prose:
     """Paragraphs; a terminal wraps them to its own width."""
@@ -179,7 +205,7 @@ class Either:
     document: tuple[Part, ...] = ()
 
 
-Part: TypeAlias = str | Title | Prose | Lines | Sheet | Either
+Part: TypeAlias = str | Title | Verdict | Prose | Lines | Sheet | Either
 """A part of a page; a text, such as a blank line, is written as it is."""
 
 

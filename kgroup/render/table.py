@@ -6,12 +6,13 @@ Rows consist of texts, see `cell`. On a terminal a long table is written page by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Literal
 
-from kgroup.render.cell import Column, Kind, MarkedText, visible
-from kgroup.render.sheet import Lines, Prose, Title
+from kgroup.render.cell import UNKNOWN, Column, Kind, MarkedText, visible
+from kgroup.render.sheet import Lines, Prose, Title, Verdict, Word
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,6 +32,10 @@ PROSE_WIDTH = 100
 """Width to which a paragraph is wrapped, in characters."""
 LEAST_REFERENCE = 10
 """Minimum width to which ids are shortened that have their own table, in characters."""
+_READABLE = 20
+"""Width to which ids are shortened before columns are left out, in characters."""
+_VERDICT_LINES = 4
+"""Number of lines above which a verdict's ids are shortened."""
 
 _GAP = 2
 RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
@@ -41,6 +46,8 @@ _PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
 """Where a word may be wrapped: after separators within it, and between humps."""
 _WHOLE = re.compile(r"-.*|[0-9][-0-9T.:]*Z?[.,:;)]* *")
 """A word that is not wrapped if it fits in a line: an option, a number, a version, a time."""
+ALARM = "yellow"
+"""Style of a lag, and of other numbers that should be 0."""
 WORD_STYLES = {
     "Stable": "green",
     "Empty": "cyan",
@@ -52,8 +59,19 @@ WORD_STYLES = {
     "Dead": "red",
     "aborted": "red",
     "open": "yellow",
+    "topic-gone": "red",
+    "partition-gone": "red",
+    "no-leader": "red",
+    "not-authorized": "red",
+    "no-answer": "red",
+    "past-end": "red",
+    "before-start": "red",
+    "no-owner": "red",
+    "owner-gone": "red",
+    "no-offset": "yellow",
+    UNKNOWN: "dim",
 }
-"""Colours of words on a terminal."""
+"""Styles of words on a terminal: states and marks."""
 
 
 def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool = True) -> str:
@@ -103,8 +121,8 @@ def rich_table(
 ) -> Iterator[str]:
     """Yield a table for a terminal; a width of None is that of the terminal itself.
 
-    Texts are wrapped to fit; if there is too little room, or if a row takes fewer lines this
-    way, each field is written on its own line.
+    Columns with a rank are left out, and texts are shortened or wrapped to fit; if there is too
+    little room, or if a row takes fewer lines this way, each field is written on its own line.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -112,12 +130,18 @@ def rich_table(
     from rich.text import Text
 
     full_width = terminal_width or Console().width
-    room = full_width - _GAP * (len(columns) - 1)
-    titles = [column.title if headers else "" for column in columns]
+    all_columns = columns
     for page in _pages(rows):
-        needed = [max((cell_len(row[at]) for row in page), default=0) for at in range(len(columns))]
-        widths = _fit(columns, titles, needed, room)
-        fitted = [] if widths is None else [_fitted(columns, row, widths) for row in page]
+        needed = [max(map(cell_len, texts)) for texts in zip(*page, strict=True)]
+        needed = needed or [0] * len(all_columns)
+        kept = _kept(all_columns, needed, full_width, headers=headers)
+        columns = [all_columns[at] for at in kept]
+        if len(kept) < len(all_columns):
+            needed = [needed[at] for at in kept]
+            page = [[row[at] for at in kept] for row in page]
+        titles = [column.title if headers else "" for column in columns]
+        widths = _fit(columns, titles, needed, full_width - _GAP * (len(columns) - 1))
+        fitted = [] if widths is None else _fitted(columns, page, widths)
         lines = sum(1 + max(text.count("\n") for text in row) for row in fitted)
         if widths is None or lines > len(page) * (len(columns) + 1):
             fields = _fields(columns, titles, page, full_width)
@@ -136,8 +160,31 @@ def rich_table(
                 _lines(_words(title), width), justify=side, overflow="fold", width=width
             )
         for row in fitted:
-            table.add_row(*(Text.assemble((text, _style(text))) for text in row))
+            cells = zip(row, columns, strict=True)
+            table.add_row(*(Text.assemble((text, _style(text, column))) for text, column in cells))
         yield _on_terminal(table, terminal_width)
+
+
+def _kept(
+    columns: Sequence[Column], needed: Sequence[int], full_width: int, *, headers: bool
+) -> list[int]:
+    """Return the indices of the columns that are not left out for lack of room.
+
+    Columns are left out before ids become unreadable; those of rank 1 only if it does not suffice
+    to shorten ids.
+    """
+    kept = list(range(len(columns)))
+    for at in sorted(kept, key=lambda at: (columns[at].rank, at), reverse=True):
+        shortest = LEAST_REFERENCE if columns[at].rank == 1 else _READABLE
+        room = full_width + _GAP
+        for other in kept:
+            column, width = columns[other], needed[other]
+            is_short = column.is_reference or column.is_list
+            title = len(column.title) if headers else 0
+            room -= _GAP + max(min(width, shortest) if is_short else width, title)
+        if columns[at].rank and room < 0:
+            kept.remove(at)
+    return kept
 
 
 def _fit(
@@ -163,12 +210,12 @@ def _fit(
     widths = [max(width, len(title)) for width, title in zip(needed, titles, strict=True)]
     with_folded_heads = [max(pair) for pair in zip(needed, words, strict=True)]
     with_short_ids = [
-        max(word, min(width, LEAST_REFERENCE)) if column.is_reference else width
+        max(word, min(width, LEAST_REFERENCE)) if column.is_reference or column.is_list else width
         for column, word, width in zip(columns, words, with_folded_heads, strict=True)
     ]
     with_folded_texts = [
         max(word, min(width, LEAST_TEXT))
-        if column.kind in _FOLDED and not column.is_reference
+        if column.kind in _FOLDED and not (column.is_reference or column.is_list)
         else width
         for column, word, width in zip(columns, words, with_short_ids, strict=True)
     ]
@@ -184,28 +231,53 @@ def _fit(
     return widths if sum(widths) <= room else None
 
 
-def _fitted(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> list[str]:
-    """Shorten or wrap the texts of a row to the widths of their columns."""
-    return [
-        text
-        if len(text) <= width and text.isascii()
-        else _like(text, (_shortened if column.is_reference else _folded)(text, width))
-        for column, text, width in zip(columns, row, widths, strict=True)
+def _fitted(
+    columns: Sequence[Column], page: Sequence[Row], widths: Sequence[int]
+) -> list[tuple[str, ...]]:
+    """Shorten or wrap the texts of rows to the widths of their columns."""
+    texts = zip(*page, strict=True)
+    fitted = [
+        _fitted_column(column, own, width)
+        for column, own, width in zip(columns, texts, widths, strict=False)
     ]
+    return list(zip(*fitted, strict=True))
+
+
+def _fitted_column(column: Column, texts: Sequence[str], width: int) -> list[str]:
+    from rich.cells import cell_len
+
+    long = {text for text in texts if cell_len(text) > width}
+    if column.is_reference:
+        short = _shortened(long, width)
+    else:
+        short = {text: (_cut if column.is_list else _folded)(text, width) for text in long}
+    return [_like(text, short[text]) if text in long else text for text in texts]
 
 
 def _like(text: str, changed: str) -> str:
     return MarkedText(changed) if isinstance(text, MarkedText) else changed
 
 
-def _shortened(text: str, width: int) -> str:
-    """Return an id shortened in its middle."""
+def _shortened(ids: Collection[str], width: int) -> dict[str, str]:
+    """Return ids shortened in their middle, so that they can still be told apart if possible."""
+    prefix = max(len(commonprefix([*ids])) - 2, 0)  # noqa: RUF071  # these are no paths
+    attempts = [
+        *({text: _cut(text, width, text[-end:]) for text in ids} for end in _endings(width)),
+        {text: f"…{_cut(text[prefix:], width - 1)}" for text in ids},
+    ]
+    return next((short for short in attempts if len({*short.values()}) == len(ids)), attempts[0])
+
+
+def _endings(width: int) -> range:
+    """Return numbers of characters of an id after the gap."""
+    return range(min(_ENDING, width - 1), max(width - 1, _ENDING + 1))
+
+
+def _cut(text: str, width: int, end: str = "") -> str:
+    """Return as much of the start of a text as fits before a gap and its end."""
     from rich.cells import cell_len
 
-    if cell_len(text) <= width:
-        return text
-    end = text[-_ENDING:]
-    start = text
+    start = text[:width]
     while start and cell_len(f"{start}…{end}") > width:
         start = start[:-1]
     return f"{start}…{end}"
@@ -265,16 +337,21 @@ def _fields(
                 lines = [line.rstrip() for line in _folded(text, room).split("\n")]
                 text = _like(text, hanging.join(lines))
             fields.append(f"{title.ljust(width)}{' ' * _GAP}" if title else "", style="bold")
-            fields.append(f"{text}\n", style=_style(text))
+            fields.append(f"{text}\n", style=_style(text, column))
     return fields
 
 
-def _style(text: str) -> str:
-    return "bold reverse" if isinstance(text, MarkedText) else WORD_STYLES.get(text, "")
+def _style(text: str, column: Column) -> str:
+    if isinstance(text, MarkedText):
+        return "bold reverse"
+    is_alarm = column.is_alarm and text.partition(" ")[0] != "0"
+    return WORD_STYLES.get(text, ALARM if is_alarm else "")
 
 
-def line_text(part: Title | Prose | Lines, *, terminal: bool) -> str:
+def line_text(part: Title | Verdict | Prose | Lines, *, terminal: bool) -> str:
     """Return a heading, paragraphs or lines; on a terminal with colours, wrapped to its width."""
+    if isinstance(part, Verdict) and terminal:
+        return _verdict(part.words)
     if isinstance(part, Lines):
         if not terminal:
             return "".join(f"{''.join(text for text, _ in line)}\n" for line in part.lines)
@@ -290,6 +367,25 @@ def line_text(part: Title | Prose | Lines, *, terminal: bool) -> str:
     from rich.text import Text
 
     return _on_terminal(Text(part.text, style="bold red" if part.warns else "bold"), None)
+
+
+def _verdict(words: Sequence[Word]) -> str:
+    """Return a verdict with its ids shortened until it takes few lines."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    limit = min(max([len(word.text) for word in words if word.is_id], default=0), console.width)
+    while True:
+        text = Text(overflow="ignore")
+        for word in words:
+            is_long = word.is_id and len(word.text) > limit
+            short = _like(word.text, _cut(word.text, limit, word.text[-_ENDING:]))
+            text.append(short if is_long else word.text, word.style)
+        lines = text.wrap(console, console.width)
+        if len(lines) <= _VERDICT_LINES or limit <= LEAST_REFERENCE:
+            return _on_terminal(Text("\n").join(lines), None, folded=False)
+        limit -= 1
 
 
 def rich_prose(text: str, terminal_width: int | None = None) -> str:

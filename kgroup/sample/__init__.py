@@ -5,6 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
+LOG_DIR_TIME_MS = 1_795_299_188_580
+"""Time of the last record of the log directory, in epoch milliseconds: ages are as of then."""
+
 
 def sample_log_dir() -> Path:
     """Return the log directory of a small shop's broker (Kafka 4.3.1)."""

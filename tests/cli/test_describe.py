@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.cli.command.describe import command
+from kgroup.operation.describe import PARTITION_SORTS
 from kgroup.render.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
+from kgroup.sample import LOG_DIR_TIME_MS
 from tests.cli.command_line import Cli
 from tests.render.read_markup import read
 
@@ -69,24 +72,71 @@ def test_json_has_the_promised_fields_in_order(cli: Cli) -> None:
     assert group["generation_id"] > 0
 
 
-def test_a_page_begins_with_what_is_going_on(cli: Cli) -> None:
+def test_a_page_begins_with_the_verdict(cli: Cli) -> None:
     lines = cli("describe", "--sample", "order-service").out.splitlines()
-    assert lines[0] == "Group order-service"
-    facts = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines[1:] if line}
-    assert facts["state"] == "Stable: Every member has its assignment."
-    assert facts["protocol"] == "consumer, assignor cooperative-sticky"
-    assert re.fullmatch(r"\d+, joined by all members at \S+Z", facts["generation"])
-    assert facts["leader"].startswith("order-service-")
-    assert facts["members"] == "3"
-    assert "partitions known" in facts["lag"]
-    titles = [line.split(" (")[0] for line in lines if line.startswith(("Members", "Offsets"))]
-    assert titles == ["Members", "Offsets"]
+    assert lines[0] == (
+        "order-service  Stable  3 members  lag 14 in 2 of 6 partitions, 10 of it in orders-4 "
+        "(order-service-2 at 127.0.0.1)"
+    )
+    assert re.fullmatch(
+        "protocol  classic, cooperative-sticky, generation [0-9]+ since .+", lines[1]
+    )
+    titles = [line.split(" (")[0] for line in lines if line.startswith(("Members", "Partitions"))]
+    assert titles == ["Members", "Partitions of orders, worst first"]
+
+
+def test_the_verdict_of_every_group_of_the_sample_adds_up(cli: Cli) -> None:
+    (groups,) = [json.loads(cli("describe", "--sample", "--all", "-o", "json").out)["data"]]
+    out = cli("describe", "--sample", "--all", "--state").out
+    verdicts = {line.split()[0]: line for line in out.splitlines() if "  " in line}
+    for group in groups:
+        verdict = verdicts[group["group_id"]]
+        assert f"  {group['state']}  " in verdict
+        count = len(group["members"]) or "no"
+        assert re.search(f"  {count} (member|worker)s?  ", verdict)
+        if group["total_lag"]:
+            assert f"  lag {group['total_lag']}" in verdict
+
+
+def test_the_worst_group_and_the_worst_partition_come_first(cli: Cli) -> None:
+    lines = cli("describe", "--sample", "ledger", "order-service", "--offsets").out.splitlines()
+    heads = [line.split()[0] for line in lines if "  lag " in line and "partition" in line]
+    assert [head for head in heads if head != "partition"] == ["order-service", "ledger"]
+    table = cli("describe", "--sample", "order-service", "--offsets", "--sort", "lag").out
+    assert "by lag" in table
+    rows = cli(
+        *("describe", "--sample", "order-service", "--sort", "-lag", "-o", "csv"),
+        *("--no-headers", "--columns", "lag"),
+    ).out.split()
+    assert rows == sorted(rows, key=int, reverse=True)
+    unsorted = cli("describe", "--sample", "order-service", "-o", "csv", "--columns", "lag").out
+    assert unsorted.split()[1:] != rows
+
+
+def test_ages_of_the_sample_are_as_of_its_last_record(cli: Cli) -> None:
+    rows = json.loads(cli("decode-offsets", "--sample", "-o", "json").out)["data"]
+    assert max(row["timestamp_ms"] for row in rows) == LOG_DIR_TIME_MS
+    assert "(all: committed 39 s ago, " in cli("describe", "--sample", "order-service").out
+
+
+def test_keys_to_sort_by_are_those_of_partitions() -> None:
+    (option,) = [option for option in command.params if option.name == "sort"]
+    assert {*PARTITION_SORTS} == {
+        word.value for word in option.shell_complete(None, "") if word.value[0] != "-"
+    }  # type: ignore[arg-type]
+
+
+def test_an_unknown_key_to_sort_by_gets_a_suggestion(cli: Cli) -> None:
+    result = cli("describe", "--sample", "--all", "--sort", "-lagg")
+    assert result.status == 2
+    assert "found 'lagg'; did you mean 'lag'?" in result.err
 
 
 def test_sections(cli: Cli) -> None:
     def page(*options: str) -> tuple[bool, bool, bool]:
         out = cli("describe", "--sample", "order-service", *options).out
-        return "generation" in out, "\nMembers" in out, "\nOffsets" in out
+        assert out.startswith("order-service  Stable")
+        return "generation" in out, "\nMembers" in out, "\nPartitions" in out
 
     assert page() == (True, True, True)
     assert page("--state") == (True, False, False)
@@ -126,20 +176,17 @@ def test_columns_of_a_table(cli: Cli) -> None:
 def test_what_all_members_have_in_common_is_said_once(cli: Cli) -> None:
     lines = cli("describe", "--sample", "shipping", "--members").out.splitlines()
     title = next(line for line in lines if line.startswith("Members"))
-    assert "state Stable" in title
-    assert "target assignment reached" in title
-    head = lines[lines.index(title) + 1].split()
-    assert "assignment" in head
-    assert "state" not in head
+    assert title == "Members (all: host 127.0.0.1)"
+    assert lines[lines.index(title) + 1].split() == ["client_id", "partitions", "rack_id"]
 
 
 def test_streams_and_share_groups_show_what_only_they_have(cli: Cli) -> None:
     streams = cli("describe", "--sample", "order-totals").out
-    assert "\nTopology" in streams
-    assert " standby " in streams
-    assert "\nShare offsets" in cli("describe", "--sample", "notifications").out
-    ledger = cli("describe", "--sample", "ledger").out
-    assert "\nOffsets of open transactions, not visible yet" in ledger
+    assert "\nTopology" not in streams
+    assert re.search(r"\nclient_id +active +standby +warmup\n", streams)
+    assert "\nTopology" in cli("describe", "--sample", "order-totals", "--state").out
+    assert " finished " in cli("describe", "--sample", "notifications").out
+    assert " pending " in cli("describe", "--sample", "ledger").out
 
 
 def test_markdown_has_heads_and_tables(cli: Cli) -> None:

@@ -118,10 +118,6 @@ SHEETS: Mapping[Table, type] = {
     group.state_sheet: GroupDescription,
     group.members_sheet: GroupDescription,
     group.offsets_sheet: GroupDescription,
-    group.last_stable_sheet: GroupDescription,
-    group.connect_sheet: GroupDescription,
-    group.pending_sheet: GroupDescription,
-    group.share_sheet: GroupDescription,
     group.topology_sheet: GroupDescription,
     offsets.STORED_COLUMNS: StoredOffset,
     offsets.PLAN_COLUMNS: PlannedOffset,
@@ -162,10 +158,6 @@ SHEETS: Mapping[Table, type] = {
 """Every set of columns of a row, and every function that makes a sheet; and of what."""
 
 _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
-    group.last_stable_sheet: _of_each_group(group.last_stable_sheet),
-    group.connect_sheet: _of_each_group(group.connect_sheet),
-    group.pending_sheet: _of_each_group(group.pending_sheet),
-    group.share_sheet: _of_each(group.share_sheet),
     group.topology_sheet: _of_each_group(group.topology_sheet),
     history.answer_sheet: _answer_sheet,
 }

@@ -16,6 +16,7 @@ from kgroup.cli.option.common import (
     parsed,
     regex_option,
     section_options,
+    sort_option,
 )
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
@@ -24,6 +25,7 @@ from kgroup.cli.output.context import Output, json_errors
 from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
+from kgroup.operation.report import Sort
 
 
 @click.command(
@@ -46,6 +48,10 @@ from kgroup.model.pattern import Pattern
 @regex_option
 @source_options(required=True)
 @section_options
+@sort_option(
+    ("lag", "time-lag", "last-commit", "owner", "partition"),
+    "Sort partitions by KEY, in tables worst first by default.",
+)
 @click.option(
     "--isolation",
     type=click.Choice(["read-uncommitted", "read-committed"]),
@@ -76,6 +82,7 @@ def command(
     regex: Pattern | None,
     source: Source,
     sections: tuple[str, ...],
+    sort: Sort | None,
     isolation: str,
     time_lag: bool,
     log_budget: int,
@@ -84,9 +91,10 @@ def command(
 ) -> ExitStatus:
     """Show the state, members, assignments and committed offsets of groups.
 
-    Select groups by name, with --regex, or with --all. Tables have the selected sections, by
-    default all of them. csv, tsv and --columns have one section, by default --offsets. json always
-    has everything.
+    Select groups by name, with --regex, or with --all. A table begins with the verdict: state,
+    members, and where the lag is; the members and partitions follow, worst first. Tables have the
+    selected sections, by default all of them. csv, tsv and --columns have one section, by default
+    --offsets. json always has everything.
     """
     check_choice(groups, regex, every=every)
     check_sections(sections, output)
@@ -117,18 +125,18 @@ def command(
             from kgroup.cli.output.described import show_rounds
             from kgroup.cli.output.round_lines import is_screen
             from kgroup.operation.watch import watch
-            from kgroup.render.group_page import SECTIONS
 
             show_rounds(
                 watch(read),
                 lambda failed: opened.renew(after_failure=failed),
                 watch_s,
-                sections=sections or SECTIONS,
+                sections=sections,
+                sort=sort,
                 headers=output.headers,
                 lines=output.form == "jsonl" or not is_screen(),
             )
         report, now_ms = read(), source.instant_ms(opened)
-    return show_groups(report, output, sections, now_ms)
+    return show_groups(report, output, sections, now_ms, sort)
 
 
 def _check_watch(source: Source, output: Output) -> None:

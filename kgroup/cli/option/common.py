@@ -15,12 +15,15 @@ from typing import Any, TypeAlias
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from kgroup.atomic_file import INPUTS
 from kgroup.cli.command_group import Block, BlockOption
 from kgroup.cli.output.context import Output, columns_named
 from kgroup.cli.shell.suggestion import Items, suggest_parts
+from kgroup.errors import near_names
 from kgroup.model.pattern import Pattern, parse_regex
+from kgroup.operation.report import Sort
 from kgroup.render.form import FORMS, OBJECTS
 
 
@@ -286,6 +289,48 @@ def _parse_columns(text: str) -> tuple[str, ...]:
     if not all(names):
         raise ValueError(f"expected column names separated by commas, found {text!r}")
     return names
+
+
+class _SortType(click.ParamType):  # type: ignore[type-arg]  # as `_Id`
+    """The name of a value to sort by, after a dash for the largest first."""
+
+    name = "text"
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = keys
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Sort:
+        """Convert the typed text to an order."""
+        key = str(value).removeprefix("-")
+        if key not in self._keys:
+            keys = ", ".join(self._keys)
+            self.fail(
+                f"expected one of {keys}, found {key!r}{near_names(key, self._keys)}", param, ctx
+            )
+        return Sort(key, is_descending=str(value).startswith("-"))
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Suggest the keys, in either order."""
+        words = [sign + key for sign in ("", "-") for key in self._keys]
+        return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+def sort_option(keys: Sequence[str], text: str) -> Decorator:
+    """Add `--sort`; the command takes ``sort``, a `Sort` or None.
+
+    Args:
+        keys: names of values to sort by.
+        text: first sentence of the help: what is sorted, and how by default.
+    """
+    return click.option(
+        "--sort",
+        metavar="KEY",
+        type=_SortType(keys),
+        help=f"{text} KEY is one of {', '.join(keys)}; -KEY: largest first. Unknown values come "
+        "last.",
+    )
 
 
 source_option = partial(click.option, cls=BlockOption, block=Block.SOURCE)

@@ -226,8 +226,12 @@ class Source:
         return tuple(word for path in self.paths for word in ("--log-dir", str(path)))
 
     def instant_ms(self, source: GroupSource) -> int:
-        """Return the data's time in epoch milliseconds: now, or the time of a file."""
+        """Return the data's time in epoch milliseconds: now, or that of a file or the sample."""
+        from kgroup.sample import LOG_DIR_TIME_MS
+
         time_ms = source.data_time_ms
+        if time_ms is None and self.is_sample:
+            return LOG_DIR_TIME_MS
         return time.time_ns() // 1_000_000 if time_ms is None else time_ms
 
 

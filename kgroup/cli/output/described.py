@@ -20,7 +20,7 @@ from kgroup.render.form import SEPARATED, page_text
 
 if TYPE_CHECKING:
     from kgroup.operation.describe import GroupDescription
-    from kgroup.operation.report import Report
+    from kgroup.operation.report import Report, Sort
     from kgroup.operation.watch import Change, Round
 
 
@@ -42,7 +42,11 @@ def check_sections(sections: Sequence[str], output: Output) -> None:
 
 
 def show_groups(
-    report: Report[GroupDescription], output: Output, sections: Sequence[str], now_ms: int
+    report: Report[GroupDescription],
+    output: Output,
+    sections: Sequence[str],
+    now_ms: int,
+    sort: Sort | None = None,
 ) -> ExitStatus:
     """Write descriptions in the selected format.
 
@@ -52,14 +56,18 @@ def show_groups(
         sections: sections of a table; empty for all. Formats with columns have one section, by
             default offsets.
         now_ms: current time in epoch milliseconds, to show ages.
+        sort: order of partitions; None: worst first in tables, by topic and partition elsewhere.
 
     Returns:
         The exit status of the report.
     """
+    from kgroup.operation.describe import with_sorted_partitions
     from kgroup.render.group import description_object, members_sheet, offsets_sheet, state_sheet
-    from kgroup.render.group_page import SECTIONS, description_page
+    from kgroup.render.group_page import description_page
 
-    page = partial(description_page, sections=sections or SECTIONS, now_ms=now_ms)
+    if sort is not None:
+        report = with_sorted_partitions(report, sort)
+    page = partial(description_page, sections=sections, now_ms=now_ms, sort=sort)
     sheets: dict[str, Callable[..., Any]]
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
     return show(report, output, page, sheet=sheets[_one(sections)], row=description_object)
@@ -116,6 +124,7 @@ def show_rounds(
     interval_s: float,
     *,
     sections: Collection[str],
+    sort: Sort | None,
     headers: bool,
     lines: bool,
 ) -> NoReturn:
@@ -127,6 +136,7 @@ def show_rounds(
             failed.
         interval_s: seconds from the start of a round to the start of the next one.
         sections: sections of the page on a terminal.
+        sort: order of its partitions; None: worst first.
         headers: whether its tables have header rows.
         lines: write JSON lines instead.
 
@@ -143,7 +153,7 @@ def show_rounds(
                 view = (
                     _Lines()
                     if lines
-                    else stack.enter_context(_Screen(interval_s, sections, headers))
+                    else stack.enter_context(_Screen(interval_s, sections, sort, headers))
                 )
             view.show(round_)
             view.wait(begun + interval_s - time.monotonic())
@@ -163,11 +173,14 @@ class _Lines(RoundLines):
 class _Screen:
     """Uses the alternate screen of a terminal; the last page is shown again at the end."""
 
-    def __init__(self, interval_s: float, sections: Collection[str], headers: bool) -> None:
+    def __init__(
+        self, interval_s: float, sections: Collection[str], sort: Sort | None, headers: bool
+    ) -> None:
         from kgroup.render.group_page import EVENTS
 
         self._interval_s = interval_s
         self._sections = sections
+        self._sort = sort
         self._headers = headers
         self._events: deque[Change] = deque(maxlen=EVENTS)
         self._page = ""
@@ -193,6 +206,7 @@ class _Screen:
             sections=self._sections,
             interval_s=self._interval_s,
             now_ms=round_.time_ms,
+            sort=self._sort,
         )
         self._page = "".join(page_text(page, headers=self._headers, terminal=True))
         write([_BEGIN, "\n".join(_cut(self._page.splitlines())), _END])

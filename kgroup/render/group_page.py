@@ -96,7 +96,7 @@ def _group_parts(
     if "state" in sections and group.topology is not None:
         yield from section("Topology", topology_sheet(group).without_blank())
     if "members" in (sections or SECTIONS):
-        yield from _members(group, clients, now_ms, changes)
+        yield from _members(group, clients, changes)
     if "offsets" in (sections or SECTIONS):
         yield from _partitions(description, clients, now_ms, sort, changes)
 
@@ -127,6 +127,12 @@ def _protocol(group: Group, now_ms: int) -> Iterator[str]:
             length = rough_age(now_ms - group.state_timestamp_ms)
             since = f" since {length}" if group.members else f", empty since {length}"
         yield f"generation {group.generation_id}{since}"
+    if (stable := group.last_stable) is not None:
+        number = "unknown" if stable.generation_id is None else stable.generation_id
+        at_ms = stable.recorded_ms
+        yield f"last complete generation {number}"
+        if at_ms is not None:
+            yield f"{rough_age(now_ms - at_ms)} ago"
     if group.group_epoch is not None:
         yield f"epoch {group.group_epoch}"
         if group.assignment_epoch != group.group_epoch:
@@ -251,9 +257,7 @@ _MEMBER_COLUMNS = (
 _COMMON_OF_MEMBERS = ("host", "state", "member_epoch", "client_library", "rack_id")
 
 
-def _members(
-    group: Group, clients: Clients, now_ms: int, changes: Collection[Change]
-) -> Iterator[Part]:
+def _members(group: Group, clients: Clients, changes: Collection[Change]) -> Iterator[Part]:
     before = {m.member_id: m for m in (group.last_stable.members if group.last_stable else ())}
     here = {member.member_id for member in group.members}
     lines = [
@@ -283,13 +287,7 @@ def _members(
     sheet = _mark(
         Sheet.of(_MEMBER_COLUMNS, lines), [line.member.member_id for line in lines], changed
     )
-    title = "Members"
-    if (stable := group.last_stable) is not None:
-        when = (
-            "" if stable.recorded_ms is None else f", {rough_age(now_ms - stable.recorded_ms)} ago"
-        )
-        number = "unknown" if stable.generation_id is None else stable.generation_id
-        title = f"Members, and what each had in generation {number}{when}"
+    title = "Members" if group.last_stable is None else "Members, and what each had before"
     yield from _table(title, sheet, hidden, _COMMON_OF_MEMBERS)
 
 

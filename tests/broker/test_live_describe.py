@@ -300,7 +300,7 @@ def test_membership_before_the_rebalance_in_flight(server: Broker, cli: Cli) -> 
         assert [(a["topic"], a["partition"]) for a in member["assignment"]] == [("orders", 1)]
         lines = cli("describe", "-b", server.bootstrap, "moving").out.splitlines()
         (at,) = [at for at, line in enumerate(lines) if line.startswith("Members, and what each")]
-        assert re.search(r"had in generation 1, \d+ s ago", lines[at])
+        assert re.search(r"last complete generation 1, \d+ s ago", lines[1])
         assert "had" in lines[at + 1].split()
         cells = re.split(" {2,}", lines[at + 2])
         assert (cells[0], cells[-1]) == ("moving-1", "1: orders 1")

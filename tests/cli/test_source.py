@@ -367,7 +367,8 @@ def test_a_snapshot_answers_as_its_source(cli: Cli, server: FakeZookeeper, tmp_p
 
 def test_a_page_of_a_group(cli: Cli, server: FakeZookeeper) -> None:
     page = cli("describe", "warehouse", "--zookeeper", server.connect).out
-    assert "type     zookeeper: Consumers of Kafka 0.7 and 0.8 register in ZooKeeper" in page
+    assert page.startswith("warehouse  Stable  2 members  lag unknown in 6 partitions")
+    assert "\nprotocol  zookeeper\n" in page
     assert "coordinator" not in page
     members = cli("describe", "warehouse", "--zookeeper", server.connect, "--members", "-o", "tsv")
     heads, *rows = (line.split("\t") for line in members.out.splitlines())

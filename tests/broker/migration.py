@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
+from kgroup.cli.main import status_of
 from kgroup.model.group import Group
 from kgroup.source.base import Question
 from kgroup.source.broker.source import LiveCluster
@@ -62,12 +62,14 @@ class Happened:
 
 
 def kgroup(*arguments: str, status: int = 0) -> Any:
-    """Run the command line, and read the document that it writes."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kgroup", *arguments, "-o", "json"], capture_output=True, check=False
-    )
-    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
-    return json.loads(done.stdout)["data"]
+    """Run a command line in this process, and read the document that it writes."""
+    written = BytesIO()
+    out = TextIOWrapper(written)
+    with redirect_stdout(out):
+        found = status_of([*arguments, "-o", "json"])
+    out.flush()
+    assert found == status, (found, written.getvalue())
+    return json.loads(written.getvalue())["data"]
 
 
 class MovedGroup(ABC):

@@ -18,6 +18,7 @@ import pyspark
 
 from tests.broker.maven import die_with_parent
 from tests.broker.process import HOST, START_DEADLINE_S, ServerError, free_port
+from tests.broker.quick_spark import JAVA
 
 _SPARK = Path(pyspark.__file__).parent
 
@@ -58,6 +59,8 @@ def _running(folder: Path, name: str, arguments: Sequence[str]) -> Iterator[Path
         "SPARK_HOME": str(_SPARK),
         "SPARK_NO_DAEMONIZE": "1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": JAVA,
+        "SPARK_LAUNCHER_OPTS": JAVA,
         "SPARK_LOCAL_IP": HOST,
         "PYSPARK_PYTHON": sys.executable,
     }

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
@@ -23,7 +24,11 @@ from tests.history.build_file import files_on_disk, files_that_count
 from tests.history.builds import RECORDED, SAMPLE, build
 from tests.history.table_oracle import read_tables
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ROOT = Path(__file__).parents[2]
+ONE_EXECUTOR = [*OPTIONS, "--spark-conf", "spark.cores.max=1"]
 PLACES = [path for path in RECORDED if path.name in ("kafka-4.3.1", "kafka-1.1.1")]
 
 
@@ -63,20 +68,43 @@ def applications(cluster: SparkCluster) -> int:
     return len({path.name for path in cluster.folder.glob("worker-*/app-*")})
 
 
-def test_executors_of_both_workers_do_the_work(cluster: SparkCluster) -> None:
-    def where(number: int) -> tuple[int, str]:
-        import time
+class TestOneApplication:
+    """Tests that share a session, and with it executors; while it lasts no other has cores."""
 
-        time.sleep(2)
-        return number, os.environ["SPARK_EXECUTOR_DIRS"]
+    @pytest.fixture(scope="class")
+    def session(self, cluster: SparkCluster) -> Iterator[SparkSession]:
+        with spark_session(cluster.master, QUICK) as session:
+            yield session
 
-    with spark_session(cluster.master, QUICK) as session:
+    def test_executors_of_both_workers_do_the_work(self, session: SparkSession) -> None:
+        def where(number: int) -> tuple[int, str]:
+            import time
+
+            time.sleep(2)
+            return number, os.environ["SPARK_EXECUTOR_DIRS"]
+
         done = list(run_on(session, where, range(4)))
         assert [number for number, _ in done] == [0, 1, 2, 3]
         assert len({place for _, place in done}) == 2
         session.dataSource.register(KgroupDataSource)
         rows = session.read.format("kgroup").load(str(SAMPLE))
         assert rows.count() == 168
+
+    def test_executors_that_are_killed(
+        self, session: SparkSession, expected: Path, tmp_path: Path
+    ) -> None:
+        for is_executor in (False, True):
+            root, marker = tmp_path / str(is_executor), tmp_path / f"killed-{is_executor}"
+            run = run_and_kill(session, marker, executor=is_executor)
+            for place in PLACES:
+                build(root, place, cluster=place.name, run=run)
+            assert marker.exists()
+            for place in PLACES:
+                tables = read_tables(root, place.name)
+                assert tables == read_tables(expected, place.name)
+            assert files_on_disk(root) == files_that_count(root)
+        again = build(root, *PLACES[:1], cluster=PLACES[0].name, run=partial(run_on, session))
+        assert again.data[0].segments_read == 0
 
 
 @pytest.mark.parametrize("is_submitted", [False, True], ids=["--master", "spark-submit"])
@@ -91,29 +119,13 @@ def test_the_command_line(
     program: list[str | Path]
     if is_submitted:
         submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-        settings = ["--conf" if part == "--spark-conf" else part for part in OPTIONS]
+        settings = ["--conf" if part == "--spark-conf" else part for part in ONE_EXECUTOR]
         program = [submit, "--master", cluster.master, *settings, kgroup.__main__.__file__]
         # A setting makes even a little go to Spark.
         command = [*program, *build_it, "--spark-conf", "spark.app.name=kgroup", "-o", "json"]
     else:
         program = [sys.executable, "-m", "kgroup"]
-        command = [*program, *build_it, "--master", cluster.master, *OPTIONS, "-o", "json"]
+        command = [*program, *build_it, "--master", cluster.master, *ONE_EXECUTOR, "-o", "json"]
     assert run(command, tmp_path) == [place.name]
     assert applications(cluster) == before + 1
     assert read_tables(tmp_path / "w", place.name) == read_tables(expected, place.name)
-
-
-def test_executors_that_are_killed(cluster: SparkCluster, expected: Path, tmp_path: Path) -> None:
-    with spark_session(cluster.master, QUICK) as session:
-        for is_executor in (False, True):
-            root, marker = tmp_path / str(is_executor), tmp_path / f"killed-{is_executor}"
-            run = run_and_kill(session, marker, executor=is_executor)
-            for place in PLACES:
-                build(root, place, cluster=place.name, run=run)
-            assert marker.exists()
-            for place in PLACES:
-                tables = read_tables(root, place.name)
-                assert tables == read_tables(expected, place.name)
-            assert files_on_disk(root) == files_that_count(root)
-        again = build(root, *PLACES[:1], cluster=PLACES[0].name, run=partial(run_on, session))
-        assert again.data[0].segments_read == 0

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.assignor.case.hash_map import MapCase
 from tests.broker import maven
+from tests.examples import in_depth
 
 _CLASSIC = "org.apache.kafka.clients.consumer."
 
@@ -35,7 +36,7 @@ def ask(
         heap="512m",
         jvm=[
             "-Dkgroup.log=OFF",
-            "-XX:TieredStopAtLevel=4",
+            f"-XX:TieredStopAtLevel={in_depth(4, 1)}",
             "-XX:-OmitStackTraceInFastThrow",  # which leaves messages out too, after many errors
             # where Kafka itself runs on Java 8, which has no such messages
             f"-XX:{'-' if protocol == 'zookeeper' else '+'}ShowCodeDetailsInExceptionMessages",

@@ -17,9 +17,12 @@ import pytest
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from tests.broker.maven import compile_java, run_java
+from tests.examples import in_depth
 
 JAVA = Path(__file__).parent / "java"
 VERSION = "4.3.1"
+THOUSAND = in_depth(1000, 300)
+"""What counts for a thousand: fewer in `make test`."""
 Line = dict[str, Any]
 
 TIMESTAMP_TYPES = {"NoTimestampType": None, "CreateTime": "create", "LogAppendTime": "log_append"}
@@ -139,12 +142,14 @@ def check_sound(case: bytes, lines: list[Line]) -> int:
 
 def test_reads_what_kafka_reads(classes: Path, tmp_path: Path) -> None:
     cases = tmp_path / "cases"
-    run_java(VERSION, "RandomBatches", ["write", "3", "6000", str(cases)], classes=classes)
+    run_java(
+        VERSION, "RandomBatches", ["write", "3", str(6 * THOUSAND), str(cases)], classes=classes
+    )
     batches = [
         check_sound(case, lines)
         for case, lines in zip(read_cases(cases), dump(classes, cases), strict=True)
     ]
-    assert sum(batches) >= 5000
+    assert sum(batches) >= 5 * THOUSAND
 
 
 @pytest.mark.parametrize("version", ["0.8.2.2", "0.9.0.1"])
@@ -285,7 +290,9 @@ def is_silent(batch: RecordBatch, damages: list[Damage]) -> bool:
 def test_damage_is_refused_where_kafka_refuses(classes: Path, tmp_path: Path) -> None:
     rng = random.Random(11)
     sound = tmp_path / "sound"
-    run_java(VERSION, "RandomBatches", ["write", "7", "3000", str(sound)], classes=classes)
+    run_java(
+        VERSION, "RandomBatches", ["write", "7", str(3 * THOUSAND), str(sound)], classes=classes
+    )
     cases = [
         mutated(rng, case) for case in read_cases(sound) if 0 < len(case) < 20_000 for _ in range(4)
     ]
@@ -296,5 +303,5 @@ def test_damage_is_refused_where_kafka_refuses(classes: Path, tmp_path: Path) ->
         counts = check_damaged(case, lines)
         refused += counts[0]
         accepted += counts[1]
-    assert refused > 5000
-    assert accepted > 1000
+    assert refused > 5 * THOUSAND
+    assert accepted > THOUSAND

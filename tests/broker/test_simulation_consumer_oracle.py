@@ -22,8 +22,8 @@ from tests.examples import in_depth
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 
-PLAYS = in_depth(100, 50)
-LONG_PLAYS = in_depth(24, 16)
+PLAYS = in_depth(100, 25)
+LONG_PLAYS = in_depth(24, 8)
 
 
 @pytest.fixture(scope="module")

@@ -31,9 +31,9 @@ OF_MEMBERS = (
     ErrorCode.UNKNOWN_MEMBER_ID,
 )
 PLAYS = in_depth(60, 30)
-LONG_PLAYS = in_depth(24, 16)
-OTHER_PLAYS = in_depth(20, 8)
-FAIL_OVERS = in_depth(20, 10)
+LONG_PLAYS = in_depth(24, 8)
+OTHER_PLAYS = in_depth(20, 4)
+FAIL_OVERS = in_depth(20, 5)
 
 ANSWERED = {
     *((FetchAnswer, code) for code in (*OF_MEMBERS, ErrorCode.NONE)),

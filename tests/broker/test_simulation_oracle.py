@@ -26,8 +26,8 @@ from tests.broker.servers import Broker
 from tests.broker.timed_play import run_timed
 from tests.examples import in_depth
 
-SEQUENCES = in_depth(300, 120)
-TIMED_SEQUENCES = 40
+SEQUENCES = in_depth(300, 60)
+TIMED_SEQUENCES = in_depth(40, 20)
 
 Record = tuple[str, Mapping[str, Any], Mapping[str, Any] | None]
 

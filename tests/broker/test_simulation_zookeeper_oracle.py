@@ -44,7 +44,7 @@ TICK_MS = 1_000
 TOPICS = {"t.orders": "1,2,1,2,1", "t.payments": "2,1,2", "u.one": "1"}
 HOSTS = ("a", "b", "c")
 MOST_CONSUMERS = 4
-STEPS = in_depth(8, 5)
+STEPS = in_depth(8, 4)
 """Of each story, behind the first consumer."""
 SETTLED_MS = 60_000
 """After so long simulated consumers have what they will keep."""

@@ -87,7 +87,7 @@ def lines_of(name: str, folder: Path) -> Lines:
     """Ask of each group, with each option of time, by the names of the command's parameters.
 
     The first group is asked with every option, each other one with one of them. In `make test` a
-    question is asked of every second group, of the others by the next question.
+    question is asked of every third group, of the others by the next questions.
     """
     if name == "sql":
         return [(query,) for query in QUERIES]
@@ -107,7 +107,7 @@ def lines_of(name: str, folder: Path) -> Lines:
         extra = [("--html", str(folder / "page.html"))]
     groups = [("--cluster", cluster) for cluster, _ in GROUPS]
     if any(argument.name == "group_id" and argument.required for argument in arguments):
-        asked = in_depth(GROUPS, GROUPS[QUESTIONS.index(name) % 2 :: 2])
+        asked = in_depth(GROUPS, GROUPS[QUESTIONS.index(name) % 3 :: 3])
         chosen = [(group, extra[at % len(extra)]) for at, group in enumerate(asked)]
         chosen += [(asked[0], line) for line in extra[1:]]
     elif any(argument.name == "topic" and argument.required for argument in arguments):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupType
-from kgroup.model.group_log import EFFECTS, GroupLog, recorded_names
+from kgroup.model.group_log import EFFECTS, NAMING_RECORDS, GroupLog, recorded_names
 from kgroup.model.offset import CommittedOffset, PendingOffset
 from kgroup.model.problem import Problem, ReplayProblems
 from kgroup.model.record import DecodedRecord, known
@@ -238,7 +238,7 @@ class Delta:
                 group_id,
             )
         log.apply(effect, name, value)
-        if name is None and not is_classic:
+        if record.type.endswith(NAMING_RECORDS):
             self.topic_names |= recorded_names(value)
 
 

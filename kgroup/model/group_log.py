@@ -95,15 +95,18 @@ EFFECTS: Mapping[str, Effect] = {
 }
 """Effects by record type, without OffsetCommit, which groups of every type have."""
 
+NAMING_RECORDS = "PartitionMetadata"
+"""End of the types of records whose values contain topic names with their topic ids."""
+
 _TOPIC_FIELDS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
-"""Lists of topics with id and name, in the value of a …PartitionMetadata record."""
+"""Lists of topics with id and name, in the value of such a record."""
 
 _UNKNOWN_TOPIC = "<UNKNOWN>"
 """Topic name that coordinators record for a deleted topic."""
 
 
 def recorded_names(value: Data) -> dict[str, str]:
-    """Return the topic names by topic id in the value of a …PartitionMetadata record."""
+    """Return the topic names by topic id in the value of one of the `NAMING_RECORDS`."""
     return {
         topic["topicId"]: topic["topicName"]
         for field in _TOPIC_FIELDS

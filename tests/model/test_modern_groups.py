@@ -172,6 +172,12 @@ def test_topic_names_are_learnt_from_metadata_before_4_1() -> None:
         assert delta.topic_names == {TOPIC_ID: "orders"}
 
 
+def test_topics_of_another_record_are_no_topic_names() -> None:
+    """A field `topics` of a record type of later brokers may have another layout."""
+    value = {"epoch": 0, "subtopologies": [], "topics": ["orders"]}
+    assert replay(record("StreamsGroupTopology", {"groupId": "g"}, value)).topic_names == {}
+
+
 @pytest.mark.parametrize(
     ("wanted", "assignor"),
     [

@@ -27,7 +27,7 @@ from kgroup.history.build.fact import facts_of
 from kgroup.history.input.split import Split, read_split
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile
-from kgroup.model.group_log import recorded_names
+from kgroup.model.group_log import NAMING_RECORDS, recorded_names
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.batch import Damage
 
@@ -48,7 +48,7 @@ def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
         }
     epochs = facts.get("consumer_group_epochs")
     if epochs is not None:
-        is_metadata = pc.ends_with(epochs["type"], "PartitionMetadata")
+        is_metadata = pc.ends_with(epochs["type"], NAMING_RECORDS)
         for text in epochs["value_json"].filter(is_metadata).to_pylist():
             names |= recorded_names(orjson.loads(text)["data"])
     return names

@@ -407,7 +407,8 @@ def _rows_of_array(text: str, group_id: str | None) -> _Rows:
         raise InputError(json_fault(error)) from None
     if rows and group_id is None:
         raise InputError(
-            "expected groups, found an array of offsets without: name the group whose they are"
+            "expected groups, found an array of offsets without a group: name the group of the "
+            "offsets"
         )
     for number, row in enumerate(rows):
         stored = _Row(group_id or "", row.topic, row.partition, row.offset)
@@ -455,8 +456,8 @@ def _checked(
     """
     if row.target_offset is not msgspec.UNSET:
         raise InputError(
-            f"{place(number)}: expected what is committed, found a plan's row (target_offset), "
-            "which says what shall be; the command that made the plan does it with --execute"
+            f"{place(number)}: expected a committed offset, found a row of a plan (target_offset); "
+            "to execute the plan, run the command that made it with --execute"
         )
     for name, value, most in (
         ("partition", row.partition, _MOST_INT),

@@ -37,7 +37,7 @@ def ask(cli: Cli, told: Any) -> Any:
     def run(*words: str, status: int = 0) -> Any:
         result = cli(*words, "-b", ",".join(told["bootstrap"]), "-o", "json")
         assert result.status == status, result.err
-        assert "nobody ever used one" not in result.err
+        assert "the cluster has never had one" not in result.err
         document = json.loads(result.out)
         assert document["errors"] == []
         return document["data"]

@@ -28,8 +28,8 @@ from tests.record.wire import Wire
 VERSION = "0.8.2.2"
 TOPICS = {"orders": 3, "payments": 2}
 OLD = (
-    "kgroup: note: Kafka 0.8 keeps in ZooKeeper who is in a group, and does not tell: members and "
-    "states are not known, nor commits to ZooKeeper.\n"
+    "kgroup: note: Brokers of Kafka 0.8 do not report members, which are in ZooKeeper: members, "
+    "states and commits to ZooKeeper are unknown.\n"
 )
 
 

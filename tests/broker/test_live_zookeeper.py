@@ -309,8 +309,9 @@ def test_a_dry_run_gives_what_the_consumers_own(live: Live, ask: Any, group: str
     result = ask("assign", group, "--dry-run", "-o", "json")
     assert result.status == 0
     assert (
-        "kgroup: note: no node in ZooKeeper tells partition.assignment.strategy; taken is range, "
-        "Kafka's default; it gives what is owned now" in result.err
+        "kgroup: note: no node in ZooKeeper contains partition.assignment.strategy; assuming "
+        "range, "
+        "Kafka's default; it gives the current assignment" in result.err
     )
     (row,) = json.loads(result.out)["data"]
     given = {

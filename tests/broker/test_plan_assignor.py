@@ -120,7 +120,7 @@ def test_a_group_of_librdkafka_is_stopped(server: Broker, tmp_path: Path) -> Non
     plan = kgroup("plan", "assignor", "cooperative-sticky", "rd", *where)
     path.write_text(json.dumps({"schema_version": 1, "command": "plan assignor", "data": plan}))
     (step,) = plan[0]["steps"]
-    assert step["actions"][0].startswith("Stop all members")
+    assert step["actions"][0].startswith("Shut down all members")
 
     def verified(status: int, *wait: str) -> str:
         given = (str(path), "--step", "1", *where, *wait)

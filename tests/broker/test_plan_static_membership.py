@@ -51,7 +51,7 @@ def _become_static(group: Fleet, path: Path) -> None:
     assert plan["naive"]["forecast"]["rebalances"] > 0
     reached = group.plan(path.with_name("reached.json"), "static-membership")
     assert reached["steps"] == []
-    assert reached["summary"].startswith("Nothing is to be done")
+    assert reached["summary"].startswith("Nothing to do")
 
 
 def _become_dynamic(group: Fleet, path: Path) -> None:

@@ -356,8 +356,8 @@ def test_without_describe_on_a_topic(ask: Ask) -> None:
     )
     commits = f"kgroup: group 'g': {UNSEEN}"
     note = (
-        "kgroup: note: both, hidden, other: Brokers leave out what is committed for topics that "
-        "you may not describe; whether there is any is not known.\n"
+        "kgroup: note: both, hidden, other: Brokers omit commits for topics that "
+        "you may not describe; whether there are any is unknown.\n"
     )
     unread = commits.replace("what the group", "whether the group").replace("shown.", "known.")
     for args, told in ((["g"], commits), (["--all"], note + unread)):
@@ -369,16 +369,16 @@ def test_without_describe_on_a_topic(ask: Ask) -> None:
 
 
 HIDDEN_GROUPS = (
-    "kgroup: note: Brokers leave out groups that you may not describe (it needs DESCRIBE on the "
-    "group); whether there are any is not known.\n"
+    "kgroup: note: Brokers omit groups that you may not describe (this needs DESCRIBE on the "
+    "group); whether there are any is unknown.\n"
 )
 UNSEEN = (
     "not-authorized: payments: The topic may not be described (it needs DESCRIBE on the topic); "
     "what the group has committed for it is not shown.\n"
 )
 NOTHING = (
-    "not-authorized: Nothing is committed for topics that you may describe; what is committed for "
-    "others is not shown (it needs DESCRIBE on the topics).\n"
+    "not-authorized: Nothing is committed for topics that you may describe; commits for other "
+    "topics are not shown (this needs DESCRIBE on the topics).\n"
 )
 
 
@@ -415,10 +415,7 @@ def test_commits_for_hidden_topics_are_told(ask: Ask, group: str, args: str, sta
 def test_where_nothing_proves_that_all_is_shown_a_note_says_so(ask: Ask) -> None:
     for args in (["offsets", "show", "both"], ["offsets", "show", "--all"], ["describe", "both"]):
         result = ask("operator", *args)
-        assert (
-            "Brokers leave out what is committed for topics that you may not describe "
-            in result.err
-        )
+        assert "Brokers omit commits for topics that you may not describe " in result.err
         assert "(__consumer_offsets, payments)" in result.err
         assert HIDDEN_GROUPS not in result.err
     assert ask("reader", "offsets", "show", "--all").err == ""

@@ -92,7 +92,7 @@ def test_what_depends_on_an_unknown_id_is_marked(cli: Cli, tmp_path: Path) -> No
     marked = [line for line in result.out.splitlines() if line.startswith("new-")]
     assert all(line[head.index("depends_on_id") :].startswith("yes") for line in marked)
     assert len(marked) == 2
-    assert "warning    What comes of 2 of 4 members depends on the ids of new" in result.out
+    assert "warning    The result for 2 of 4 members depends on the ids of new" in result.out
     assert "depends_on_id" not in cli(*args, "1:client=z").out
 
 
@@ -111,7 +111,7 @@ def test_nobody_left_to_assign_to(cli: Cli, tmp_path: Path) -> None:
     args += ["--remove-member", "a", "--remove-member", "b"]
     result = cli(*args)
     assert (result.status, result.out) == (2, "")
-    assert "no member is left to assign to; leave out a --remove-member" in result.err
+    assert "no member is left to assign to; omit a --remove-member" in result.err
     result = cli(*args, "--add-member", "-o", "json")
     (row,) = json.loads(result.out)["data"]
     assert row["assignment"] == {"new-1": [["t", 0], ["t", 1], ["t", 2]]}
@@ -186,9 +186,7 @@ def test_a_topic_that_is_subscribed_to_and_not_known(cli: Cli) -> None:
     args = ["assign", "order-service", "--sample", "--dry-run", "-o", "jsonl"]
     args += ["--subscribe", "order-service-1=orders,payments"]
     (warning,) = json.loads(cli(*args).out)["warnings"]
-    assert warning.startswith(
-        "Topics that members subscribe to, and of which no partitions are known: payments. "
-    )
+    assert warning.startswith("Subscribed topics without known partitions: payments. ")
     result = cli(*args, "--partitions", "payments=2")
     row = json.loads(result.out)
     assert (result.status, row["warnings"]) == (0, [])
@@ -337,7 +335,7 @@ def test_a_consumer_leaves(cli: Cli, snapshot: str) -> None:
     args = ["assign", "billing", "--dry-run", "--snapshot", snapshot, "--remove-member", SECOND]
     result = cli(*args, "-o", "json")
     assert result.status == 0
-    assert "Kafka's default; it gives what is owned now" in result.err
+    assert "Kafka's default; it gives the current assignment" in result.err
     (row,) = json.loads(result.out)["data"]
     checked = recorded()["checked"]["billing"]
     left = {

@@ -378,7 +378,9 @@ def test_a_topic_that_cannot_be_read(cli: Cli, copy: Path, monkeypatch: pytest.M
     assert ends == {None}
     errors = [error for error in document["errors"] if error["topic"] == "orders"]
     assert errors
-    assert {error["reason"] for error in errors} == {"Its end is not known: Permission denied."}
+    assert {error["reason"] for error in errors} == {
+        "Its log end offset is unknown: Permission denied."
+    }
 
 
 def test_replicas_are_read_once(cli: Cli, copy: Path, tmp_path: Path) -> None:

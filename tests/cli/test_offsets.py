@@ -236,9 +236,9 @@ def test_a_misspelt_topic_is_asked_about(cli: Cli) -> None:
     line = ["offsets", "reset", "--sample", "invoice-batch", "--to-earliest", "--topic"]
     result = cli(*line, "payment")
     assert (result.status, result.out) == (3, "")
-    assert "payment: Nothing is committed for this topic, and it is not known here" in result.err
+    assert "payment: Nothing is committed for this topic, and it is unknown here" in result.err
     assert result.err.endswith("; did you mean 'payments'?\n")
-    assert cli(*line, "x").err.endswith("is not known here.\n")
+    assert cli(*line, "x").err.endswith("is unknown here.\n")
 
 
 def test_files_that_are_none(cli: Cli, tmp_path: Path) -> None:
@@ -716,7 +716,7 @@ def test_a_backup_of_another_store_is_told(cli: Cli, database: str, tmp_path: Pa
     assert "was saved from" not in own.err
     line = ["offsets", "import", "--sql", "other.db", "--create-table", "first.json", "--all"]
     planned = cli(*line)
-    assert f"note: what is read was saved from {store}, and this is sqlite:" in planned.err
+    assert f"note: the offsets were saved from {store}, but this is sqlite:" in planned.err
     exported = cli("offsets", "export", "--sql", database, "--all", "-f", "-")
     assert json.loads(exported.out)["store"]["where"] == store
     assert "store" not in json.loads(cli("offsets", "export", "--sample", "--all", "-f", "-").out)

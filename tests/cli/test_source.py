@@ -305,7 +305,7 @@ def test_the_environment_names_another_source(
     assert all(row["topics"] is None for row in rows)
     described = cli("describe", "billing", "--zookeeper", server.connect)
     assert "elsewhere" not in described.err
-    assert "ends of partitions are not known" in described.err
+    assert "log end offsets are unknown" in described.err
 
 
 @pytest.mark.parametrize(
@@ -326,8 +326,8 @@ def test_brokers_that_a_setting_names_are_asked_instead(cli: Cli, server: FakeZo
     errors = json.loads(result.out)["errors"]
     assert all(named in error["reason"] for error in errors)
     assert [error["reason"].rpartition("; ")[2] for error in errors] == [
-        "commits to Kafka are not known.",
-        "ends of partitions are not known.",
+        "commits to Kafka are unknown.",
+        "log end offsets are unknown.",
     ]
 
 

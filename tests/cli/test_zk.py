@@ -163,7 +163,7 @@ def test_a_consumer_that_owns_nothing(cli: Cli, tmp_path: Path) -> None:
     result = cli("zk", "fetchers", "typo", "--snapshot", file)
     assert result.status == 0
     assert result.err == (
-        "kgroup: note: typo_idle-1700000000000-aaaaaaaa owns nothing, and fetches nothing.\n"
+        "kgroup: note: typo_idle-1700000000000-aaaaaaaa owns no partitions, and fetches nothing.\n"
     )
 
 
@@ -266,7 +266,7 @@ def test_wrong_usage(zk: Any, args: list[str]) -> None:
 def test_a_group_that_is_not_in_zookeeper(cli: Cli, command: str) -> None:
     result = cli("zk", command, "order-service", "--sample")
     assert (result.status, result.out.count("\n")) == (3, 0)
-    assert "not-found: No such group is in ZooKeeper ('kgroup describe' has those" in result.err
+    assert "not-found: ZooKeeper has no such group ('kgroup describe' shows those" in result.err
     result = cli("zk", command, "stock-snyc", "--sample")
     assert "in Kafka); did you mean 'stock-sync'?" in result.err
 
@@ -274,9 +274,9 @@ def test_a_group_that_is_not_in_zookeeper(cli: Cli, command: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("/consumrs/stock-sync", "There is no such node; did you mean 'consumers'?"),
-        ("/consumers/stok-sync/ids", "There is no such node; did you mean 'stock-sync'?"),
-        ("/xyz", "There is no such node."),
+        ("/consumrs/stock-sync", "The node does not exist; did you mean 'consumers'?"),
+        ("/consumers/stok-sync/ids", "The node does not exist; did you mean 'stock-sync'?"),
+        ("/xyz", "The node does not exist."),
     ],
 )
 def test_a_node_that_is_not_there(cli: Cli, path: str, text: str) -> None:

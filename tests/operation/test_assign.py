@@ -128,7 +128,7 @@ def test_an_unsound_answer_is_called_so() -> None:
     members = [{"member_id": name, "topics": ["t"]} for name in "bc"]
     spec = group("sticky", members=[{"member_id": "a", "topics": []}, *members])
     (warning,) = dry_run(spec).warnings
-    assert warning.startswith("Given to members that do not subscribe to the topic: t-")
+    assert warning.startswith("Assigned to members that do not subscribe to the topic: t-")
 
 
 def test_an_exception_of_kafkas_own_assignor_is_foretold() -> None:
@@ -271,7 +271,7 @@ def test_a_group_that_never_comes_to_rest_is_said_to_be_one() -> None:
     topics = {"t": {"partitions": 7, "racks": racks}}
     run = settled(group(topics=topics, members=members, client="librdkafka@2.16.0"))
     assert len(run.following) == 10
-    assert "never come to rest" in run.last.warnings[-1]
+    assert "never become stable" in run.last.warnings[-1]
     assert not any("rest" in warning for plan in run.plans[:-1] for warning in plan.warnings)
 
 
@@ -291,8 +291,7 @@ def test_it_is_told_where_it_matters_who_joins_again_first(topics: list[str], ra
     run = settled(group(topics=sizes, members=members, client="kafka-python@3.0.12"))
     assert len(run.following) == 1
     assert [
-        any("joins again before another" in warning for warning in plan.warnings)
-        for plan in run.plans
+        any("rejoins before another" in warning for warning in plan.warnings) for plan in run.plans
     ] == [False, races]
 
 
@@ -314,7 +313,7 @@ def test_partitions_that_are_lost_for_good_are_told() -> None:
     topics = {"t": {"partitions": 3}}
     spec = group("range", members=members, topics=topics, client="kafka-go")
     *_, warning = dry_run(spec).warnings
-    assert warning == "Given to nobody, though there are members that subscribe: t-0, t-1, t-2."
+    assert warning == "Not assigned, although members subscribe: t-0, t-1, t-2."
     assert warning in dry_run(what_if.remove_member(spec, "b")).warnings
     cooperative = what_if.add_members(group(), AddedMembers())
     assert not any("nobody" in warning for warning in dry_run(cooperative).warnings)
@@ -328,9 +327,7 @@ def test_a_failure_that_depends_on_who_leads_is_no_certain_one() -> None:
     assert plan.error is not None
     assert plan.error.type == "KafkaJSProtocolError"
     (warning,) = plan.warnings
-    assert warning.startswith(
-        "It is not known who leads. The first member, which is taken, fails w"
-    )
+    assert warning.startswith("The leader is unknown. The first member, which is assumed, fails w")
     assert warning.endswith("; another one would not. --leader ID computes with one.")
     (warning,) = dry_run(what_if.lead(spec, "a")).warnings
     assert warning.startswith("The group's leader fails with KafkaJSProtocolError: ")
@@ -458,7 +455,9 @@ def test_only_members_of_classic_groups_lead() -> None:
     with pytest.raises(NotFoundError, match="no member x; there are: a, b"):
         what_if.lead(group(), "x")
     members = [{"member_id": "a", "topics": ["t"]}]
-    with pytest.raises(UsageError, match="consumer groups do not assign, their coordinator does"):
+    with pytest.raises(
+        UsageError, match="the coordinator assigns in consumer groups, not a member"
+    ):
         what_if.lead(group("uniform", protocol="consumer", members=members), "a")
 
 
@@ -556,17 +555,17 @@ def check_warnings(spec: GroupSpec, plan: AssignPlan) -> None:
         and plan.rebalance == "cooperative"
     }
     expected: dict[str, set[TopicPartition]] = {
-        "to more than one member at once": {
+        "Assigned to more than one member at once": {
             p for p, count in owners.items() if count > 1 and spec.protocol != "share"
         },
-        "to members, though there are no such partitions": owners.keys() - existing,
-        "to members that do not subscribe to the topic": {
+        "Assigned to members, although these partitions do not exist": owners.keys() - existing,
+        "Assigned to members that do not subscribe to the topic": {
             p
             for member_id, partitions in plan.assignment.items()
             for p in partitions
             if p in existing and p[0] not in topics[member_id]
         },
-        "to nobody, though there are members that subscribe": {
+        "Not assigned, although members subscribe": {
             p
             for p in existing - owners.keys() - waiting
             if any(p[0] in names for names in topics.values())
@@ -574,8 +573,8 @@ def check_warnings(spec: GroupSpec, plan: AssignPlan) -> None:
     }
     told = {}
     for warning in plan.warnings:
-        if warning.startswith("Given "):
-            what, _, names = warning.removeprefix("Given ").removesuffix(".").partition(": ")
+        if warning.startswith(("Assigned ", "Not assigned")):
+            what, _, names = warning.removesuffix(".").partition(": ")
             told[what] = names
     assert told.keys() == {what for what, partitions in expected.items() if partitions}
     for what, names in told.items():
@@ -771,8 +770,8 @@ def test_ids_alone_decide_between_two_new_members_of_one_client() -> None:
     assert unsure(plan) == {"m1": False, "m2": False, "new-1": True, "new-2": True}
     assert [(move.partition, move.depends_on_id) for move in plan.moves] == [(2, True), (3, True)]
     assert plan.warnings[-1] == (
-        "What comes of 2 of 2 moves and of 2 of 4 members depends on the ids of new members, "
-        "which are not known."
+        "The result for 2 of 2 moves and for 2 of 4 members depends on the ids of new members, "
+        "which are unknown."
     )
 
 

@@ -79,28 +79,28 @@ def test_a_known_leader_needs_no_warning() -> None:
 
 def test_a_leader_that_is_known_by_signs_only_is_named() -> None:
     (text,) = warned(member("a", NEW, is_client_inferred=True), member("b", NEW), leader_id="a")
-    assert text.startswith("The leader is probably a client of kafka-clients")
-    assert text.endswith("; no other library that is known would assign otherwise.")
+    assert text.startswith("The leader probably uses kafka-clients")
+    assert text.endswith("; no other known library would assign differently.")
 
 
 def test_a_leader_that_is_not_known_is_told_with_what_would_differ() -> None:
-    unknown = "It is not known of which client library the leader is. Computed as kafka-clients "
+    unknown = "The client library of the leader is unknown. Computed as kafka-clients "
     (text,) = warned(member("a", NEW), member("b", None))
     assert text.startswith(unknown)
-    assert text.endswith("; no other library that is known would assign otherwise.")
+    assert text.endswith("; no other known library would assign differently.")
     # kafka-python gives nothing to those before a static member that stands between others
     members = (member("a", None), member("b", None, instance_id="y"), member("c", None))
     spec = replace(group(*members), strategy="range")
     (text,) = dry_run(spec).warnings
     assert text.startswith(unknown)
-    assert text.endswith("kafka-python would assign otherwise. --client LIBRARY chooses one.")
+    assert text.endswith("kafka-python would assign differently; --client LIBRARY chooses one.")
     assert dry_run(replace(spec, leader_client=NEW)).warnings == (), "its assignments told"
 
 
 def test_what_is_said_of_a_leader_that_is_not_known_is_said_of_no_other() -> None:
     sarama = member("b", Software("sarama", "1.61.1"))
     unknown, others = warned(member("a", None), sarama, member("c", NEW), leader_id="a")
-    assert unknown.startswith("It is not known of which client library the leader is. ")
+    assert unknown.startswith("The client library of the leader is unknown. ")
     assert others == "There are members of sarama; only the leader assigns."
     (others,) = warned(member("a", NEW), sarama, leader_id="a")
     assert others == "There are members of sarama too; the leader, of kafka-clients, assigns."
@@ -114,8 +114,8 @@ def test_racks_that_may_count_are_told() -> None:
     plan = dry_run(spec)
     assert plan.assignment == {"a": (("t", 0),), "b": (("t", 1),)}
     (text,) = plan.warnings
-    assert "racks count where the leader is of franz-go 1.21.0, or of a later version" in text
-    assert text.endswith("--client franz-go@1.21.0 computes with them.")
+    assert "racks count if the leader uses franz-go 1.21.0, or a later version" in text
+    assert text.endswith("--client franz-go@1.21.0 takes racks into account.")
     by_rack = dry_run(replace(spec, client=software("franz-go@1.21.2")))
     assert by_rack.assignment == {"a": (("t", 1),), "b": (("t", 0),)}
     assert by_rack.warnings == ()
@@ -149,28 +149,34 @@ def test_partitions_whose_leaders_are_in_no_known_rack_are_told(
     unknown = replace(spec, topics={"t": TopicMetadata(2)})
     for each, named in (grown, "t-2"), (unknown, "t-0, t-1"):
         assert dry_run(each).warnings == goes_by_racks * (
-            f"{strategy} of {imitated.name} goes by racks, and no rack is known of the leaders of "
-            f"{named}: these count as in none. leader_racks in a spec gives them.",
+            f"{strategy} of {imitated.name} uses the racks of partition leaders, which are unknown "
+            f"for {named}: these count as in no rack. Give them with leader_racks in a spec.",
         )
     without = replace(grown, members=tuple(replace(each, rack=None) for each in members))
-    assert not any("goes by racks" in warning for warning in dry_run(without).warnings)
+    assert not any("uses the racks" in warning for warning in dry_run(without).warnings)
 
 
 @pytest.mark.parametrize(
     ("client", "strategy", "others", "grows", "cause"),
     [
-        ("kafkajs", "RoundRobinAssigner", "u", False, "it is not known who leads (--leader ID tel"),
-        ("kafkajs", "RoundRobinAssigner", "tu", True, "it is not known how brokers will list new "),
+        ("kafkajs", "RoundRobinAssigner", "u", False, "the leader is unknown (name it with --lead"),
+        ("kafkajs", "RoundRobinAssigner", "tu", True, "the order in which brokers will list new "),
         (
             "kafkajs",
             "RoundRobinAssigner",
             "u",
             True,
-            "it is not known who leads (--leader ID tells), nor how brokers will list new part",
+            "the leader is unknown (name it with --leader ID), and so is the order in which",
         ),
-        ("kafka-go", "range", "tu", True, "it is not known how brokers will list new partitions ("),
-        ("franz-go@1.21", "range", "u", False, "it is not known who leads (--leader ID tells) ("),
-        ("sarama", "sticky", "tu", False, "chance may decide (docs/assign.md, sarama)."),
+        ("kafka-go", "range", "tu", True, "the order in which brokers will list new "),
+        (
+            "franz-go@1.21",
+            "range",
+            "u",
+            False,
+            "the leader is unknown (name it with --leader ID) (",
+        ),
+        ("sarama", "sticky", "tu", False, "the result may be random (docs/assign.md, sarama)."),
     ],
 )
 def test_why_an_answer_is_not_determined_is_told(
@@ -191,12 +197,12 @@ def test_why_an_answer_is_not_determined_is_told(
     )
     warnings = dry_run(set_partitions(spec, "t", 3) if grows else spec).warnings
     (found,) = (text for text in warnings if "does not determine what" in text)
-    assert found.partition(" answers here, as ")[2].startswith(cause)
+    assert found.partition(" assigns, because ")[2].startswith(cause)
 
 
 def test_members_of_a_library_without_a_model_are_named() -> None:
     (text,) = warned(member("a", NEW), leader_id="a", not_imitated=("ruby-kafka",))
-    assert text.startswith("There are members of ruby-kafka, which is not imitated")
+    assert text.startswith("Some members use ruby-kafka, which is not imitated")
 
 
 def spec_line(**fields: str | None) -> bytes:
@@ -241,7 +247,7 @@ def test_the_library_of_a_specs_leader_assigns() -> None:
     assert of_go.error is not None
     assert of_go.error.type == "wrapError"  # Java's subscription goes on behind the user data
     assert (of_java.computed_as, of_java.assignment) == (str(NEW), JAVA_RUNS)
-    assert "not known of which client library the leader" in dry_run(spec).warnings[0]
+    assert "The client library of the leader is unknown" in dry_run(spec).warnings[0]
 
 
 def test_the_library_of_all_members_of_a_spec_assigns() -> None:
@@ -259,11 +265,9 @@ def test_a_group_and_its_leader_of_different_libraries_are_told() -> None:
     spec = lead(of_libraries("kafka-go", "kafka-go", client="java"), "a")
     plan = dry_run(spec)
     assert (plan.computed_as, plan.assignment) == (str(NEW), JAVA_RUNS)
-    assert plan.warnings == (
-        f"The leader is of kafka-go; computed as {NEW} all the same, as was asked for.",
-    )
+    assert plan.warnings == (f"The leader uses kafka-go; computed as {NEW}, as requested.",)
     spec = lead(of_libraries("sarama@1.30", "sarama", client="sarama"), "a")
-    assert dry_run(spec).warnings[0].startswith("The leader is of sarama 1.30.0; computed as sara")
+    assert dry_run(spec).warnings[0].startswith("The leader uses sarama 1.30.0; computed as sara")
     # where a member names no version, the group may
     assert dry_run(lead(replace(spec, client=software("sarama@1.47")), "b")).warnings == ()
 
@@ -290,7 +294,7 @@ def test_a_version_later_than_what_was_compared_is_told_once() -> None:
     lines = b"\n".join(
         spec_line(client=name) for name in ("Sarama@2", "sarama@v2", "sarama@1.61.1")
     )
-    note = "sarama {} is later than what was compared; it is taken for sarama 1.61.1"
+    note = "sarama {} is newer than the versions that were tested; it is treated as sarama 1.61.1"
     assert read_specs(lines, "f").notes == (note.format("2"), note.format("v2"))
     for client, expected in (("sarama@1.62", (note.format("1.62"),)), ("sarama@1.61", ())):
         request = AssignRequest(Mode.COMPARE, client=client)
@@ -298,7 +302,8 @@ def test_a_version_later_than_what_was_compared_is_told_once() -> None:
     members = [{"member_id": name, "topics": [], "client": "java@5"} for name in "ab"]
     (text,) = read_specs(json.dumps({"topics": {}, "members": members}).encode(), "f").notes
     assert text == (
-        "kafka-clients 5 is later than what was compared; it is taken for kafka-clients 4.3.1"
+        "kafka-clients 5 is newer than the versions that were tested; it is treated as "
+        "kafka-clients 4.3.1"
     )
 
 

@@ -137,8 +137,8 @@ def test_a_rebalance_in_flight_takes_the_members_before_it() -> None:
     assert (read.data[0].leader_id, read.data[0].strategy) == ("a", "sticky")
     (note,) = [note for note in read.notes if "rebalance" in note]
     assert note == (
-        "g is in a rebalance (PreparingRebalance); taken are the members and the assignment "
-        "before it, of generation 7"
+        "g is in a rebalance (PreparingRebalance); the members and the assignment "
+        "before it, of generation 7, are used"
     )
 
 
@@ -147,7 +147,7 @@ def test_a_rebalance_in_flight_of_unknown_members_is_said() -> None:
     given = replace(
         group(joining, state=GroupState.COMPLETING_REBALANCE), assignor=None, leader_id=None
     )
-    with pytest.raises(InputError, match=r"is in a rebalance \(CompletingRebalance\), and its"):
+    with pytest.raises(InputError, match=r"is in a rebalance \(CompletingRebalance\), and this"):
         read_group(FakeSource(given), "g")
 
 
@@ -178,7 +178,7 @@ def test_a_leader_whose_bytes_rule_out_the_others_library_is_of_an_unknown_one(
     plan = dry_run(spec)
     assert plan.computed_as == expected
     assert plan.warnings[0].startswith(
-        f"It is not known of which client library the leader is. Computed as {expected}; "
+        f"The client library of the leader is unknown. Computed as {expected}; "
     )
     assert ("kafka-go" in plan.warnings[0]) == (leader_id == "gone")
 

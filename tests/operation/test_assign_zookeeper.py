@@ -161,9 +161,9 @@ def test_two_consumers_that_take_one_partition_are_told() -> None:
     ]
     topics = {"Aa": {"partitions": 1}, "BB": {"partitions": 1}}
     plan = dry_run(group(strategy="roundrobin", members=members, topics=topics))
-    assert plan.warnings[0] == "Given to more than one member at once: BB-0."
+    assert plan.warnings[0] == "Assigned to more than one member at once: BB-0."
     assert plan.warnings[1].startswith("Only one consumer can own such a partition in ZooKeeper.")
-    assert plan.warnings[2].startswith("Given to nobody, though there are members that subscribe")
+    assert plan.warnings[2].startswith("Not assigned, although members subscribe")
 
 
 def test_which_consumers_topics_overlap() -> None:
@@ -256,7 +256,7 @@ def test_the_algorithm_gives_what_the_consumers_own(tree: str, name: str) -> Non
     assert read.data[0].protocol == "zookeeper"
     plan = dry_run(read.data[0])
     assert plan.moves == ()
-    unknown = "Topics that members subscribe to, and of which no partitions are known: orderz."
+    unknown = "Subscribed topics without known partitions: orderz."
     assert [warning.startswith(unknown) for warning in plan.warnings] == [True] * (name == "typo")
     assert plan.threads is not None
     owners = {
@@ -283,8 +283,8 @@ def test_the_default_is_what_gives_what_is_owned() -> None:
     assert read.data[0].strategy == "roundrobin"
     assert dry_run(read.data[0]).moves == ()
     assert read.notes == (
-        "no node in ZooKeeper tells partition.assignment.strategy; taken is roundrobin; it gives "
-        "what is owned now, as range does not",
+        "no node in ZooKeeper contains partition.assignment.strategy; assuming roundrobin; it "
+        "gives the current assignment, unlike range",
     )
 
 
@@ -294,22 +294,22 @@ def test_the_default_is_range_where_nothing_is_owned() -> None:
     tree = tree_of(node for node in nodes if not node.path.startswith(owners))
     read = read_group(TreeSource(tree), "pricing")
     assert read.data[0].strategy == "range"
-    assert read.notes[0].endswith("taken is range, Kafka's default; nothing is owned now")
+    assert read.notes[0].endswith("assuming range, Kafka's default; no partition has an owner now")
 
 
 def test_a_note_says_which_strategy_fits() -> None:
     source = TreeSource(recorded_tree())
     (note,) = read_group(source, "billing").notes
     assert note == (
-        "no node in ZooKeeper tells partition.assignment.strategy; taken is range, Kafka's "
-        "default; it gives what is owned now"
+        "no node in ZooKeeper contains partition.assignment.strategy; assuming range, Kafka's "
+        "default; it gives the current assignment"
     )
     (note,) = read_group(source, "pricing", strategy="range").notes
     assert note == (
-        "the strategy is range; what is owned now is what roundrobin gives (--strategy roundrobin)"
+        "the strategy is range; roundrobin gives the current assignment (--strategy roundrobin)"
     )
     (note,) = read_group(source, "pricing", strategy="roundrobin").notes
-    assert note == "the strategy is roundrobin; it gives what is owned now"
+    assert note == "the strategy is roundrobin; it gives the current assignment"
 
 
 def test_consumers_are_called_by_their_host_or_without_their_group() -> None:
@@ -337,7 +337,7 @@ def test_owners_that_no_algorithm_gives_are_told() -> None:
     owner = "/consumers/billing/owners/orders/0"
     tree = with_nodes((owner, f"{NAMES['billing-2']}-1"))
     read = read_group(TreeSource(tree), "billing")
-    assert read.notes[0].endswith("what is owned now is what no strategy gives: see owners")
+    assert read.notes[0].endswith("no strategy gives the current assignment: see owners")
     plan = dry_run(read.data[0])
     assert plan.owners is not None
     (other,) = [each for each in plan.owners if not each.is_as_given]
@@ -421,5 +421,5 @@ def test_what_is_refused() -> None:
         read_group(source, "nightly-report")
     with pytest.raises(UsageError, match="no strategy 'sticky'; known for zookeeper groups"):
         read_group(source, "billing", strategy="sticky")
-    with pytest.raises(UsageError, match=r"not imitated as in Kafka 4\.3\.1, but as in 0\.8\.2\.2"):
+    with pytest.raises(UsageError, match=r"not imitated for Kafka 4\.3\.1, but for 0\.8\.2\.2"):
         read_group(source, "billing", kafka_version="4.3.1")

@@ -338,7 +338,7 @@ def test_active_groups_of_which_nothing_would_be_changed_are_no_error() -> None:
     plan = plan_transfer(Store(offsets), cluster, cluster, topics={"orders": None})
     assert {row.result for row in plan.rows} == {Result.UNCHANGED}
     assert plan.report.exit_status is ExitStatus.DONE
-    assert plan.notes == ("groups with members of which nothing would be changed: g, h",)
+    assert plan.notes == ("groups with members that need no change: g, h",)
     plan = plan_transfer(Store({**offsets, "h": {("orders", 0): 41}}), cluster, cluster)
     assert [(problem.kind, problem.group_id) for problem in plan.problems] == [
         (ProblemKind.ACTIVE, "h")
@@ -483,7 +483,7 @@ def test_what_may_have_been_written_is_unknown() -> None:
         (False, Result.REFUSED, ProblemKind.SILENT, "b-1 is silent; nothing was changed."),
         (
             *(True, Result.UNKNOWN, ProblemKind.UNKNOWN_END),
-            "b-1 is silent; whether anything was changed is not known: read it again.",
+            "b-1 is silent; it is unknown whether anything was changed: read the offsets again.",
         ),
     ],
 )
@@ -704,15 +704,15 @@ def test_offsets_are_found_by_the_times_of_records() -> None:
     assert [
         problem.reason for problem in plan.problems if problem.kind is ProblemKind.OUT_OF_RANGE
     ] == [
-        "orders-2: Offset 7 is past the log end offset 6 of the first store.",
-        "payments-0: No record of the first store tells the time of the offset.",
+        "orders-2: Offset 7 is after the log end offset 6 of the first store.",
+        "payments-0: No record of the first store determines the time of the offset.",
     ]
 
 
 def test_times_of_records_need_live_clusters() -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
     for origin, goal in ((Store({"g": COMMITTED}), cluster), (cluster, None)):
-        with pytest.raises(UsageError, match="--by-time asks for the times of records"):
+        with pytest.raises(UsageError, match="--by-time needs the timestamps of records"):
             plan_transfer(origin, cluster, goal, fit=OutOfRange.BY_TIME)
 
 
@@ -792,8 +792,8 @@ def test_a_file_of_another_store_is_told(
     row = asdict(StoredOffset("g", "t", 0, 1))
     file.write_text(json.dumps({"schema_version": 1, "store": store, "data": [row]}))
     notes = plan_transfer(OffsetFile(file), Store({}), None).notes
-    assert [note.split(", and this is ")[0] for note in notes] == (
-        [f"what is read was saved from {where}{f' (id {cluster_id})' if cluster_id else ''}"]
+    assert [note.split(", but this is ")[0] for note in notes] == (
+        [f"the offsets were saved from {where}{f' (id {cluster_id})' if cluster_id else ''}"]
         if is_other
         else []
     )

@@ -483,8 +483,8 @@ SHOWN = {
     4: (5, KAFKA),  # ZooKeeper has none
 }
 NOTE = (
-    "g: ZooKeeper and Kafka have different commits for 2 partitions; shown is the larger one, at "
-    "which consumers with dual.commit.enabled begin."
+    "g: ZooKeeper and Kafka have different commits for 2 partitions; the larger one, at which "
+    "consumers with dual.commit.enabled start, is shown."
 )
 
 

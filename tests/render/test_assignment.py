@@ -75,11 +75,11 @@ def test_a_comparison_tells_the_library_and_each_warning_once() -> None:
     assert table.startswith("rank  strategy ")
     computed, foreign, chance = facts.splitlines()
     assert computed == "computed as  kafkajs 2.2.4"
-    assert foreign == "warning      Given to members that do not subscribe to the topic: u-1."
-    assert chance.startswith("warning      The group may get another assignment than this one: ")
+    assert foreign == "warning      Assigned to members that do not subscribe to the topic: u-1."
+    assert chance.startswith("warning      The actual assignment may be different: ")
     java = compared(read_spec(spec_of(UNLIKE)))
     page = "".join(page_text(compared_page([*kafkajs, *java])))
-    assert "\ng  warning      Given to members that do not subscribe" in page
+    assert "\ng  warning      Assigned to members that do not subscribe" in page
     assert "4.3.1" not in page
 
 
@@ -99,9 +99,9 @@ def test_a_rolling_restart_tells_each_warning_with_its_rebalances() -> None:
     """When m1 has left, its topic u is nobody's; m2 leads then, which does not know it."""
     bounce = bounced(read_spec(spec_of(UNLIKE, client="kafkajs")))
     page = "".join(page_text(bounces_page([bounce])))
-    nobody = "Given to nobody, though there are members that subscribe: u-0, u-1."
+    nobody = "Not assigned, although members subscribe: u-0, u-1."
     assert f"warning   rebalance 2: {nobody}\n" in page
-    assert page.count("The group may get another assignment") == 1
+    assert page.count("The actual assignment may be different") == 1
     many = replace(bounce, runs=tuple(replace(bounce.runs[0], first=plan) for plan in warning(12)))
     page = "".join(page_text(bounces_page([many])))
     assert "warning   rebalance 10: w9\nwarning   and 2 more, which -o json shows\n" in page

@@ -309,7 +309,7 @@ def test_virgin_cluster_is_not_asked_for_coordinators(broker: FakeBroker, absent
     with LiveCluster(broker.bootstrap) as source:
         for reading in (source.read(["g"]), source.read(), source.read_offsets(["g"])):
             assert reading.problems == ()
-            assert "nobody ever used one" in reading.notes[0]
+            assert "the cluster has never had one" in reading.notes[0]
         assert source.read().image.groups == {}
         assert source.placements(["g"]) == {}
         (problem,) = source.delete_groups(["g"])

@@ -249,7 +249,7 @@ def test_replica_whose_end_cannot_be_read_is_left_out(
 
     monkeypatch.setattr(source, "log_end", end)
     assert LogDir([other, copy]).read().notes == (
-        f"{other / FOLDER} left out: it ends at an offset that is not known, and {copy / FOLDER}, "
+        f"{other / FOLDER} left out: it ends at an unknown offset, and {copy / FOLDER}, "
         "which holds the same partition, at offset 7.",
     )
 

@@ -127,7 +127,7 @@ def test_what_kcl_takes(file: Path, indent: int | None) -> None:
     assert OffsetFile(file).read_offsets(["g"]).offsets == {
         "g": (CommittedOffset("foo", 0, 7), CommittedOffset("foo", 1, 100))
     }
-    with pytest.raises(InputError, match="name the group whose they are"):
+    with pytest.raises(InputError, match="name the group of the offsets"):
         OffsetFile(file).read_offsets()
     for row, error in (
         ({"offset": -2}, r"\$\[2\].offset: expected a number from 0"),
@@ -193,10 +193,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (json.dumps(ROW) + '\n{"a": ' + "[" * 9999, "found JSON of too many levels"),
         ('{"data": {}, "schema_version": 1}', r"\$.data: expected array, found object"),
         ('{"data": []}', r"expected a field schema_version, found none"),
-        (json.dumps(PLANNED), "line 1: expected what is committed, found a plan's row"),
-        (f"{json.dumps(ROW)}\n{json.dumps(PLANNED)}", "line 2: expected what is committed"),
-        (json.dumps({**PLANNED, "target_offset": None}), "line 1: expected what is committed"),
-        (document(PLANNED), r"\$.data\[0\]: expected what is committed, found a plan's row"),
+        (json.dumps(PLANNED), "line 1: expected a committed offset, found a row of a plan"),
+        (f"{json.dumps(ROW)}\n{json.dumps(PLANNED)}", "line 2: expected a committed offset"),
+        (json.dumps({**PLANNED, "target_offset": None}), "line 1: expected a committed offset"),
+        (document(PLANNED), r"\$.data\[0\]: expected a committed offset, found a row of a plan"),
         (document({**ROW, "partition": "1"}), r"\$.data\[0\].partition: expected int, found str"),
         (document(ROW, {**ROW, "partition": -1}), r"\$.data\[1\].partition: expected a number fro"),
         (

@@ -442,7 +442,7 @@ def test_brokers_that_do_not_answer_cost_the_ends_only(server: FakeZookeeper) ->
     assert reading.ranges == {}
     (problem,) = reading.problems
     assert (problem.kind, problem.path) == ("unreachable", None)
-    assert problem.reason.endswith("; ends of partitions are not known.")
+    assert problem.reason.endswith("; log end offsets are unknown.")
 
 
 class Brokers:
@@ -477,13 +477,13 @@ def test_brokers_that_do_not_answer_are_waited_for_once_in_a_round(
             commits = zookeeper.kafka_offsets(["web"])
             assert commits.offsets is None
             assert [problem.reason for problem in commits.problems] == [
-                "Nobody is there; commits to Kafka are not known."
+                "Nobody is there; commits to Kafka are unknown."
             ]
             assert [problem.reason for problem in zookeeper.log_ranges([("t", 0)]).problems] == [
-                "Nobody is there; ends of partitions are not known."
+                "Nobody is there; log end offsets are unknown."
             ]
             assert [problem.reason for problem in zookeeper.offsets_at([("t", 0)], 1).problems] == [
-                "Nobody is there; offsets of a time are not known."
+                "Nobody is there; offsets at a time are unknown."
             ]
             assert zookeeper.log_sizes([("t", 0)]) == {}
             assert brokers.asked == asked
@@ -552,15 +552,13 @@ def test_brokers_are_asked_where_they_listen_in_that_way(server: FakeZookeeper) 
         (problem,) = zookeeper.log_ranges([("orders", 0)]).problems
     assert problem.reason == (
         f"None of the {len(decode_tree(recorded_tree()).brokers)} brokers in ZooKeeper listens "
-        "with security.protocol SASL_SSL (-X security.protocol=…); ends of partitions are not "
-        "known."
+        "with security.protocol SASL_SSL (-X security.protocol=…); log end offsets are "
+        "unknown."
     )
     nodes = [n for n in recorded_tree().nodes.values() if not n.path.startswith("/brokers/ids/")]
     with fake_zookeeper(tree_of(nodes)) as other, source(other.connect) as zookeeper:
         (problem,) = zookeeper.log_ranges([("orders", 0)]).problems
-    assert problem.reason == (
-        "No broker is registered in ZooKeeper; ends of partitions are not known."
-    )
+    assert problem.reason == ("No broker is registered in ZooKeeper; log end offsets are unknown.")
 
 
 @pytest.mark.parametrize(

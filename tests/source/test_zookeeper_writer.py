@@ -125,7 +125,7 @@ def test_a_server_that_is_lost_in_a_transaction_may_have_done_it(deletes: bool) 
             problems = store.write_offsets(changes)
         assert [problem.group_id for problem in problems] == ["a", "b"]
         assert problems[0].kind is ProblemKind.UNKNOWN_END
-        assert "whether the group was changed is not known" in problems[0].reason
+        assert "it is unknown whether the group was changed" in problems[0].reason
         # Transactions of many groups are on their way at once; groups are deleted one by one.
         assert (problems[1].kind is ProblemKind.UNKNOWN_END) is not deletes
 

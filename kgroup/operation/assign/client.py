@@ -54,7 +54,10 @@ def later_note(text: str) -> str | None:
     client, version = software(text), text.partition("@")[2]
     if not version or not CLIENTS[client.name].is_later(version):
         return None
-    return f"{client.name} {version} is later than what was compared; it is taken for {client}"
+    return (
+        f"{client.name} {version} is newer than the versions that were tested; it is treated as "
+        f"{client}"
+    )
 
 
 def asked_software(
@@ -73,14 +76,14 @@ def asked_software(
     if client is not None and protocol != "classic":
         raise ValueError(
             f"{protocol} groups are not assigned by a client library, but by "
-            f"{newest(protocol).name}; leave out --client"
+            f"{newest(protocol).name}; omit --client"
         )
     if kafka_version is None:
         return client
     if kafka_version not in versions(protocol):
         raise ValueError(
-            f"{protocol} groups are not imitated as in Kafka {kafka_version}, but as in "
-            f"{' or '.join(versions(protocol))}; leave out --kafka-version"
+            f"{protocol} groups are not imitated for Kafka {kafka_version}, but for "
+            f"{' or '.join(versions(protocol))}; omit --kafka-version"
         )
     return newest(protocol)._replace(version=kafka_version)
 
@@ -110,23 +113,23 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
     leads = spec.computed_as
     if not is_determined(spec):
         yield (
-            "The group may get another assignment than this one: what is known of it does not "
-            f"determine what {leads.name} answers here, as {_cause(spec, leads)} (docs/assign.md, "
+            "The actual assignment may be different: what is known of the group does not determine "
+            f"what {leads.name} assigns, because {_cause(spec, leads)} (docs/assign.md, "
             f"{leads.name})."
         )
     if _depends_on_racks(spec, leads):
         name, by_rack = leads.name, CLIENTS[leads.name].version_by_rack
         yield (
-            "The group may get another assignment than this one: racks count where the leader is "
-            f"of {name} {by_rack}, or of a later version with an option that nothing tells "
-            f"(docs/assign.md, {name}). --client {name}@{by_rack} computes with them."
+            "The actual assignment may be different: racks count if the leader uses "
+            f"{name} {by_rack}, or a later version with an option that members do not send "
+            f"(docs/assign.md, {name}). --client {name}@{by_rack} takes racks into account."
         )
     rackless = _without_leader_rack(spec, leads)
     if rackless:
         yield (
-            f"{spec.strategy} of {leads.name} goes by racks, and no rack is known of the leaders "
-            f"of {first_names(rackless)}: these count as in none. leader_racks in a spec gives "
-            "them."
+            f"{spec.strategy} of {leads.name} uses the racks of partition leaders, which are "
+            f"unknown for {first_names(rackless)}: these count as in no rack. Give them with "
+            "leader_racks in a spec."
         )
 
 
@@ -141,17 +144,20 @@ def _cause(spec: GroupSpec, leads: Software) -> str:
     listed = replace(spec, topics=topics)
     is_new = topics != spec.topics
     if is_new and is_determined(listed):
-        return "it is not known how brokers will list new partitions"
+        return "the order in which brokers will list new partitions is unknown"
     if CLIENTS[leads.name].is_same_without is not None:
         members = tuple(replace(member, unknown_id=False) for member in spec.members)
         informed = replace(spec, members=members, departed=())
         if informed != spec and is_determined(informed):
-            return "a leader that has not led so far may not know all topics at first"
-    for known, also in (spec, ""), (listed, ", nor how brokers will list new partitions"):
+            return "a member that has not been the leader may not know all topics at first"
+    for known, also in (
+        (spec, ""),
+        (listed, ", and so is the order in which brokers will list new partitions"),
+    ):
         led = list(_with_each_leader(known))
         if len(led) > 1 and (known is spec or is_new) and all(map(_is_determined_or_fails, led)):
-            return f"it is not known who leads (--leader ID tells){also}"
-    return "chance may decide"
+            return f"the leader is unknown (name it with --leader ID){also}"
+    return "the result may be random"
 
 
 def _is_determined_or_fails(spec: GroupSpec) -> bool:
@@ -205,27 +211,27 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
         # Members do not send their version; the newest one is assumed.
         if own and own not in (leads, Software(leads.name, CLIENTS[leads.name].versions[0])):
             of = own if own.name == leads.name else own.name
-            yield f"The leader is of {of}; computed as {leads} all the same, as was asked for."
+            yield f"The leader uses {of}; computed as {leads}, as requested."
         return
     is_known = True
     if leader is not None and leader.client is not None:
         if leader.is_client_inferred:
             yield (
-                f"The leader is probably a client of {leads.name}, as its client id is the default "
-                f"one there; {_consequence(spec, leads)}"
+                f"The leader probably uses {leads.name}, because its client id is the default of "
+                f"that library; {_consequence(spec, leads)}"
             )
     elif spec.leader_client is None:
         clients = {member.client for member in spec.members}
         if None in clients or len(clients) > 1 or any(m.is_client_inferred for m in spec.members):
             is_known = False
             yield (
-                f"It is not known of which client library the leader is. Computed as {leads}; "
+                f"The client library of the leader is unknown. Computed as {leads}; "
                 f"{_consequence(spec, leads)}"
             )
     if spec.not_imitated:
         yield (
-            f"There are members of {', '.join(spec.not_imitated)}, which is not imitated: where "
-            "one of them leads, the group may get another assignment."
+            f"Some members use {', '.join(spec.not_imitated)}, which is not imitated: if "
+            "one of them is the leader, the assignment may be different."
         )
     libraries = {member.client.name for member in spec.members if member.client is not None}
     others = sorted(libraries - {leads.name})
@@ -262,8 +268,8 @@ def _consequence(spec: GroupSpec, leads: Software) -> str:
         and _shares(spec, Software(name, library.versions[0])) != as_computed
     ]
     if not others:
-        return "no other library that is known would assign otherwise."
-    return f"{' and '.join(others)} would assign otherwise. --client LIBRARY chooses one."
+        return "no other known library would assign differently."
+    return f"{' and '.join(others)} would assign differently; --client LIBRARY chooses one."
 
 
 def _shares(spec: GroupSpec, client: Software) -> Mapping[str, frozenset[TopicPartition]] | None:

@@ -251,7 +251,9 @@ def unmarked(
 def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan:
     if plan.assignment is None:
         if any(other is not None and other.assignment is not None for other in others):
-            warning = "Whether it fails depends on the ids of new members, which are not known."
+            warning = (
+                "Whether the assignor fails depends on the ids of new members, which are unknown."
+            )
             return replace(plan, warnings=(*plan.warnings, warning))
         return plan
     always: set[Move] = set(plan.moves)
@@ -270,8 +272,8 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
     parts = [f"{some} of {every} {what}" for some, every, what in counts if some]
     if parts:
         warnings.append(
-            f"What comes of {' and of '.join(parts)} depends on the ids of new members, which are "
-            "not known."
+            f"The result for {' and for '.join(parts)} depends on the ids of new members, "
+            "which are unknown."
         )
     errors = [other.error for other in others if other is not None and other.error is not None]
     if errors:
@@ -291,13 +293,13 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
 
 _MOST_REBALANCES = 10
 _RESTLESS = (
-    f"The group may never come to rest: after {_MOST_REBALANCES} more rebalances members still "
-    "give up partitions, and join again."
+    f"The group may never become stable: after {_MOST_REBALANCES} more rebalances, "
+    "members still revoke partitions and rejoin."
 )
 _MANY_RESTARTS = "for a restart of this many members and partitions"
 _RACING = (
-    "The group may get another assignment than this one: where a member gives up partitions and "
-    "joins again before another one has taken its part of the rebalance before, it ends otherwise."
+    "The actual assignment may be different if a member revokes partitions and rejoins before "
+    "another one has completed the previous rebalance."
 )
 
 

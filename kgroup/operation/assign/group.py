@@ -149,7 +149,7 @@ def group_spec(
     for name in {topic for member in members for topic, _ in member.owned or ()} | known.keys():
         if protocol in ("consumer", "share") and name not in ids:
             ids[name] = made_up_topic_id(name)
-            notes.append(f"the id of topic {name} is not known; the order may be another one")
+            notes.append(f"the id of topic {name} is unknown; the order may be different")
     libraries = {member.client_library for member in group.members if member.client_library}
     spec = GroupSpec(
         strategy or group.assignor or "",
@@ -185,8 +185,8 @@ def before_rebalance(group: Group, notes: list[str]) -> Group:
     if before is None:
         return group
     notes.append(
-        f"{group.group_id} is in a rebalance ({group.state}); taken are the members and the "
-        f"assignment before it, of generation {_known(before.generation_id)}"
+        f"{group.group_id} is in a rebalance ({group.state}); the members and the "
+        f"assignment before it, of generation {_known(before.generation_id)}, are used"
     )
     return replace(
         group,
@@ -217,7 +217,7 @@ def _with_strategy(
         notes.append(note)
         return spec
     if not spec.strategy:
-        notes.append(f"the group's strategy is not known; {names[0]} is taken")
+        notes.append(f"the group's assignor is unknown; {names[0]} is assumed")
         return replace(spec, strategy=names[0])
     group_id, remark = spec.id, advice.strategy
     assignor_of(spec.protocol, spec.strategy, client, group_id=group_id, remark=remark)
@@ -278,8 +278,8 @@ def _check_subscriptions(group: Group, advice: Advice) -> None:
         return
     if group.state in _REBALANCING:
         raise InputError(
-            f"{named_group(group.group_id)} is in a rebalance ({group.state}), and its members "
-            "before it are not known from this source; try again when it is over",
+            f"{named_group(group.group_id)} is in a rebalance ({group.state}), and this "
+            "source does not know its members before it; try again when it is complete",
             group_id=group.group_id,
         )
     raise InputError(
@@ -397,8 +397,8 @@ def _topics(
             for topic, number in member.owned or ():
                 counts[topic] = max(counts.get(topic, 0), number + 1)
         notes.append(
-            "this source does not tell how many partitions topics have; taken are those that are "
-            f"assigned{hint}"
+            "this source does not know how many partitions topics have; only assigned "
+            f"partitions are used{hint}"
         )
         return {name: TopicMetadata(count) for name, count in counts.items()}, {}
     view = source.view(names)

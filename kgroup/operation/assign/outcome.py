@@ -439,21 +439,22 @@ def _rack_local(spec: GroupSpec, assignment: Assignment) -> int | None:
 def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
     if spec.protocol == "zookeeper":
         return (
-            f"Every consumer fails with {error.type}: Kafka's own assignor cannot assign this. "
-            "Each gives up what it owns, tries again rebalance.max.retries times, and stops "
-            "consuming; nobody owns anything until what they register changes."
+            f"Every consumer fails with {error.type}: Kafka's own assignor cannot assign "
+            "this. Each consumer releases its partitions, tries again "
+            "rebalance.max.retries times, and stops consuming; no partition has an owner "
+            "until the registrations change."
         )
     who = "The group's leader" if spec.protocol == "classic" else "The coordinator"
     library = spec.computed_as.name
     whose = "Kafka" if spec.protocol != "classic" or library == KAFKA_CLIENTS else library
     if is_failure_open(spec):
         return (
-            f"It is not known who leads. The first member, which is taken, fails with {error}; "
-            "another one would not. --leader ID computes with one."
+            "The leader is unknown. The first member, which is assumed, fails with "
+            f"{error}; another one would not. --leader ID computes with one."
         )
     return (
-        f"{who} fails with {error}: {whose}'s own assignor cannot assign this. The group stands "
-        "still until the members' subscriptions or the partitions that they claim change."
+        f"{who} fails with {error}: {whose}'s own assignor cannot assign this. The "
+        "group is stuck until the members' subscriptions or claimed partitions change."
     )
 
 
@@ -485,16 +486,16 @@ def _warnings(
         times = Counter(chain.from_iterable(map(set, assignment.values())))
         twice = [partition for partition, members in times.items() if members > 1]
         if twice:
-            yield f"Given to more than one member at once: {_named(twice)}."
+            yield f"Assigned to more than one member at once: {_named(twice)}."
         if twice and spec.protocol == "zookeeper":
             yield (
-                "Only one consumer can own such a partition in ZooKeeper. The others give up what "
-                "they own, try again rebalance.max.retries times, and stop consuming."
+                "Only one consumer can own such a partition in ZooKeeper. The others release "
+                "their partitions, try again rebalance.max.retries times, and stop consuming."
             )
     if missing:
-        yield f"Given to members, though there are no such partitions: {_named(missing)}."
+        yield f"Assigned to members, although these partitions do not exist: {_named(missing)}."
     if foreign:
-        yield f"Given to members that do not subscribe to the topic: {_named(foreign)}."
+        yield f"Assigned to members that do not subscribe to the topic: {_named(foreign)}."
     wanted = frozenset[str]().union(*subscribed.values())
     nobody = [
         (name, number)
@@ -513,12 +514,11 @@ def _warnings(
     absent = sorted(wanted - counts.keys(), key=utf16)
     if absent:
         yield (
-            "Topics that members subscribe to, and of which no partitions are known: "
-            f"{first_names(absent)}. They are taken as topics that do not exist; "
-            "--partitions TOPIC=N says otherwise."
+            f"Subscribed topics without known partitions: {first_names(absent)}. They are "
+            "treated as topics that do not exist; --partitions TOPIC=N says otherwise."
         )
     if nobody:
-        yield f"Given to nobody, though there are members that subscribe: {_named(nobody)}."
+        yield f"Not assigned, although members subscribe: {_named(nobody)}."
 
 
 def _named(partitions: Iterable[TopicPartition]) -> str:

@@ -105,7 +105,7 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     for name, topics in changes.subscribe:
         spec = subscribe(spec, name, topics)
     if not spec.members:
-        raise UsageError("no member is left to assign to; leave out a --remove-member")
+        raise UsageError("no member is left to assign to; omit a --remove-member")
     if changes.leader is not None:
         try:
             spec = lead(spec, changes.leader)
@@ -210,7 +210,7 @@ def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
 def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
     """Create a topic to which all members subscribe."""
     if topic in spec.topics:
-        raise UsageError(f"--add-topic: there is a topic {topic} already; see --partitions")
+        raise UsageError(f"--add-topic: topic {topic} already exists; see --partitions")
     members = (
         replace(member, topics=(*(t for t in member.topics if t != topic), topic))
         for member in spec.members
@@ -254,12 +254,12 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
     """
     if spec.protocol == "zookeeper":
         raise UsageError(
-            "--leader: every consumer of a zookeeper group assigns for itself; leave out --leader"
+            "--leader: every consumer of a zookeeper group assigns for itself; omit --leader"
         )
     if spec.protocol != "classic":
         raise UsageError(
-            f"--leader: the members of {spec.protocol} groups do not assign, their coordinator "
-            "does; leave out --leader"
+            f"--leader: the coordinator assigns in {spec.protocol} groups, not a member; "
+            "omit --leader"
         )
     spec = replace(spec, leader_id=_find(spec, name).member_id)
     check_strategy(spec, f"--leader: no strategy {spec.strategy!r} for a leader")

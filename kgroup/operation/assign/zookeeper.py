@@ -155,20 +155,20 @@ def with_fitting_strategy(spec: GroupSpec, asked: str | None) -> tuple[GroupSpec
         chosen, why = asked, f"the strategy is {asked}"
     else:
         chosen = fitting[0] if fitting else names[0]
-        why = f"no node in ZooKeeper tells partition.assignment.strategy; taken is {chosen}"
+        why = f"no node in ZooKeeper contains partition.assignment.strategy; assuming {chosen}"
         why += ", Kafka's default" if chosen == names[0] else ""
     if chosen in fitting:
-        now = "it gives what is owned now"
+        now = "it gives the current assignment"
         if len(fitting) > 1:
-            now += ", as any does"
+            now += ", as every strategy does"
         elif asked is None and chosen != names[0]:
-            now += f", as {names[0]} does not"
+            now += f", unlike {names[0]}"
     elif fitting:
-        now = f"what is owned now is what {fitting[0]} gives (--strategy {fitting[0]})"
+        now = f"{fitting[0]} gives the current assignment (--strategy {fitting[0]})"
     elif any(member.owned for member in (*spec.members, *spec.departed)):
-        now = "what is owned now is what no strategy gives: see owners"
+        now = "no strategy gives the current assignment: see owners"
     else:
-        now = "nothing is owned now"
+        now = "no partition has an owner now"
     return replace(spec, strategy=chosen), f"{why}; {now}"
 
 

@@ -28,14 +28,16 @@ from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading, Question
 
 _SHARED = (
-    "It is a share group: how far it has come cannot be saved, nor written back; "
-    "kafka-share-groups deletes it (--delete), or what it knows of topics (--delete-offsets)."
+    "It is a share group: its progress cannot be saved or restored; kafka-share-groups deletes it "
+    "(--delete), or its state of topics (--delete-offsets)."
 )
 _HIDDEN = (
-    "The group {} committed offsets for topics that you may not describe, which no backup would "
-    "have: it is not deleted. Get DESCRIBE on its topics, or choose --delete-hidden."
+    "The group {} committed offsets for topics that you may not describe, and a backup would not "
+    "contain them: it is not deleted. Get DESCRIBE on its topics, or choose --delete-hidden."
 )
-_SUBSCRIBED = "Members of the group subscribe to the topic: stop them, or let them drop it."
+_SUBSCRIBED = (
+    "Members of the group subscribe to the topic: stop them, or remove it from their subscriptions."
+)
 
 Targets = Mapping[str, Mapping[TopicPartition, OffsetTarget]]
 

@@ -62,7 +62,7 @@ def not_committed(
                 yield Problem(ProblemKind.NOT_FOUND, text, topic=topic, partition=number)
     for group_id, ats in chosen.items():
         if known and not ats and group_id in group_ids:
-            reason = "There are no offsets of these partitions."
+            reason = "There are no committed offsets for these partitions."
             yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
 
 
@@ -274,7 +274,7 @@ def make_plan(
             if problem.kind is not ProblemKind.ACTIVE or problem.group_id not in idle
         ]
         names = first_names(sorted(idle))
-        notes = (*notes, f"groups with members of which nothing would be changed: {names}")
+        notes = (*notes, f"groups with members that need no change: {names}")
     return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))
 
 
@@ -414,7 +414,7 @@ def carry_out(
 def failed(error: BrokerError) -> Problem:
     """Return the problem of a store that did not answer when a change was started."""
     if error.was_sent:
-        text = f"{error}; whether anything was changed is not known: read it again."
+        text = f"{error}; it is unknown whether anything was changed: read the offsets again."
         return Problem(ProblemKind.UNKNOWN_END, text, broker=error.broker_id)
     return Problem(error.kind, f"{error}; nothing was changed.", broker=error.broker_id)
 
@@ -464,7 +464,7 @@ def _changed(store: GroupSource, plan: OffsetPlan) -> tuple[Problem, ...]:
         new = (OffsetChange(*at, None, None) for at in now if at not in planned)
         changed = conflict((*planned.values(), *new), now)
         if group_id in unknown:
-            changed = "What the group has committed cannot be read any more."
+            changed = "The committed offsets of the group can no longer be read."
         if changed is not None:
             text = f"{changed} Plan the deletion again."
             problems.append(Problem(ProblemKind.CHANGED, text, group_id=group_id))

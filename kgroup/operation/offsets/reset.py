@@ -208,8 +208,8 @@ def _missing(
     missing = [
         Problem(
             ProblemKind.NOT_FOUND,
-            f"{topic}: Nothing is committed for this topic, and it is not known here"
-            f"{_meant(topic, committed)}",
+            f"{topic}: Nothing is committed for this topic, and it is unknown "
+            f"here{_meant(topic, committed)}",
             topic=topic,
         )
         for topic in selection.topics
@@ -286,7 +286,8 @@ def _starts_at(
         and cluster is None
     ):
         raise UsageError(
-            f"a reset to {to.goal} needs to know the log: name the cluster (--bootstrap-server)"
+            f"a reset to {to.goal} needs the log start and end offsets: name the cluster "
+            "(--bootstrap-server)"
         )
     if to.goal is not ResetTarget.TIME:
         return {}
@@ -350,16 +351,16 @@ def _no_target(
         is_missing = is_named and log.mark in GONE
         return replace(problem, kind=ProblemKind.NOT_FOUND) if is_missing else problem
     if wanted is not None:
-        text = "The log start and end offsets are not known: the offset cannot be checked."
+        text = "The log start and end offsets are unknown: the offset cannot be checked."
         kind = ProblemKind.UNREADABLE
     elif to.goal is ResetTarget.SHIFT:
-        kind, text = ProblemKind.NOT_FOUND, "Nothing is committed that could be shifted."
+        kind, text = ProblemKind.NOT_FOUND, "There is no committed offset to shift."
     elif to.goal is ResetTarget.OTHER:
-        kind, text = ProblemKind.NOT_FOUND, "The other group, or the file, has no offset of it."
+        kind, text = ProblemKind.NOT_FOUND, "The other group, or the file, has no offset for it."
     else:
         kind, text = (
             ProblemKind.UNREADABLE,
-            "This source does not know the start and end offsets of the log.",
+            "This source does not know the log start and end offsets.",
         )
     return Problem(kind, f"{topic}-{partition}: {text}", group_id, topic=topic, partition=partition)
 

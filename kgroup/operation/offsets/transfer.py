@@ -78,7 +78,7 @@ def plan_transfer(
     nothing = (
         ()
         if has_content
-        else (Problem(ProblemKind.NOT_FOUND, "There are no committed offsets to take."),)
+        else (Problem(ProblemKind.NOT_FOUND, "There are no committed offsets to copy."),)
     )
     # Drop fields that the store cannot keep; otherwise they would always differ.
     unkept: dict[str, None] = {} if leader_epochs else {"leader_epoch": None}
@@ -132,7 +132,7 @@ def _fitted(target: OffsetTarget, log: LogRange | None, fit: OutOfRange) -> Offs
     if mark is None or mark in GONE:  # make_plan refuses missing partitions
         return target
     if mark not in (OffsetMark.PAST_END, OffsetMark.BEFORE_START):
-        text = "Its log start and end offsets are not known, so the offset cannot be checked."
+        text = "The log start and end offsets are unknown, so the offset cannot be checked."
         return OffsetTarget(target.offset, refusal=text)
     past = mark is OffsetMark.PAST_END
     nearest = log.end if past else log.start
@@ -167,9 +167,11 @@ def _fit_by_time(
     the log end offset and reads later records.
     """
     if not origin.can(GroupSource.next_records):
-        raise UsageError("--by-time asks for the times of records: copy from a live cluster")
+        raise UsageError("--by-time needs the timestamps of records: copy from a live cluster")
     if cluster is None or not cluster.can(GroupSource.offsets_at):
-        raise UsageError("--by-time asks for the times of records: the goal needs a live cluster")
+        raise UsageError(
+            "--by-time needs the timestamps of records: the goal must be a live cluster"
+        )
     wanted = {
         (*at, target.offset.committed_offset)
         for of_group in targets.values()
@@ -200,7 +202,7 @@ def _fit_by_time(
                 of_group[at] = OffsetTarget(_moved(target.offset, log.end))
             elif start is None:
                 text = refusals.get(
-                    position, "The second store does not tell the times of its records."
+                    position, "The second store does not know the timestamps of its records."
                 )
                 of_group[at] = OffsetTarget(target.offset, refusal=text)
             elif start.start is not None:
@@ -228,9 +230,9 @@ def _times(
     for topic, partition, offset in wanted:
         log = logs.get((topic, partition), LogRange())
         if log.start is None or log.end is None:
-            refusals[topic, partition, offset] = "The first store does not tell its log end offset."
+            refusals[topic, partition, offset] = "The first store does not know its log end offset."
         elif offset > log.end:
-            text = f"Offset {offset} is past the log end offset {log.end} of the first store."
+            text = f"Offset {offset} is after the log end offset {log.end} of the first store."
             refusals[topic, partition, offset] = text
         elif offset < log.end:
             first = max(offset, log.start)
@@ -249,7 +251,7 @@ def _times(
             if record.offset is not None and record.timestamp_ms is not None
         ]
         if not known:
-            refusals[position] = "No record of the first store tells the time of the offset."
+            refusals[position] = "No record of the first store determines the time of the offset."
             continue
         last_one = max(known, key=lambda record: record.offset or 0)
         behind = (last_one.offset or 0) < position[2]
@@ -273,8 +275,8 @@ def _other_store(saved_from: StoreName | None, store: GroupSource) -> Iterable[s
         return
     if saved_from.is_other(name):
         yield (
-            f"what is read was saved from {saved_from}, and this is {name}; in another cluster "
-            "these offsets are other records, and epochs of leaders mean nothing (--without-epochs)"
+            f"the offsets were saved from {saved_from}, but this is {name}; in another cluster, "
+            "they belong to other records, and leader epochs are meaningless (--without-epochs)"
         )
 
 

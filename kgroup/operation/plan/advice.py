@@ -207,19 +207,21 @@ class _Advisor:
     def of(self, row: GroupAdvice, group: Group) -> GroupAdvice:
         """Return the recommendations for a group with a coordinator."""
         if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-            return replace(row, summary=f"No target is for groups of type {group.type}.")
+            return replace(
+                row, summary=f"No migration target applies to groups of type {group.type}."
+            )
         if group.protocol_type not in (None, "", "consumer"):
-            text = f"No target is for groups of protocol type {group.protocol_type}."
+            text = f"No migration target applies to groups of protocol type {group.protocol_type}."
             return replace(row, summary=text)
         if not group.members:
             return replace(
                 row,
-                summary="Nobody is in it, so there is nothing to gain: how its programs are "
-                "configured counts when they start.",
+                summary="The group has no members, so no migration has a benefit: configure its "
+                "applications before they start.",
             )
         running = read_running(self.source, group.group_id, self.behavior)
         if running.rests.verdict is Verdict.REFUTED:
-            text = f"A rebalance goes on ({group.state}): look again when it is over."
+            text = f"A rebalance is in progress ({group.state}): try again when it is complete."
             return replace(row, summary=text)
         now = self.now(running)
         return _summed(
@@ -242,7 +244,7 @@ class _Advisor:
         if running.group.type is not GroupType.CLASSIC or strategy not in CLASSES:
             return
         if strategy == COOPERATIVE_STICKY:
-            yield f"{MigrationTarget.ASSIGNOR} {strategy}: the group uses it."
+            yield f"{MigrationTarget.ASSIGNOR} {strategy}: the group already uses it."
             return
         plans = {
             name: replace(plan, config=replace(plan.config, strategies=(COOPERATIVE_STICKY,)))
@@ -254,15 +256,16 @@ class _Advisor:
         )
         if _stops_as_long(now, then):
             yield (
-                f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; owners "
-                f"would change {then.forecast.moved} times, and do {now.forecast.moved} times now."
+                f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; "
+                f"partitions would change owners {then.forecast.moved} times, instead of "
+                f"{now.forecast.moved} times now."
             )
             return
         yield Proposal(
             MigrationTarget.ASSIGNOR,
             COOPERATIVE_STICKY,
-            f"With {strategy} all members give up everything at each rebalance; with "
-            f"{COOPERATIVE_STICKY} only what moves stops. {_in_all(now, then)}".rstrip(),
+            f"With {strategy}, all members revoke everything in each rebalance; with "
+            f"{COOPERATIVE_STICKY}, only partitions that move stop. {_in_all(now, then)}".rstrip(),
             _against(now, then),
             self._command(running.group.group_id, MigrationTarget.ASSIGNOR, COOPERATIVE_STICKY),
             now,
@@ -273,7 +276,7 @@ class _Advisor:
         target = MigrationTarget.CONSUMER_PROTOCOL
         change = ProtocolChange(running, False, bool(running.connectors), None, running.library)
         if not change.moved:
-            yield f"{target}: every member speaks it."
+            yield f"{target}: every member already uses it."
             return
         preconditions = tuple(conditions(change, None))
         if refuted := _refuted(preconditions):
@@ -288,13 +291,13 @@ class _Advisor:
             for precondition in preconditions
             if precondition.verdict is Verdict.UNKNOWN
         ]
-        begun = ", and some members have gone to it already" if change.is_begun else ""
+        begun = ", and some members already use it" if change.is_begun else ""
         yield Proposal(
             target,
             None,
-            "The broker assigns, and nobody waits for all others to join again"
-            f"{begun}. {_in_all(now, then)}"
-            + (f"To be looked at first: {', '.join(unknown)}." if unknown else "All is ready."),
+            f"The coordinator assigns, and no member waits for all others to rejoin{begun}. "
+            f"{_in_all(now, then)}"
+            + (f"Check first: {', '.join(unknown)}." if unknown else "All preconditions hold."),
             _against(now, then),
             self._command(running.group.group_id, target),
             now,
@@ -308,20 +311,21 @@ class _Advisor:
             yield f"{target}: {refuted}"
             return
         if plan.naive is None:
-            yield f"{target}: every member is static."
+            yield f"{target}: every member is already static."
             return
         restart = plan.steps[-1].forecast
         assert restart is not None
         now = Compared("a rolling restart as the group is", plan.naive.forecast)
         then = Compared("a rolling restart with static members", restart)
         if (restart.rebalances, restart.moved) >= (now.forecast.rebalances, now.forecast.moved):
-            yield f"{target}: a rolling restart moves no less than now."
+            yield f"{target}: a rolling restart would move no fewer partitions than now."
             return
         yield Proposal(
             target,
             None,
-            "Members leave when they are restarted, and others take over; static ones get back "
-            f"what they had, and what they read waits for them. {_in_all(now, then)}".rstrip(),
+            "Dynamic members leave when they are restarted, and others take over their "
+            "partitions. Static members keep their partitions, which wait for them. "
+            f"{_in_all(now, then)}".rstrip(),
             _against(now, then),
             self._command(running.group.group_id, target),
             now,
@@ -335,13 +339,12 @@ class _Advisor:
         for plan, why in (
             (
                 plan_new_consumer(old, self.behavior),
-                "Brokers of 4.0 and later have no ZooKeeper; with Java's consumer the group has a "
+                "Kafka 4.0 and later have no ZooKeeper; with the Java consumer, the group has a "
                 "coordinator, and its commits are in Kafka.",
             ),
             (
                 plan_kafka_offsets(old, self.behavior),
-                "Commits to Kafka take load from ZooKeeper, and stay where a new consumer looks "
-                "for them.",
+                "Commits to Kafka take load off ZooKeeper, and a new consumer finds them there.",
             ),
         ):
             if refuted := _refuted(plan.preconditions):
@@ -384,8 +387,9 @@ def _stops_as_long(now: Compared, then: Compared) -> bool:
 
 def _stops(now: Compared, then: Compared) -> str:
     return (
-        f"a rolling restart would stop partitions for {seconds(then.forecast.stopped_ms)} together,"
-        f" and does for {seconds(now.forecast.stopped_ms)} now"
+        "a rolling restart would stop partitions for "
+        f"{seconds(then.forecast.stopped_ms)} in total, instead of "
+        f"{seconds(now.forecast.stopped_ms)} now"
     )
 
 
@@ -393,10 +397,11 @@ def _in_all(now: Compared, then: Compared) -> str:
     """Return differences that are no benefit, but too small to count against the migration."""
     differences = ""
     if _stops_as_long(now, then) and not _against(now, then):
-        differences = f"In all, {_stops(now, then)}. "
+        differences = f"{_stops(now, then).capitalize()}. "
     again, was = then.forecast.read_again, now.forecast.read_again
     return differences + (
-        f"Read again would be {again} records, and are {was} now. " * (again > was)
+        f"A rolling restart would read {again} records again, instead of {was} now. "
+        * (again > was)
     )
 
 
@@ -405,7 +410,9 @@ def _against(now: Compared, then: Compared) -> str | None:
     before, after = now.forecast, then.forecast
     differences = [_stops(now, then)] if before.stopped_ms < _ENOUGH * after.stopped_ms else []
     if before.skipped < _ENOUGH * after.skipped:
-        differences.append(f"it would skip {after.skipped} records, and does {before.skipped} now")
+        differences.append(
+            f"it would skip {after.skipped} records, instead of {before.skipped} now"
+        )
     return "; ".join(differences) or None
 
 
@@ -430,8 +437,8 @@ def _summed(row: GroupAdvice, outcomes: Sequence[Proposal | str]) -> GroupAdvice
     sound = tuple(proposal for proposal in proposals if proposal.against is None)
     others = tuple(proposal for proposal in proposals if proposal.against is not None)
     names = ", ".join(proposal.target for proposal in sound)
-    summary = f"Makes sense: {names}." if sound else "Nothing makes sense for it now."
+    summary = f"Recommended: {names}." if sound else "No migration is recommended now."
     if others:
         targets = "; ".join(f"{proposal.target} ({proposal.against})" for proposal in others)
-        summary += f" The numbers speak against: {targets}."
+        summary += f" Worse according to the forecast: {targets}."
     return replace(row, summary=summary, proposals=(*sound, *others), reasons=reasons)

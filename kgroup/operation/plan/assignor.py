@@ -148,7 +148,7 @@ def plan_assignor(
         )
     if running.is_stopped:
         return _start(running, strategy, library)
-    found = f"--client {library}" if library else "what members sent tells their library"
+    found = f"--client {library}" if library else "what members sent identifies their library"
     library = library or running.library
     assert running.scenario.start is not None
     now = running.scenario.start.protocol
@@ -192,11 +192,11 @@ def plan_assignor(
 def _reached(running: RunningGroup, strategy: str, settings: _Lists) -> str:
     """Return a summary that the strategy is in use; other listed ones need a restart."""
     if settings.keys() >= running.by_name.keys():
-        return f"Nothing is to be done: every member has {strategy} alone."
+        return f"Nothing to do: every member supports {strategy} only."
     return (
-        f"Nothing is to be done if every member has {strategy} alone: the group uses it already. "
-        "Where members list others too, as after the first of two restarts, say it with --settings "
-        f"{strategy},OTHER: the last restart is left then."
+        f"Nothing to do if every member supports {strategy} only: the group already "
+        "uses it. If members list other assignors too, as after the first of two "
+        f"restarts, give --settings {strategy},OTHER: then only the last restart is planned."
     )
 
 
@@ -212,12 +212,12 @@ def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
     if plan.is_refuted:
         return plan.refused()
     step = started_with(
-        f"{strategy} alone",
+        f"{strategy} only",
         (SettingChange(None, STRATEGY, None, configured_strategies((strategy,), library)),),
-        (f"{kgroup_on(group, 'describe')} shows the strategy {strategy}.",),
+        (f"{kgroup_on(group, 'describe')} shows the assignor {strategy}.",),
         Expected(GroupType.CLASSIC, strategy, members=1),
     )
-    return plan.carried_out("The group is stopped, so that no restart is needed.", (step,))
+    return plan.carried_out("The group is stopped, so no restart is needed.", (step,))
 
 
 def _by_name(running: RunningGroup, settings: _Lists) -> _Lists:
@@ -234,37 +234,39 @@ def _common(running: RunningGroup, now: str, lists: _Lists) -> Precondition:
             "common-strategy",
             text,
             Verdict.REFUTED,
-            f"not said of {', '.join(without)}",
-            "A group has no strategy that a member does not support (INCONSISTENT_GROUP_PROTOCOL): "
-            "look at what was given with --settings.",
+            f"not listed for {', '.join(without)}",
+            "Every member of a group must support its assignor (INCONSISTENT_GROUP_PROTOCOL): "
+            "check --settings.",
         )
-    found = f"the group is of generation {running.group.generation_id or 'unknown'}, with {now}"
+    found = f"the group has generation {running.group.generation_id or 'unknown'}, with {now}"
     return Precondition("common-strategy", text, Verdict.VERIFIED, found)
 
 
 def _known(running: RunningGroup, now: str, settings: _Lists) -> Precondition:
-    text = "What else members support is known."
+    text = "The other assignors that members support are known."
     left = [name for name in running.by_name if name not in settings]
     if not left:
-        return Precondition("supported-strategies", text, Verdict.VERIFIED, "said with --settings")
+        return Precondition("supported-strategies", text, Verdict.VERIFIED, "given with --settings")
     return Precondition(
         "supported-strategies",
         text,
         Verdict.UNKNOWN,
-        f"a cluster tells {now} only, which the group chose; the plan goes by that alone"
+        f"a cluster reports only {now}, which the group uses; the plan assumes that "
+        "there are no others"
         + ("" if len(left) == len(running.by_name) else f" of {', '.join(left)}"),
-        f"Look at {STRATEGY} of each member, and say what differs: --settings MEMBER=range,sticky. "
-        "A member that supports more may need one restart less.",
+        f"Check {STRATEGY} of each member, and give what differs: --settings "
+        "MEMBER=range,sticky. A member that supports more assignors may need one "
+        "restart less.",
     )
 
 
 def _mixed_lists(library: str | None, found: str) -> Precondition:
-    text = "Clients take a list with an eager and the cooperative strategy."
+    text = "Clients accept a list with an eager and the cooperative assignor."
     if library == LIBRDKAFKA:
         return Precondition(
             "mixed-strategies",
-            "The group is stopped: librdkafka refuses a list with an eager and the cooperative "
-            "strategy.",
+            "The group is stopped: librdkafka rejects a list with an eager and the "
+            "cooperative assignor.",
             Verdict.VERIFIED,
             found,
         )
@@ -274,8 +276,8 @@ def _mixed_lists(library: str | None, found: str) -> Precondition:
         "mixed-strategies",
         text,
         Verdict.UNKNOWN,
-        "what members sent does not tell of each which library it uses",
-        f"Java's consumers do; those of librdkafka do not: --client {LIBRDKAFKA} plans that.",
+        "the library of some members cannot be identified by what they sent",
+        f"Java consumers do; librdkafka does not: --client {LIBRDKAFKA} plans for it.",
     )
 
 
@@ -290,27 +292,27 @@ def one_by_one(strategy: str, connectors: tuple[str, ...]) -> Precondition:
         return tasks_one_by_one()
     return Precondition(
         "listeners",
-        "Programs take partitions one by one: a ConsumerRebalanceListener (of librdkafka: a "
-        "rebalance callback, which is to assign incrementally) is told only what is added or taken "
-        "away, not everything at each rebalance.",
+        "The application's ConsumerRebalanceListener (librdkafka: rebalance callback, "
+        "which must assign incrementally) handles incremental assignment: it receives "
+        "only added or revoked partitions, not the whole assignment in each rebalance.",
         Verdict.UNKNOWN,
-        f"with {strategy} members give up everything at each rebalance",
-        "Look at what the programs do in onPartitionsAssigned and onPartitionsRevoked.",
+        f"with {strategy}, members revoke everything in each rebalance",
+        "Check what the applications do in onPartitionsAssigned and onPartitionsRevoked.",
     )
 
 
 def _version(running: RunningGroup, library: str | None) -> Precondition:
-    text = "Clients are as new as cooperative-sticky: of Java 2.4 or later."
+    text = "Clients support cooperative-sticky: Java 2.4 or later."
     old = [
         name
         for name, member in running.by_name.items()
         if member.subscription is not None and member.subscription.owned is None
     ]
-    check = "Look at the version of kafka-clients that each of them is built with."
+    check = "Check the version of kafka-clients in each application."
     if running.is_stopped:
         return Precondition("client-version", text, Verdict.UNKNOWN, None, check)
     if not old:
-        found = "subscriptions tell what members own, as they do since 2.4"
+        found = "subscriptions contain owned partitions, as they do since 2.4"
         return Precondition("client-version", text, Verdict.VERIFIED, found)
     verdict = Verdict.REFUTED if library == "java" else Verdict.UNKNOWN
     found = f"subscriptions of version 0, as clients before 2.4 send them, from {', '.join(old)}"
@@ -318,7 +320,7 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
 
 
 def _of_librdkafka(strategy: str, lists: _Lists) -> Precondition:
-    text = f"librdkafka has the strategies that members list: {', '.join(_OF_LIBRDKAFKA)}."
+    text = f"librdkafka has the assignors that members list: {', '.join(_OF_LIBRDKAFKA)}."
     listed = sorted({strategy, *(name for names in lists.values() for name in names)})
     without = [name for name in listed if name not in _OF_LIBRDKAFKA]
     if not without:
@@ -329,8 +331,8 @@ def _of_librdkafka(strategy: str, lists: _Lists) -> Precondition:
         text,
         Verdict.REFUTED,
         f"it does not have {', '.join(without)}",
-        f"Its clients would not start (Unsupported {STRATEGY}): choose another strategy, or leave "
-        f"out --client {LIBRDKAFKA} where members are of another library.",
+        f"Its clients would not start (Unsupported {STRATEGY}): choose another "
+        f"assignor, or omit --client {LIBRDKAFKA} if members use another library.",
     )
 
 
@@ -365,17 +367,20 @@ class _Change:
                 name: (strategy, *(name for name in names if name != strategy))
                 for name, names in lists.items()
             }
-            title = f"Restart every member with {strategy} before what it supports now"
-            seen = f"When the last member is back the group uses {strategy}; not before."
+            title = f"Restart every member with {strategy} listed before its current assignors"
+            seen = f"When the last member has returned, the group uses {strategy}; not before."
             moves.append(self._rolling(self._restart(lists, both, title, seen), both))
             lists = both
         alone = dict.fromkeys(lists, (strategy,))
-        title = f"Restart every member with {strategy} alone"
+        title = f"Restart every member with {strategy} only"
         seen = f"The group uses {strategy}."
         if strategy == COOPERATIVE_STICKY:
-            seen = "From now on members go on to read what is not moved while they rebalance."
+            seen = (
+                "From now on, members continue to read partitions that do not move during a "
+                "rebalance."
+            )
         elif moves:
-            title += f", when there is time: the group uses {strategy} already"
+            title += f", when convenient: the group already uses {strategy}"
         return [*moves, self._rolling(self._restart(lists, alone, title, seen), alone)]
 
     def stopped(self, lists: _Lists) -> PlayedStep:
@@ -387,7 +392,7 @@ class _Change:
             restarted=tuple(lists),
             actions=(*how_to_stop(self.running.group), *how_to_start(self.running.group)),
             commands=removal(self.running.group),
-            back="Stop the group again, and start it with the list that it had before.",
+            back="Stop the group again, and start it with the previous list.",
         )
         plans = {name: _listing(self.scenario.members[name], alone[name]) for name in lists}
         return stopped_group(step, self.scenario, plans, self.behavior)
@@ -410,14 +415,14 @@ class _Change:
             _settings(before, after, self.library),
             (
                 how_to_restart(self.behavior, len(restarted)),
-                f"Let it stop in order, so that {what} is committed.",
+                f"Shut it down cleanly, so that {what} is committed.",
             ),
             see=(
                 seen,
-                f"{kgroup_on(self.running.group, 'describe')} shows the strategy {strategy}, and "
-                "every member that was restarted with another id.",
+                f"{kgroup_on(self.running.group, 'describe')} shows the assignor {strategy}, "
+                "and every restarted member with a new member id.",
             ),
-            back="Restart the members one after another with the list that they had before.",
+            back="Restart the members one by one with the previous list.",
             expected=Expected(GroupType.CLASSIC, strategy, is_restarted=True, members=len(by_name)),
         )
 
@@ -428,7 +433,7 @@ def _naive(scenario: Scenario, lists: _Lists, strategy: str, behavior: ProgramBe
     _, cost = forecast(
         scenario, [rolling_restart(NOT_PLANNED, scenario, plans, behavior)], behavior
     )
-    return NaiveWay(f"One rolling restart, with {strategy} alone", cost)
+    return NaiveWay(f"One rolling restart, with {strategy} only", cost)
 
 
 def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[SettingChange, ...]:

@@ -31,14 +31,14 @@ def settable(connectors: tuple[str, ...]) -> Iterable[Precondition]:
     if connectors:
         yield Precondition(
             "connector",
-            f"Workers of Kafka Connect let a connector override its consumers' settings: {_POLICY} "
+            f"Kafka Connect workers let a connector override its consumers' settings: {_POLICY} "
             "is All, or Allowlist with these settings.",
             Verdict.UNKNOWN,
             _found(connectors),
-            f"Look at {_POLICY} of the workers: All is the default since Kafka 3.0, Allowlist is "
-            "there since 4.2. Where it is another one the workers' own configuration "
-            "(consumer.NAME=…) says it, of all connectors. What stands there holds, too, where a "
-            "step takes a setting out of a connector.",
+            f"Check {_POLICY} of the workers: All is the default since Kafka 3.0; Allowlist exists "
+            "since 4.2. With another policy, change the setting for all connectors in the workers' "
+            "own configuration (consumer.NAME=…). That configuration also applies when a step "
+            "removes a setting from a connector.",
         )
 
 
@@ -47,10 +47,10 @@ def own_settings(connectors: tuple[str, ...]) -> Iterable[Precondition]:
     if connectors:
         yield Precondition(
             "own-settings",
-            "Each member can have a setting of its own.",
+            "Each member can have its own settings.",
             Verdict.REFUTED,
             _found(connectors),
-            "Leave the tasks dynamic: with one group.instance.id for all each would fence the "
+            "Leave the tasks dynamic: with the same group.instance.id, each task would fence the "
             "others (FENCED_INSTANCE_ID).",
         )
 
@@ -59,17 +59,17 @@ def tasks_one_by_one() -> Precondition:
     """Return the precondition that workers handle incremental assignment of a task."""
     return Precondition(
         "listeners",
-        "Workers of Kafka Connect let a task take partitions one by one: they are of 3.2 or later.",
+        "Kafka Connect workers handle incremental assignment of a task: version 3.2 or later.",
         Verdict.UNKNOWN,
-        "older ones take what is added for all that the task has (KAFKA-12487)",
-        "Look at the version of the workers: GET / tells it.",
+        "older ones take the added partitions for the whole assignment (KAFKA-12487)",
+        "Check the version of the workers: GET / returns it.",
     )
 
 
 def _found(connectors: tuple[str, ...]) -> str:
     return (
-        f"by their client ids members are tasks of the sink connector {first_names(connectors)} of "
-        "Kafka Connect, and have its settings, all the same"
+        f"according to their client ids, members are tasks of the Kafka Connect sink connector "
+        f"{first_names(connectors)}, and share its settings"
     )
 
 

@@ -235,9 +235,9 @@ class ProtocolChange:
         if self._sessions is None:
             return ()
         was, becomes = self._sessions
-        text = f"The session timeout becomes the broker's: {becomes} ms in place of {was} ms"
+        text = f"The session timeout becomes that of the broker: {becomes} ms instead of {was} ms"
         if self._may_keep_session:
-            return (f"{text}. To keep it run the command below.",)
+            return (f"{text}. To keep it, run the command below.",)
         low, high = self.brokers.setting(_LEAST), self.brokers.setting(_MOST)
         if low is None or high is None:
             return (f"{text}.",)
@@ -300,7 +300,7 @@ def _support(change: ProtocolChange) -> Precondition:
     brokers = change.brokers
     code, text = "broker-support", "Brokers serve the consumer protocol (Kafka 4.0 or later)."
     if change.is_begun:
-        found = "the group is a consumer group already"
+        found = "the group is already a consumer group"
         return Precondition(code, text, Verdict.VERIFIED, found)
     features = brokers.features
     shown = brokers.tool("kafka-features", "describe")
@@ -323,7 +323,7 @@ def _support(change: ProtocolChange) -> Precondition:
         return Precondition(code, text, Verdict.REFUTED, found, check)
     if features.levels is None:
         check = f"{shown} shows {_FEATURE} with FinalizedVersionLevel 1."
-        found = f"{brokers.name} does not tell its finalized features"
+        found = f"{brokers.name} does not report its finalized features"
         return Precondition(code, text, Verdict.UNKNOWN, found, check)
     level = features.levels.get(_FEATURE, 0)
     found = f"{_FEATURE} is finalized at {level}"
@@ -337,24 +337,28 @@ def _support(change: ProtocolChange) -> Precondition:
 def _policy(brokers: Brokers, *, back: bool) -> Precondition:
     code = "migration-policy"
     needed = MigrationPolicy.DOWNGRADE if back else MigrationPolicy.UPGRADE
-    text = f"A group with members may change: {MIGRATION_POLICY} is {needed} or bidirectional."
+    text = (
+        f"The protocol of a group with members may change: {MIGRATION_POLICY} is "
+        f"{needed} or bidirectional."
+    )
     policy = brokers.policy
     if policy is None:
-        found = brokers.why or f"{brokers.name} does not tell {MIGRATION_POLICY}"
+        found = brokers.why or f"{brokers.name} does not report {MIGRATION_POLICY}"
         return Precondition(code, text, Verdict.UNKNOWN, found, brokers.ask(MIGRATION_POLICY))
     found = f"{policy} on {brokers.name}"
     if policy.downgrades if back else policy.upgrades:
         return Precondition(code, text, Verdict.VERIFIED, found)
     refusal = (
-        "INCONSISTENT_GROUP_PROTOCOL to members that come back with the classic protocol"
+        "INCONSISTENT_GROUP_PROTOCOL to members that return with the classic protocol"
         if policy is MigrationPolicy.DISABLED
         else "the group would stay a consumer group, with members of the classic protocol"
     )
     if not back:
-        refusal = "GROUP_ID_NOT_FOUND to members that come back with the consumer protocol"
+        refusal = "GROUP_ID_NOT_FOUND to members that return with the consumer protocol"
     check = (
-        f"Set {MIGRATION_POLICY}=bidirectional on every broker and restart the brokers, or plan it "
-        f"with --stop: an empty group may always change. The broker's answer would be: {refusal}."
+        f"Set {MIGRATION_POLICY}=bidirectional on every broker and restart the brokers, "
+        "or plan with --stop: an empty group can always change. The broker would "
+        f"otherwise answer: {refusal}."
     )
     return Precondition(code, text, Verdict.REFUTED, found, check)
 
@@ -363,11 +367,11 @@ def _size(change: ProtocolChange) -> Precondition:
     brokers, stops = change.brokers, change.stops
     count = len(change.group.members)
     needed = {"group.consumer.max.size": count}
-    text = f"The group of {count} is not larger than it may be."
+    text = f"The group of {count} does not exceed the maximum size."
     if not stops and any(member.instance_id for member in change.group.members):
         # The coordinator counts both a static member and its replacement.
         needed = {"group.consumer.max.size": count + 1}
-        text = f"The group of {count} may have one more, while a static member comes back."
+        text = f"The group of {count} may have one more member, while a static member returns."
     if change.back:
         needed = {**({} if stops else needed), "group.max.size": count}
     limits = {name: brokers.number(name) for name in needed}
@@ -379,13 +383,13 @@ def _size(change: ProtocolChange) -> Precondition:
         return Precondition("group-size", text, Verdict.REFUTED, found, check)
     unknown = [name for name, limit in limits.items() if limit is None]
     if unknown:
-        why = found or brokers.why or f"{brokers.name} does not tell {unknown[0]}"
+        why = found or brokers.why or f"{brokers.name} does not report {unknown[0]}"
         return Precondition("group-size", text, Verdict.UNKNOWN, why, brokers.ask("max.size"))
     return Precondition("group-size", text, Verdict.VERIFIED, found)
 
 
 def _spoken(change: ProtocolChange) -> Precondition:
-    text = "It is known which protocol each member speaks."
+    text = "The protocol of each member is known."
     by_name = change.running.by_name
     unknown = [name for name, member in by_name.items() if member.uses_classic_protocol is None]
     if unknown:
@@ -393,8 +397,8 @@ def _spoken(change: ProtocolChange) -> Precondition:
             "spoken-protocol",
             text,
             Verdict.UNKNOWN,
-            f"nobody tells it of {first_names(unknown)}",
-            "Look at group.protocol of each; members that have it already need no restart.",
+            f"unknown for {first_names(unknown)}",
+            "Check group.protocol of each; members that already have it need no restart.",
         )
     classic = [name for name, member in by_name.items() if member.uses_classic_protocol]
     found = f"classic: {first_names(classic)}" if classic else "consumer: all of them"
@@ -407,31 +411,31 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
     known = change.brokers.assignors
     check = change.brokers.ask(ASSIGNORS)
     if known is None:
-        text = f"The broker has the assignor {wanted}." if wanted else "The broker assigns."
+        text = f"The broker has the assignor {wanted}." if wanted else "The coordinator assigns."
         usual = strategies("consumer")
         suggestion = "" if wanted is None or wanted in usual else near_names(wanted, usual)
-        why = change.brokers.why or f"{change.brokers.name} does not tell {ASSIGNORS}"
+        why = change.brokers.why or f"{change.brokers.name} does not report {ASSIGNORS}"
         return Precondition(code, text, Verdict.UNKNOWN, f"{why}{suggestion}", check)
     found = f"{ASSIGNORS} is {', '.join(known)} on {change.brokers.name}"
     if wanted is None:
-        text = f"The broker assigns, by {change.default}{_in_the_place_of(change)}."
+        text = f"The coordinator assigns, by {change.default}{_in_the_place_of(change)}."
         return Precondition(code, text, Verdict.VERIFIED, found)
     text = f"The broker has the assignor {wanted}"
     text += "." if wanted == change.now else f"{_in_the_place_of(change)}."
     if wanted in known:
         return Precondition(code, text, Verdict.VERIFIED, found)
     if any("." in name for name in known):
-        found += "; what those classes call themselves nobody tells"
+        found += "; the names of the assignors of those classes are unknown"
         return Precondition(code, text, Verdict.UNKNOWN, found, check)
     check = (
-        f"Choose one of {', '.join(known)} with --assignor; members that ask for another one "
-        f"are answered UNSUPPORTED_ASSIGNOR{near_names(wanted, known) or '.'}"
+        f"Choose one of {', '.join(known)} with --assignor; members that request "
+        f"another one get UNSUPPORTED_ASSIGNOR{near_names(wanted, known) or '.'}"
     )
     return Precondition(code, text, Verdict.REFUTED, found, check)
 
 
 def _in_the_place_of(change: ProtocolChange) -> str:
-    return f", in the place of {change.now}" if change.now else ""
+    return f", instead of {change.now}" if change.now else ""
 
 
 def _user_data(change: ProtocolChange) -> Precondition:
@@ -441,7 +445,10 @@ def _user_data(change: ProtocolChange) -> Precondition:
     user data of the subscriptions, which is not empty from the second rebalance on
     (`rd_kafka_group_MemberState_consumer_write`).
     """
-    code, text = "user-data", "Assignments hold no data of a client-side assignor, to be lost."
+    code, text = (
+        "user-data",
+        "Assignments contain no data of a client-side assignor that would be lost.",
+    )
     refusal = (
         "The broker answers GROUP_ID_NOT_FOUND to members that come back with the consumer "
         "protocol. Plan it with --stop, or move the group to range first: "
@@ -457,34 +464,34 @@ def _user_data(change: ProtocolChange) -> Precondition:
     found = f"none yet; librdkafka adds some with {change.now} from the second rebalance on"
     if change.library == LIBRDKAFKA:
         return Precondition(code, text, Verdict.REFUTED, found, refusal)
-    check = f"Say --client java where no member is of librdkafka. Else: {refusal}"
+    check = f"Give --client java if no member uses librdkafka. Otherwise: {refusal}"
     return Precondition(code, text, Verdict.UNKNOWN, found, check)
 
 
 def _client_version(library: str | None, version: tuple[int, ...] | None) -> Precondition:
     names = ", ".join(f"{'.'.join(map(str, least))} of {name}" for name, least in _SINCE.items())
-    text = f"Clients know the consumer protocol: from {names} on."
+    text = f"Clients support the consumer protocol: {names} or later."
     least = _SINCE.get(library or "")
     if least is None or version is None:
         return Precondition(
             "client-version",
             text,
             Verdict.UNKNOWN,
-            f"members are of {library}; a cluster does not tell versions"
+            f"members use {library}; a cluster does not report versions"
             if library
-            else "a cluster does not tell by its protocol which clients a group has",
-            "Say it with --client and --client-version, or look at the brokers' metrics, which "
+            else "a cluster does not report which clients a group has",
+            "Give --client and --client-version, or look at the brokers' metrics, which "
             "count connections by clientSoftwareName and clientSoftwareVersion.",
         )
     found = f"{library} {'.'.join(map(str, version))}"
     if version >= least:
         return Precondition("client-version", text, Verdict.VERIFIED, found)
-    check = f"Bring the programs to {'.'.join(map(str, least))} or later first."
+    check = f"Upgrade the applications to {'.'.join(map(str, least))} or later first."
     return Precondition("client-version", text, Verdict.REFUTED, found, check)
 
 
 def _common_strategy(change: ProtocolChange) -> Precondition:
-    text = f"Members that speak the classic protocol support {change.assignor}."
+    text = f"Members that use the classic protocol support {change.assignor}."
     by_name = change.running.by_name
     lists = {
         name: member.classic_protocols
@@ -498,19 +505,19 @@ def _common_strategy(change: ProtocolChange) -> Precondition:
     if without:
         found = "; ".join(f"{name}: {', '.join(lists[name] or ())}" for name in without)
         check = (
-            "Choose one that they have with --assignor; members without a strategy in common "
-            "are answered INCONSISTENT_GROUP_PROTOCOL."
+            "Choose an assignor that they support with --assignor; members without a "
+            "common assignor get INCONSISTENT_GROUP_PROTOCOL."
         )
         return Precondition(code, text, Verdict.REFUTED, found, check)
     if unknown := [name for name, names in lists.items() if not names]:
-        found = f"a cluster does not tell it of {first_names(unknown)}"
-        check = f"Look at {STRATEGY} of each."
+        found = f"a cluster does not report it for {first_names(unknown)}"
+        check = f"Check {STRATEGY} of each."
         return Precondition(code, text, Verdict.UNKNOWN, found, check)
     return Precondition(code, text, Verdict.VERIFIED, f"{len(lists)} do")
 
 
 def _patterns(change: ProtocolChange) -> Precondition:
-    text = "No program subscribes with a SubscriptionPattern, which is for the broker to match."
+    text = "No application subscribes with a SubscriptionPattern, which only the broker can match."
     regexes = {
         name: member.subscription.regex
         for name, member in change.running.by_name.items()
@@ -530,7 +537,7 @@ def _patterns(change: ProtocolChange) -> Precondition:
     )
 
 
-_IN_ORDER = "Let it stop in order, so that what it has read is committed."
+_IN_ORDER = "Shut it down cleanly, so that what it has read is committed."
 
 
 def plan_consumer_protocol(
@@ -567,7 +574,7 @@ def plan_consumer_protocol(
     change = ProtocolChange(running, back, stops, assignor, library)
     plan = plan_of(
         *(group, MigrationTarget.CONSUMER_PROTOCOL, "back" if back else None, (running.rests,)),
-        f"Nothing is to be done: every member speaks the {change.protocol} protocol.",
+        f"Nothing to do: every member uses the {change.protocol} protocol.",
     )
     if not (change.moved or running.is_stopped):
         return plan
@@ -575,7 +582,7 @@ def plan_consumer_protocol(
     if plan.is_refuted:
         return plan.refused()
     if running.is_stopped:
-        summary = "The group is stopped, so that no restart is needed."
+        summary = "The group is stopped, so no restart is needed."
         return plan.carried_out(summary, (_start(change),))
     steps, total = forecast(change.running.scenario, _moves(change, behavior), behavior)
     return plan.carried_out(
@@ -650,26 +657,26 @@ def _step(
 def _way_back(change: ProtocolChange) -> str:
     """Return how to roll back, which depends on the brokers' migration policy."""
     policy = change.brokers.policy
-    stopped = "stop all members, and start them with the settings that they had before"
+    stopped = "stop all members, and start them with their previous settings"
     if change.back:
-        text = "Restart the members one after another with the settings that they had before."
+        text = "Restart the members one by one with their previous settings."
         needed, may = MigrationPolicy.UPGRADE, policy is not None and policy.upgrades
         other = (
-            "members that come back to a classic group are answered GROUP_ID_NOT_FOUND: once it "
-            f"is one, {stopped}"
+            "members that return to a classic group get GROUP_ID_NOT_FOUND: once the group is "
+            f"classic, {stopped}"
         )
     else:
         text = (
-            "Restart the members that were restarted with the settings that they had before: when "
-            "the last of them stops the group is a classic group again."
+            "Restart these members again with their previous settings: when the last of them "
+            "stops, the group becomes a classic group again."
         )
         needed, may = MigrationPolicy.DOWNGRADE, policy is not None and policy.downgrades
         other = f"the group stays a consumer group: {stopped}"
     if may:
         return text
     if policy is None:
-        return f"{text} Where {MIGRATION_POLICY} is not {needed} or bidirectional, {other}."
-    return f"As {MIGRATION_POLICY} is {policy}, {other}."
+        return f"{text} If {MIGRATION_POLICY} is not {needed} or bidirectional, {other}."
+    return f"Because {MIGRATION_POLICY} is {policy}, {other}."
 
 
 def _first_step(
@@ -678,26 +685,27 @@ def _first_step(
     """Return the step that restarts one member: it converts the group, and tests the policy."""
     if change.is_eager:
         others = (
-            "stop to read for a moment each time, as their strategy may be eager: they give up "
-            "everything and get it back at once"
+            "stop reading for a moment each time, as their assignor may be eager: they "
+            "revoke everything and get it back at once"
         )
     else:
-        others = "read on what is not moved"
+        others = "continue to read partitions that do not move"
     step = _step(
         change,
         names,
         "Restart one member with the consumer protocol",
         (
             _is_consumer_group(change),
-            "Members that still speak the classic protocol are told to join again whenever "
-            f"something changes for them, and wait for nobody; they {others}.",
+            "The coordinator asks members that still use the classic protocol to rejoin "
+            "whenever their assignment changes, but they wait for no other member; they "
+            f"{others}.",
         ),
         behavior,
     )
     return replace(
         step,
         actions=(
-            "Any member would do; `kgroup plan verify` looks for this one.",
+            "Any member will do; `kgroup plan verify` checks this one.",
             *step.actions,
             *change.about_session,
         ),
@@ -710,8 +718,8 @@ def _is_consumer_group(change: ProtocolChange) -> str:
     assignor = change.assignor or change.default
     shown = f" and the assignor {assignor}" if assignor else ""
     return (
-        "When the first is back the group is a consumer group: its generation goes on as the "
-        "group's epoch, and the broker assigns in the leader's place. "
+        "When the first member returns, the group becomes a consumer group: the group epoch "
+        "continues from the generation, and the coordinator assigns instead of the leader. "
         f"{kgroup_on(change.group, 'describe')} shows the type consumer{shown}."
     )
 
@@ -720,15 +728,15 @@ def _others_step(
     change: ProtocolChange, names: Sequence[str], behavior: ProgramBehavior
 ) -> PlanStep:
     see = [
-        "Each member that is back is told by heartbeats what to give up and what to take, and "
-        "reads on meanwhile.",
+        "Heartbeat responses tell each restarted member what to revoke and what to take; it "
+        "continues to read meanwhile.",
         f"{kgroup_on(change.group, 'describe', '-o', 'json')} has uses_classic_protocol: false for "
         "every member.",
     ]
     if any(change.running.by_name[name].instance_id for name in names):
         session_ms = change.brokers.number(CONSUMER_SESSION)
         see.append(
-            "A static member that stops keeps its partitions until it is back, at most for the "
+            "A static member that stops keeps its partitions until it returns, at most for the "
             f"session timeout of the broker ({CONSUMER_SESSION}"
             + (f", {session_ms} ms)." if session_ms is not None else ").")
         )
@@ -747,17 +755,17 @@ def _back_step(change: ProtocolChange, behavior: ProgramBehavior) -> PlanStep:
     names = change.moved
     title = "Restart every member with the classic protocol"
     if len(names) < len(change.running.by_name):
-        title = "Restart the members that speak the consumer protocol with the classic one"
+        title = "Restart the members that use the consumer protocol with the classic protocol"
     return _step(
         change,
         names,
         title,
         (
             "The group stays a consumer group, with members of both protocols, until the last one "
-            "that speaks the consumer protocol stops or, if it is static, is back.",
-            "Then it is a classic group whose generation goes on from the epoch, and a member "
-            "assigns: from now on a rebalance is for all members.",
-            f"{kgroup_on(change.group, 'describe')} shows the type classic and the strategy "
+            "that uses the consumer protocol stops or, if it is static, returns.",
+            "Then it becomes a classic group whose generation continues from the epoch, and the "
+            "leader assigns: from now on, a rebalance involves all members.",
+            f"{kgroup_on(change.group, 'describe')} shows the type classic and the assignor "
             f"{change.assignor}.",
         ),
         behavior,
@@ -777,7 +785,7 @@ def _stopped(change: ProtocolChange, behavior: ProgramBehavior) -> PlayedStep:
         step,
         actions=(*how_to_stop(change.group), *how_to_start(change.group), *change.about_session),
         commands=(*removal(change.group), *change.session_commands),
-        back="Stop the group again, and start it with the settings that it had before.",
+        back="Stop the group again, and start it with its previous settings.",
     )
     return stopped_group(step, change.running.scenario, change.plans(names), behavior)
 

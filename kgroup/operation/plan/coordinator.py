@@ -53,7 +53,7 @@ _OF_A_GROUP = {
     "group.consumer.assignment.interval.ms": "consumer.assignment.interval.ms",
 }
 """Broker settings that a group may override, with the group's setting."""
-_WHY_NONE = "only a live cluster tells"
+_WHY_NONE = "known only from a live cluster"
 _PACKAGE = "org.apache.kafka.coordinator.group.assignor."
 _BY_CLASS = {f"{_PACKAGE}UniformAssignor": "uniform", f"{_PACKAGE}RangeAssignor": "range"}
 
@@ -203,7 +203,7 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
     features = None
     if source.can(GroupSource.features):
         if broker is None:
-            refused.append("the group's coordinator is not known")
+            refused.append("the group's coordinator is unknown")
         else:
             try:
                 features = source.features(broker.id)

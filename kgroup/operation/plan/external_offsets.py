@@ -121,22 +121,25 @@ def preconditions(
 
 
 def _usable(table: OffsetTable, stores: Stores, *, to_kafka: bool) -> Precondition:
-    code, text = "table", "The table is there, with its columns and a unique key, and can be read."
+    code, text = "table", "The table exists, with its columns and a unique key, and can be read."
     if stores.fault is not None:
-        return Precondition(code, text, Verdict.REFUTED, stores.fault, "Mend it, and plan anew.")
+        return Precondition(code, text, Verdict.REFUTED, stores.fault, "Repair it, and plan again.")
     if stores.is_there:
         return Precondition(code, text, Verdict.VERIFIED, table.where)
-    found = f"{table.where}: there is none"
+    found = f"{table.where}: does not exist"
     if to_kafka:
-        check = "Say which one the application uses: --sql, --sql-table, --sql-column."
+        check = "Name the one that the application uses: --sql, --sql-table, --sql-column."
         return Precondition(code, text, Verdict.REFUTED, found, check)
-    check = "Step 1 makes it: its user needs the right to create tables. Or make it beforehand."
+    check = "Step 1 creates it: its user needs the right to create tables. Or create it beforehand."
     return Precondition(code, text, Verdict.UNKNOWN, found, check)
 
 
 def _one_ahead(stores: Stores) -> Precondition:
     """Return the precondition that one store is never behind the other."""
-    code, text = "one-ahead", "One of the two stores is nowhere behind the other."
+    code, text = (
+        "one-ahead",
+        "Neither store is behind the other in some partitions and ahead in others.",
+    )
     behind = {at: count for at, count in stores.behind.items() if count > 0}
     ahead = {at: -count for at, count in stores.behind.items() if count < 0}
     if not (behind and ahead):
@@ -147,20 +150,20 @@ def _one_ahead(stores: Stores) -> Precondition:
         text,
         Verdict.REFUTED,
         f"Kafka is ahead in {_named(behind)}, the table in {_named(ahead)}",
-        "Find out by which the members go. Delete rows that are left over from the table "
+        "Find out which store the members use. Delete leftover rows from the table "
         "('kgroup offsets delete').",
     )
 
 
 def _known(running: RunningGroup, known: Mapping[TopicPartition, int], where: str) -> Precondition:
-    code, text = "known-offsets", f"{where[0].upper()}{where[1:]} has an offset of each partition."
+    code, text = "known-offsets", f"{where[0].upper()}{where[1:]} has an offset for each partition."
     assert running.scenario.start is not None
     owned = {at for member in running.scenario.start.members.values() for at in member.owned}
     if running.is_stopped:
         if known:
             return Precondition(code, text, Verdict.VERIFIED, f"{len(known)} partitions")
-        check = "Members begin where auto.offset.reset says."
-        return Precondition(code, text, Verdict.UNKNOWN, "it has none at all", check)
+        check = "Members start where auto.offset.reset says."
+        return Precondition(code, text, Verdict.UNKNOWN, "it has none", check)
     missing = sorted(owned - known.keys())
     if not missing:
         return Precondition(code, text, Verdict.VERIFIED, f"{len(owned)} partitions")
@@ -169,12 +172,12 @@ def _known(running: RunningGroup, known: Mapping[TopicPartition, int], where: st
         text,
         Verdict.UNKNOWN,
         f"none of {_named(missing)}",
-        "See that nothing was read of them yet: they begin where auto.offset.reset says.",
+        "Make sure that they have not been read yet: members start where auto.offset.reset says.",
     )
 
 
 def _fenced(table: OffsetTable) -> Precondition:
-    code, text = "fencing", "The table keeps out a member that has lost a partition."
+    code, text = "fencing", "The table fences a member that has lost a partition."
     if table.fences:
         return Precondition(code, text, Verdict.VERIFIED, "it has a column for the generation")
     return Precondition(
@@ -182,8 +185,9 @@ def _fenced(table: OffsetTable) -> Precondition:
         text,
         Verdict.UNKNOWN,
         "no column for the generation is named",
-        "Name one (--sql-column generation=generation), or see that the application compares the "
-        "offset that it overwrites: a member that was paused may count again what others have.",
+        "Name one (--sql-column generation=generation), or make sure that the application compares "
+        "the offset that it overwrites: a member that was paused may process again what others "
+        "have processed.",
     )
 
 
@@ -194,8 +198,8 @@ def reached(stores: Stores, *, to_kafka: bool) -> str | None:
         return None
     origin, other = ("Kafka", "the table") if to_kafka else ("the table", "Kafka")
     return (
-        f"Nothing is to be done: {origin} is ahead of {other} in {_named(sorted(ahead))}, so "
-        f"members keep offsets there already. If it is left over, delete what {origin} has first."
+        f"Nothing to do: {origin} is ahead of {other} in {_named(sorted(ahead))}, so "
+        f"members already keep offsets there. If it is left over, delete what {origin} has first."
     )
 
 
@@ -207,27 +211,27 @@ _AUTO_COMMIT = "enable.auto.commit"
 _TRANSACTION = "It stores results and offsets in one transaction."
 _SEEKS = {
     KeptIn.EXTERNAL: (
-        "When it is given partitions, this version seeks to what the table has; where that has "
-        "nothing, it begins at Kafka's commit, as every consumer does that is not told otherwise.",
+        "When partitions are assigned, this version seeks to the offsets in the table; without one "
+        "there, it starts at the offset committed to Kafka, as every consumer does by default.",
         _TRANSACTION,
-        "It may commit to Kafka behind the transaction, which nothing depends on: lag is seen "
-        "then, and the group keeps its generation.",
+        "It may commit to Kafka after the transaction, although nothing depends on it: tools then "
+        "see the lag, and the group keeps its generation.",
     ),
     KeptIn.BOTH: (
-        "When it is given partitions, this version seeks to the later of what the table has and "
-        "what is committed to Kafka, and stores and commits that at once.",
+        "When partitions are assigned, this version seeks to the larger of the offset in the table "
+        "and the one committed to Kafka, and stores and commits that at once.",
         _TRANSACTION,
-        "It commits to Kafka (commitSync) behind each transaction, before the next poll().",
+        "It commits to Kafka (commitSync) after each transaction, before the next poll().",
     ),
     KeptIn.KAFKA: (
-        "This version seeks nowhere: it begins at what is committed to Kafka, and commits there "
+        "This version does not seek: it starts at the offset committed to Kafka, and commits there "
         "what it has processed.",
     ),
 }
 _CALLED = {
-    KeptIn.EXTERNAL: "goes by the table",
+    KeptIn.EXTERNAL: "uses the table",
     KeptIn.BOTH: "keeps offsets in both",
-    KeptIn.KAFKA: "goes by Kafka's commits",
+    KeptIn.KAFKA: "uses the offsets in Kafka",
 }
 
 
@@ -330,11 +334,11 @@ class _Way:
         copy = replace(self.copy, creates_table=True, is_last=False)
         step = PlanStep(
             0,
-            "Make the table, with a first copy",
-            actions=("Members go on meanwhile: nobody goes by the table yet.", *self._hidden()),
+            "Create the table, with a first copy",
+            actions=("Members continue meanwhile: none uses the table yet.", *self._hidden()),
             commands=(copy.command(self._group_id, self._server),),
             copies=copy,
-            see=("The command says done for each partition.",),
+            see=("The command shows done for each partition.",),
             back="Drop the table.",
             expected=Expected(),
         )
@@ -364,7 +368,7 @@ class _Way:
             commands=(self.copy.command(group_id, self._server),),
             copies=self.copy,
             see=(f"{self.copy.comparison(group_id, self._server)} finds no difference.",),
-            back="Start the members as they were: the store that they go by is unchanged.",
+            back="Start the members as they were: the store that they use is unchanged.",
             expected=Expected(state=GroupState.EMPTY),
         )
         start = self._restart(goal, f"Start all members with the version that {_CALLED[goal]}")
@@ -378,11 +382,10 @@ class _Way:
 
     def rolling(self, goal: KeptIn) -> list[PlayedStep]:
         """Restart all members twice; versions that run at the same time are compatible."""
-        before = "as it was" if goal is KeptIn.EXTERNAL else "that goes by the table"
+        before = "as it was" if goal is KeptIn.EXTERNAL else "that uses the table"
         backs = {
-            KeptIn.BOTH: f"Restart the members one after another with the version {before}.",
-            goal: "Restart the members one after another with the version that keeps offsets in "
-            "both.",
+            KeptIn.BOTH: f"Restart the members one by one with the version {before}.",
+            goal: "Restart the members one by one with the version that keeps offsets in both.",
         }
         moves = []
         for offsets, back in backs.items():
@@ -399,7 +402,7 @@ class _Way:
         _, cost = forecast(self.scenario, [move], self.behavior)
         text = f"One rolling restart with the version that {_CALLED[goal]}, and no copy"
         if goal is KeptIn.KAFKA:
-            text += ", where members do not commit to Kafka"
+            text += ", if members do not commit to Kafka"
         return NaiveWay(text, cost)
 
     @property
@@ -428,10 +431,10 @@ class _Way:
         comparison = self.copy.comparison(self._group_id, self._server)
         seen = {
             KeptIn.EXTERNAL: "the table is ahead by what members do not commit to Kafka, or have "
-            "not committed yet.",
+            "not yet committed.",
             KeptIn.BOTH: "twice, some seconds apart: a partition with the same difference both "
             "times was not stored and committed when it was assigned.",
-            KeptIn.KAFKA: "from now on Kafka is ahead: the table is left as it is.",
+            KeptIn.KAFKA: "from now on, Kafka is ahead: the table remains as it is.",
         }
         return PlanStep(
             0,
@@ -441,7 +444,7 @@ class _Way:
             _SEEKS[offsets],
             see=(
                 f"{kgroup_on(self.running.group, 'describe')} shows it stable"
-                + ("." if self.running.is_stopped else ", and every member with another id."),
+                + ("." if self.running.is_stopped else ", and every member with a new member id."),
                 f"{comparison}: {seen[offsets]}",
             ),
             expected=Expected(
@@ -454,8 +457,8 @@ class _Way:
     def _back(self, goal: KeptIn) -> str:
         options = (*self.copy.table_words, *(["--to-kafka"] if goal is KeptIn.EXTERNAL else []))
         return (
-            "Before any of them has processed something: stop them, and start them as they were. "
-            "Later what they have done since is in the store that they go by now, and is to be "
-            "copied back first: plan that by "
+            "Before any of them has processed a record: stop them, and start them as they were. "
+            "Later, their progress is in the store that they use now, and must be copied back "
+            "first: plan that with "
             f"{kgroup_on(self.running.group, 'plan external-offsets', *options)}"
         )

@@ -125,7 +125,7 @@ def how_to_restart(behavior: ProgramBehavior, members: int) -> str:
     """Return instructions for a rolling restart."""
     at_once = behavior.restarted_at_once(members)
     what = "one member" if at_once == 1 else f"{at_once} members at a time"
-    return f"Restart {what}, wait until the group is stable, then go on with the next."
+    return f"Restart {what}, wait until the group is stable, then continue with the next."
 
 
 def stopped_group(

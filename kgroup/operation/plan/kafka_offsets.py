@@ -53,18 +53,18 @@ def plan_kafka_offsets(old: OldGroup, behavior: ProgramBehavior) -> Plan:
     if plan.is_refuted:
         return plan.refused()
     if store is CommitStore.KAFKA:
-        return replace(plan, summary="Nothing is to be done: members commit to Kafka alone.")
+        return replace(plan, summary="Nothing to do: members commit to Kafka only.")
     scenario = running.scenario
     moves = []
     if store is CommitStore.ZOOKEEPER:
         moves.append(_to_both(old, scenario, behavior))
     moves.append(_to_kafka(old, scenario, behavior))
     steps, total = forecast(scenario, moves, behavior)
-    summary = "From ZooKeeper to Kafka in two rolling restarts: first to both, then to Kafka alone."
+    summary = "From ZooKeeper to Kafka in two rolling restarts: first to both, then to Kafka only."
     if store is CommitStore.BOTH:
         summary = (
-            "From both to Kafka alone in one rolling restart: the one before, to both, was taken "
-            "already."
+            "From both to Kafka only in one rolling restart: the previous one, to both, "
+            "has already been done."
         )
     naive = _naive(scenario, behavior) if store is CommitStore.ZOOKEEPER else None
     return plan.carried_out(summary, steps, total, naive)
@@ -72,7 +72,7 @@ def plan_kafka_offsets(old: OldGroup, behavior: ProgramBehavior) -> Plan:
 
 def _of_stopped(old: OldGroup) -> Plan:
     group_id = old.group.group_id
-    text = "Nobody is in the group: how its programs are configured counts at their start."
+    text = "The group has no members: configure its applications before they start."
     store, storage = old.storage
     conditions = (
         Precondition("stopped", text, Verdict.VERIFIED, f"state {old.group.state}"),
@@ -85,7 +85,7 @@ def _of_stopped(old: OldGroup) -> Plan:
     if plan.is_refuted:
         return plan.refused()
     start = started_with(
-        "commits to Kafka alone",
+        "commits to Kafka only",
         (SettingChange(None, STORAGE, None, "kafka"), SettingChange(None, DUAL, None, "false")),
         (f"kgroup describe {quote(group_id)} {old.places.in_zookeeper} shows members.",),
         Expected(GroupType.ZOOKEEPER, members=1, commits=CommitStore.KAFKA),
@@ -94,14 +94,14 @@ def _of_stopped(old: OldGroup) -> Plan:
     if store is not CommitStore.KAFKA and not old.is_same:
         steps.insert(0, copy_step(old))
     numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, 1))
-    return plan.carried_out("The group is stopped, so that no restart is needed.", numbered)
+    return plan.carried_out("The group is stopped, so no restart is needed.", numbered)
 
 
 def _brokers(old: OldGroup) -> Precondition:
     return old.brokers_since(
         8,
-        "Brokers keep commits: they are of 0.8.2 or later.",
-        "Look at the version of the brokers.",
+        "Brokers store commits: they have Kafka 0.8.2 or later.",
+        "Check the version of the brokers.",
     )
 
 
@@ -115,19 +115,19 @@ def _preconditions(
         preconditions.append(
             Precondition(
                 "made-ids",
-                "A member that is restarted has another id.",
+                "A restarted member has a new id.",
                 Verdict.UNKNOWN,
                 f"consumer.id seems to be set by {first_names(old.set_ids)}",
-                "kgroup plan verify does not see that they were restarted, but goes by commits "
-                f"alone; `kgroup zk ids {quote(old.group.group_id)} "
-                f"{old.places.in_zookeeper}` tells since when they are there.",
+                "kgroup plan verify does not see that they were restarted, and checks only "
+                f"commits; `kgroup zk ids {quote(old.group.group_id)} "
+                f"{old.places.in_zookeeper}` shows when they registered.",
             )
         )
     return preconditions
 
 
 def _client_version(old: OldGroup) -> Precondition:
-    text = f"Members know {STORAGE}: their consumers are of 0.8.2 or later."
+    text = f"Members support {STORAGE}: their consumers have Kafka 0.8.2 or later."
     if old.kafka:
         found = "the group has commits in Kafka"
         return Precondition("client-version", text, Verdict.VERIFIED, found)
@@ -135,8 +135,8 @@ def _client_version(old: OldGroup) -> Precondition:
         "client-version",
         text,
         Verdict.UNKNOWN,
-        "ZooKeeper does not tell it",
-        "Look at the version of the jar kafka_… that each of them is built with.",
+        "ZooKeeper does not contain it",
+        "Check the version of the jar kafka_… in each application.",
     )
 
 
@@ -156,7 +156,7 @@ def _to_both(old: OldGroup, scenario: Scenario, behavior: ProgramBehavior) -> Pl
     step = _restart(
         old,
         behavior,
-        "Restart every member with commits to Kafka and to ZooKeeper",
+        "Restart every member with commits to Kafka and ZooKeeper",
         settings,
         CommitStore.BOTH,
         "Kafka and ZooKeeper have the same, as soon as each member has committed "
@@ -171,7 +171,7 @@ def _to_kafka(old: OldGroup, scenario: Scenario, behavior: ProgramBehavior) -> P
     step = _restart(
         old,
         behavior,
-        "Restart every member with commits to Kafka alone",
+        "Restart every member with commits to Kafka only",
         (SettingChange(None, DUAL, "true", "false"),),
         CommitStore.KAFKA,
         "Kafka is ahead of ZooKeeper, where commits stay as they are.",
@@ -201,7 +201,7 @@ def _restart(
         settings,
         (
             how_to_restart(behavior, len(names)),
-            "Let it stop in order (ConsumerConnector.shutdown), so that what it has read is "
+            "Shut it down cleanly (ConsumerConnector.shutdown), so that what it has read is "
             "committed.",
         ),
         (old.places.offsets("diff", "zookeeper", "kafka", old.group.group_id),),

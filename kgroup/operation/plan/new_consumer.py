@@ -275,8 +275,8 @@ def plan_new_consumer(old: OldGroup, behavior: ProgramBehavior) -> Plan:
     """
     plan = plan_of(old.group, MigrationTarget.NEW_CONSUMER, None, _preconditions(old))
     if old.running is None and old.kafka_members:
-        text = f"Nothing is to be done: {_count(old.kafka_members)} of Kafka's coordinator, and "
-        summary = f"{text}nobody on ZooKeeper."
+        text = f"Nothing to do: the group has {_count(old.kafka_members)} in Kafka, and "
+        summary = f"{text}none in ZooKeeper."
         return replace(plan, summary=summary, preconditions=(_alone(old),))
     if plan.is_refuted:
         return plan.refused()
@@ -302,7 +302,8 @@ def plan_new_consumer(old: OldGroup, behavior: ProgramBehavior) -> Plan:
         forecast=cost.total,
         assumed=_assumed(scenario),
         naive=NaiveWay(
-            "A rolling restart, each old consumer replaced by new ones beside the others", naive
+            "A rolling restart that replaces each old consumer by new ones while the others run",
+            naive,
         ),
     )
 
@@ -371,31 +372,31 @@ def _preconditions(old: OldGroup) -> list[Precondition]:
 def _client_version() -> Precondition:
     return Precondition(
         "client-version",
-        "Brokers know the requests of the new consumers.",
+        "Brokers support the requests of the new consumers.",
         Verdict.UNKNOWN,
-        "nobody tells which version of kafka-clients they will have",
-        "kafka-clients 0.9 to 0.10.1 want brokers that are as new as they are; 0.10.2 to 3.9 take "
-        "brokers from 0.10.0 on, 4.0 and later from 2.1 on.",
+        "their version of kafka-clients is unknown",
+        "kafka-clients 0.9 to 0.10.1 need brokers that are at least as new; 0.10.2 to "
+        "3.9 support brokers from 0.10.0 on, 4.0 and later from 2.1 on.",
     )
 
 
 def _alone(old: OldGroup) -> Precondition:
-    text = "No new consumer uses the group's id yet."
+    text = "No new consumer uses the group id yet."
     group_id, places = quote(old.group.group_id), old.places
     if old.kafka_members is None:
         check = f"kgroup describe {group_id} {places.in_kafka} shows members, where there are any."
         return Precondition("alone", text, Verdict.UNKNOWN, None, check)
     if not old.kafka_members:
-        found = "Kafka's coordinators know no member of it"
+        found = "Kafka's coordinators have no member of it"
         return Precondition("alone", text, Verdict.VERIFIED, found)
     found = f"the group of this id in Kafka has {_count(old.kafka_members)}"
     if old.running is None:
-        return Precondition("alone", "No old consumer is there any more.", Verdict.VERIFIED, found)
+        return Precondition("alone", "No old consumer is left.", Verdict.VERIFIED, found)
     return Precondition(
         "alone",
         text,
         Verdict.REFUTED,
-        f"{found}, beside {_count(len(old.group.members))} on ZooKeeper: both read every record",
+        f"{found}, and {_count(len(old.group.members))} in ZooKeeper: both read every record",
         "Stop either the new ones, and plan again, or the old ones.",
     )
 
@@ -413,7 +414,7 @@ def _storage(old: OldGroup) -> Precondition:
 
 
 def _committed(old: OldGroup) -> Precondition:
-    text = "All partitions have commits: new consumers begin there."
+    text = "All partitions have committed offsets: new consumers start there."
     owned = {
         (at.topic, at.partition)
         for member in old.group.members
@@ -431,8 +432,8 @@ def _committed(old: OldGroup) -> Precondition:
         text,
         Verdict.UNKNOWN,
         f"none yet: {names}",
-        "They may come when the members stop. Where there is none then, auto.offset.reset says "
-        f"where new consumers begin: see kgroup check {quote(old.group.group_id)} "
+        "Members may commit them when they stop. Without one, auto.offset.reset determines where "
+        f"new consumers start: see kgroup check {quote(old.group.group_id)} "
         f"{old.places.in_zookeeper}.",
     )
 
@@ -450,17 +451,17 @@ def _stop(old: OldGroup) -> PlanStep:
         "Stop all old consumers",
         actions=(
             f"Stop all members: {names}.",
-            "Let each stop in order (ConsumerConnector.shutdown), so that what it has read is "
-            "committed; with auto.commit.enable=false let it commit before.",
-            "One that crashes is there until its session has expired "
+            "Shut each one down cleanly (ConsumerConnector.shutdown), so that what it has read is "
+            "committed; with auto.commit.enable=false, have it commit before.",
+            "One that crashes remains registered until its session expires "
             "(zookeeper.session.timeout.ms).",
         ),
         commands=(compare,) if is_both else (),
         see=(
             f"kgroup describe {group_id} {where} shows it Empty.",
-            f"kgroup zk owners {group_id} {where} shows nobody.",
+            f"kgroup zk owners {group_id} {where} shows no owners.",
         ),
-        back="Start the old consumers again: they go on where they have committed.",
+        back="Start the old consumers again: they resume at their committed offsets.",
         expected=Expected(
             GroupType.ZOOKEEPER,
             state=GroupState.EMPTY,
@@ -472,21 +473,23 @@ def _stop(old: OldGroup) -> PlanStep:
 def copy_step(old: OldGroup) -> PlanStep:
     """Return the step that copies the commits of a stopped group."""
     places, group_id = old.places, old.group.group_id
-    missed = f"auto.offset.reset=latest would skip {_lag(old):,} records, and what comes meanwhile"
+    missed = (
+        f"auto.offset.reset=latest would skip {_lag(old):,} records, and those written meanwhile"
+    )
     again = f"earliest would read {_read_before(old):,} again"
     return PlanStep(
         0,
         "Copy the commits from ZooKeeper to Kafka",
         actions=(
-            "Look at what would be copied (without --execute), then copy it.",
-            f"Without a copy {missed}; {again}, of the partitions whose log is known.",
+            "Check what would be copied (without --execute), then copy it.",
+            f"Without a copy, {missed}; {again} (in partitions whose log is known).",
         ),
         commands=(
             places.offsets("copy", "zookeeper", "kafka", group_id),
             places.offsets("diff", "zookeeper", "kafka", group_id),
         ),
         see=("The comparison shows no partition, and ends with status 0.",),
-        back="Nothing is to be undone: the old consumers begin at what ZooKeeper has.",
+        back="Nothing to roll back: the old consumers start at the offsets in ZooKeeper.",
         expected=Expected(GroupType.ZOOKEEPER, state=GroupState.EMPTY, commits=CommitStore.BOTH),
         copies=places.copy,
     )

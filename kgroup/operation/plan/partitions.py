@@ -154,16 +154,17 @@ def _more(running: RunningGroup, increase: PartitionIncrease) -> Precondition:
             text,
             Verdict.REFUTED,
             str(before),
-            "Partitions cannot be taken away: make another topic, and copy the records.",
+            "The number of partitions cannot be reduced: create another topic, and copy "
+            "the records.",
         )
     if increase.is_reported:
         return Precondition("more-partitions", text, Verdict.VERIFIED, str(before))
-    known = "known by commits" if running.is_stopped else "assigned"
+    known = "known from commits" if running.is_stopped else "assigned"
     return Precondition(
         "more-partitions",
         text,
         Verdict.UNKNOWN,
-        f"{before} are {known}, and this source does not tell more",
+        f"{before} are {known}, and this source does not know if there are more",
         kafka_tool(
             running.group.coordinator, "kafka-topics", "--describe", "--topic", quote(topic)
         ),
@@ -175,11 +176,11 @@ def _keys(increase: PartitionIncrease) -> Precondition:
     part = changed_keys(before, count)
     return Precondition(
         "keys",
-        "Nobody relies on it that all records of a key are in one partition, or in their order.",
+        "Nobody depends on all records of a key being in one partition, or on their order.",
         Verdict.UNKNOWN,
         f"with the default partitioner (murmur2 of the key, modulo {before}, then {count}) "
-        f"{100 * part:.3g} % of the keys go to another partition; what they have now stays",
-        "Look whether records have keys, and whether members keep state or order by them. Then "
+        f"{100 * part:.3g} % of the keys go to another partition; existing records stay",
+        "Check whether records have keys, and whether members keep state or order by key. If so, "
         "stop the producers, wait until the lag is 0, add the partitions, and start them: no "
         f"record overtakes another. A compacted {topic} keeps the last old value of each such key "
         "in its old partition.",
@@ -188,7 +189,10 @@ def _keys(increase: PartitionIncrease) -> Precondition:
 
 def _joined(running: RunningGroup, increase: PartitionIncrease) -> Precondition:
     topic, before = increase.topic, increase.before
-    text = f"No other topic is joined with {topic} by key: such topics need the same number."
+    text = (
+        f"No other topic is joined with {topic} by key: such topics need the same "
+        "number of partitions."
+    )
     others = {name: n for name, n in running.scenario.topics.items() if name != topic}
     if not others:
         return Precondition("joined", text, Verdict.VERIFIED, "the group reads no other topic")
@@ -201,7 +205,7 @@ def _joined(running: RunningGroup, increase: PartitionIncrease) -> Precondition:
         text,
         Verdict.UNKNOWN,
         f"also with {before} partitions: {first_names(alike)}",
-        f"Look whether a member joins records of {topic} with theirs; if so, give them as many.",
+        f"Check whether a member joins records of {topic} with theirs; if so, give them as many.",
     )
 
 
@@ -215,21 +219,24 @@ def _reset(running: RunningGroup, reset: str | None) -> Precondition:
             "auto-offset-reset",
             text,
             Verdict.UNKNOWN,
-            "Kafka Connect sets earliest for tasks of a sink connector, where nothing else is set",
-            f"Look at consumer.{RESET} of the workers and at {OVERRIDE}{RESET} of the connector, "
-            "and say it with --auto-offset-reset.",
+            "Kafka Connect sets earliest for tasks of a sink connector unless configured otherwise",
+            f"Check consumer.{RESET} of the workers and {OVERRIDE}{RESET} of the connector, "
+            "and give it with --auto-offset-reset.",
         )
     return Precondition(
         "auto-offset-reset",
         text,
         Verdict.UNKNOWN,
-        "no cluster tells it; the forecasts before step 1 and without the plan are of latest",
-        f"Look at {RESET} of each member, and say it with --auto-offset-reset.",
+        "no cluster reports it; the forecasts before step 1 and without the plan assume latest",
+        f"Check {RESET} of each member, and give it with --auto-offset-reset.",
     )
 
 
 def _commits(running: RunningGroup) -> Precondition:
-    text = "Every partition that the group reads has a commit: others would begin anew, too."
+    text = (
+        "Every partition that the group reads has a committed offset: others would be "
+        "read from the start, too."
+    )
     committed = {(offset.topic, offset.partition) for offset in running.group.offsets}
     lacking = [
         f"{topic}-{number}"
@@ -381,8 +388,8 @@ def _remarks(readers: _Readers, topic: str) -> Iterator[str]:
         yield f"no group has members that read {topic}"
     if readers.old:
         yield (
-            f"by way of ZooKeeper {topic} is read by {first_names(readers.old)}: their consumers "
-            "see new partitions at once, and skip what is written there before they have "
+            f"{first_names(readers.old)} read {topic} with ZooKeeper consumers, which "
+            "see new partitions at once, and skip records written there before they have "
             "rebalanced, unless they have auto.offset.reset=smallest"
         )
     yield from readers.problems
@@ -399,9 +406,9 @@ def _note_on_stopped(
     increase = PartitionIncrease(topic, before, count, reported is not None)
     group = stopped[0] if len(stopped) == 1 else replace(stopped[0], group_id="GROUP")
     return (
-        f"groups without members have commits of {topic}, and none of new partitions: "
-        f"{first_names([group.group_id for group in stopped])}; run when these are there, and "
-        f"before members come back, {_begin_at_first(group, increase)} lets them begin at the "
+        f"groups without members have commits for {topic}, but none for new partitions: "
+        f"{first_names([group.group_id for group in stopped])}; run when these exist, and "
+        f"before members return, {_begin_at_first(group, increase)} makes them start at the "
         "first record"
     )
 
@@ -470,9 +477,9 @@ def _plan(
     steps, total = forecast(scenario, moves, behavior)
     naive = None
     if is_restarted and reset != "none":
-        text = f"Step {len(moves)} at once, with {RESET}=latest, at the worst time"
+        text = f"Step {len(moves)} only, with {RESET}=latest, at the worst time"
         if reset not in (None, "latest"):
-            text += f"; {reset} skips less, by what is written in that time"
+            text += f"; {reset} skips fewer records: not those written in that time"
         naive = NaiveWay(text, _at_worst(scenario, increase, behavior))
     return plan.carried_out(
         f"{topic} gets {count - increase.before} more partitions. "
@@ -500,16 +507,16 @@ def _reached(group: Group, increase: PartitionIncrease) -> str:
     topic, count = increase.topic, increase.count
     if not increase.is_reported:
         return (
-            f"Nothing is to be done if {topic} has {count} partitions: so many are known, and this "
-            "source does not tell whether there are more."
+            f"Nothing to do if {topic} has {count} partitions: that many are known, and "
+            "this source does not report whether there are more."
         )
-    text = f"Nothing is to be done: {topic} has {count} partitions"
+    text = f"Nothing to do: {topic} has {count} partitions"
     owned = {at.partition for m in group.members for at in m.assignment or () if at.topic == topic}
     if len(owned) == count or not group.members:
         return f"{text}."
     is_classic = group.type is GroupType.CLASSIC
     when = f"when its leader has looked ({_MAX_AGE})" if is_classic else "with its next heartbeats"
-    return f"{text}. The group owns {len(owned)} of them yet, and is given the others {when}."
+    return f"{text}. The group owns {len(owned)} of them so far, and gets the others {when}."
 
 
 def _plan_stopped(running: RunningGroup, increase: PartitionIncrease, reset: str | None) -> Plan:
@@ -532,33 +539,33 @@ def _plan_stopped(running: RunningGroup, increase: PartitionIncrease, reset: str
         command = _begin_at_first(group, increase)
         step = replace(step, commands=(*step.commands, command))
     return plan.carried_out(
-        "The group is stopped, so that no restart is needed: members begin new partitions at "
-        "their first record.",
+        "The group is stopped, so no restart is needed: members start new partitions "
+        "at their first record.",
         (step,),
     )
 
 
 _SUMMARIES = {
-    "earliest": "Members begin them at their first record, and skip nothing.",
-    "latest": "Members would skip what is written there before they own them, and nothing would "
-    "tell so: they are to begin at the first record.",
-    "none": "Members would end with NoOffsetForPartitionException as soon as they own them: they "
-    "are to begin at the first record.",
-    None: f"With {RESET}=latest, which holds where nothing is set, members would skip what is "
-    "written there before they own them, and nothing would tell so: they are to begin at the first "
-    "record. Step 1 falls away where all do so already: --auto-offset-reset earliest.",
+    "earliest": "Members start them at their first record, and skip nothing.",
+    "latest": "Members would silently skip records written there before they own the partitions: "
+    "they must start at the first record.",
+    "none": "Members would fail with NoOffsetForPartitionException as soon as they own them: they "
+    "must start at the first record.",
+    None: f"With {RESET}=latest, the default, members would silently skip records written there "
+    "before they own the partitions: they must start at the first record. If all members already "
+    "do, give --auto-offset-reset earliest: then step 1 is not needed.",
 }
 
 
 def _of_a_time(reset: str, *, is_restarted: bool) -> str:
     if is_restarted:
         return (
-            f"With {reset} members would skip what is written there before that time, as it may be "
-            "longer until they own them: they are to begin at the first record."
+            f"With {reset}, members would skip records written there before that time, because "
+            "they may own the partitions only later: they must start at the first record."
         )
     return (
-        f"With {reset} members begin before anything is written there: they skip nothing, unless "
-        "it takes longer than that until they own them."
+        f"With {reset}, members start before the first record there: they skip nothing, unless "
+        "they own the partitions only after that time."
     )
 
 
@@ -621,14 +628,14 @@ def _restart(
         (SettingChange(None, RESET, reset, "earliest"),),
         (
             *how,
-            f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "
+            f"If the group may stop for a while, do this instead: stop it, take step 2, "
             f"run {_begin_at_first(running.group, increase)}, and start it.",
         ),
         see=(
-            f"{kgroup_on(running.group, 'describe')} shows every member with another id, and the "
-            "lag stays as it was: what is committed holds before this setting.",
+            f"{kgroup_on(running.group, 'describe')} shows every member with a new member id, and "
+            "the lag unchanged: committed offsets take precedence over this setting.",
         ),
-        back="Restart the members with what they had.",
+        back="Restart the members with their previous settings.",
         expected=Expected(is_restarted=True, members=len(running.by_name)),
     )
 
@@ -658,11 +665,11 @@ def _grow(running: RunningGroup, increase: PartitionIncrease) -> PlanStep:
         who = "The group's leader" + ("" if leader is None else f" ({leader})")
         seen = (
             f"{who} looks for new partitions every {max(ages_ms, default=0) / 1000:g} s "
-            f"({_MAX_AGE}); until then nobody reads them. Then all members join again."
+            f"({_MAX_AGE}); until then, no member reads them. Then all members rejoin."
         )
     else:
         seen = (
-            "The coordinator sees the new partitions at once, and gives them out with the members' "
+            "The coordinator sees the new partitions at once, and assigns them with the members' "
             "next heartbeats."
         )
     return PlanStep(
@@ -678,9 +685,9 @@ def _grow(running: RunningGroup, increase: PartitionIncrease) -> PlanStep:
         see=(
             seen,
             f"{kgroup_on(running.group, 'describe')} shows owners of all {count} partitions.",
-            f"Producers send to them when they have looked, too ({_MAX_AGE} of their own).",
+            f"Producers also use them only after a metadata refresh (their own {_MAX_AGE}).",
         ),
-        back="There is no way back: partitions cannot be taken away. Stop here while a "
-        "precondition is in doubt.",
+        back="There is no way back: the number of partitions cannot be reduced. Stop here "
+        "while a precondition is in doubt.",
         expected=Expected(members=len(running.by_name), partitions={topic: count}),
     )

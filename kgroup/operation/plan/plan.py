@@ -335,9 +335,7 @@ class Plan:
             for precondition in self.preconditions
             if precondition.verdict is Verdict.REFUTED
         )
-        return replace(
-            self, summary=f"It cannot be done so. This does not hold: {' '.join(reasons)}"
-        )
+        return replace(self, summary=f"Not possible: a precondition failed: {' '.join(reasons)}")
 
     def carried_out(
         self,
@@ -350,7 +348,7 @@ class Plan:
         failed = {} if total is None else total.failed
         if failed:
             ended = ", ".join(f"{name} with {error}" for name, error in failed.items())
-            summary += f" Do not do it so: in the forecast programs end, {ended}."
+            summary += f" Do not do it this way: in the forecast, applications terminate, {ended}."
         return replace(self, summary=summary, steps=steps, forecast=total, naive=naive)
 
 
@@ -378,8 +376,12 @@ def chosen_steps(
     if not steps:
         most = max(len(plan.steps) for plan in chosen)
         if not most:
-            raise UsageError("the plan has no step: nothing is to be done, or it cannot be done so")
-        raise UsageError(f"expected --step of {most} at most, as the plan has, found {number}")
+            raise UsageError(
+                "the plan has no step: there is nothing to do, or a precondition failed"
+            )
+        raise UsageError(
+            f"expected --step of at most {most}, the last step of the plan, found {number}"
+        )
     having = {plan.group_id for plan, _ in steps}
     shorter = [plan.group_id for plan in chosen if plan.group_id not in having]
     return steps, (f"no step {number} is planned for {first_names(shorter)}",) if shorter else ()

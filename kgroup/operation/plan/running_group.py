@@ -96,9 +96,9 @@ class RunningGroup:
         """The precondition that the group is stable or stopped."""
         state, type_ = self.group.state, self.group.type
         if self.is_stopped:
-            text = "Nobody is in the group: how its programs are configured counts at their start."
+            text = "The group has no members: configure its applications before they start."
             return Precondition("stopped", text, Verdict.VERIFIED, f"state {state}")
-        text = "The group is stable: no rebalance goes on."
+        text = "The group is stable: no rebalance is in progress."
         check = f"Wait until {kgroup_on(self.group, 'describe')} shows Stable."
         if state is None:
             return Precondition("stable", text, Verdict.UNKNOWN, None, check)

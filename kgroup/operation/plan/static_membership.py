@@ -55,9 +55,9 @@ _LONGEST = 249
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
 _TEMPLATES = ("{client}", "{client}-{host}", "{client}-{number}")
 _WHY = {
-    "{client}": "client ids, each of which one member has",
-    "{client}-{host}": "client ids and hosts, as members share client ids",
-    "{client}-{number}": "client ids and numbers, as members share client ids and hosts",
+    "{client}": "client ids, which are unique",
+    "{client}-{host}": "client ids and hosts, because members share client ids",
+    "{client}-{number}": "client ids and numbers, because members share client ids and hosts",
 }
 
 
@@ -152,7 +152,7 @@ def client_version(members: Mapping[str, Member], of_brokers: Collection[str]) -
 
     Members in `of_brokers` use the consumer protocol, and are new enough.
     """
-    text = "Clients know static members: of Java 2.3, librdkafka 1.4, or later."
+    text = "Clients support static members: Java 2.3, librdkafka 1.4, or later."
     unknown = [
         name
         for name, member in members.items()
@@ -161,27 +161,28 @@ def client_version(members: Mapping[str, Member], of_brokers: Collection[str]) -
         and (member.subscription is None or member.subscription.owned is None)
     ]
     if not unknown:
-        found = "members are static, of the consumer protocol, or tell what they own (since 2.4)"
+        found = (
+            "members are static, use the consumer protocol, or send owned partitions (since 2.4)"
+        )
         return Precondition("client-version", text, Verdict.VERIFIED, found)
     return Precondition(
         "client-version",
         text,
         Verdict.UNKNOWN,
         f"subscriptions of version 0, as clients before 2.4 send them, from {first_names(unknown)}",
-        "Look at the version of the client that each of them is built with; older ones ignore "
+        "Check the client version in each application; older ones ignore "
         f"{INSTANCE_ID}, with a warning in their logs.",
     )
 
 
 def broker_version(members: Mapping[str, Member], brokers: Brokers) -> Precondition:
     """Return the precondition that brokers support static members."""
-    text = "Brokers know static members: of 2.3 or later, and so is inter.broker.protocol.version."
+    text = "Brokers support static members: 2.3 or later, also as inter.broker.protocol.version."
     if static := [name for name, member in members.items() if member.instance_id]:
-        found = f"static already: {first_names(static)}"
+        found = f"already static: {first_names(static)}"
         return Precondition("broker-version", text, Verdict.VERIFIED, found)
     check = (
-        "Look at the brokers' version, and at inter.broker.protocol.version where they are older "
-        "than 4.0."
+        "Check the brokers' version, and inter.broker.protocol.version if they are older than 4.0."
     )
     versions = {
         broker: settings.get(INTER_BROKER_VERSION) for broker, settings in brokers.settings.items()
@@ -208,7 +209,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 def unique_ids(ids: Mapping[str, str], made_of: str) -> Precondition:
     """Return the precondition that all instance ids are valid and unique."""
-    text = "Every member gets an id that no other has."
+    text = "Every member gets a unique id."
     if unfit := why_unfit(ids):
         check = "Choose another --instance-id, with {client}, {host} or {number} in it."
         return Precondition("unique-ids", text, Verdict.REFUTED, unfit, check)
@@ -217,41 +218,44 @@ def unique_ids(ids: Mapping[str, str], made_of: str) -> Precondition:
 
 def lasting_ids(members: Mapping[str, Member]) -> Precondition:
     """Return the precondition that a process keeps its instance id when it restarts."""
-    text = "An id stays with its program over restarts, and no two programs have it at a time."
+    text = (
+        "An application keeps its id over restarts, and no two applications have the "
+        "same id at a time."
+    )
     if all(member.instance_id for member in members.values()):
-        found = "members are static already"
+        found = "members are already static"
         return Precondition("lasting-ids", text, Verdict.VERIFIED, found)
     return Precondition(
         "lasting-ids",
         text,
         Verdict.UNKNOWN,
-        "a group does not tell how its programs are deployed",
-        "Take the id from where the program runs: the name of a StatefulSet's pod, of the host, "
-        "of the unit; never one that is made at each start. Stop a member before its successor "
-        "starts: of two with one id the older is fenced (FENCED_INSTANCE_ID), and its program "
-        "ends.",
+        "a group does not show how its applications are deployed",
+        "Derive the id from where the application runs: the name of a StatefulSet's pod, of the "
+        "host, or of the unit; never generate it at startup. Stop a member before its successor "
+        "starts: of two members with the same id, the older one is fenced (FENCED_INSTANCE_ID), "
+        "and its application terminates.",
     )
 
 
 def restart_time(behavior: ProgramBehavior, *, is_measured: bool) -> Precondition:
     """Return the precondition that no restart takes longer than the plan assumes."""
-    text = f"A restart takes {seconds(behavior.restart_ms)} at most."
+    text = f"A restart takes at most {seconds(behavior.restart_ms)}."
     if is_measured:
-        return Precondition("restart-time", text, Verdict.VERIFIED, "said with --restart-time")
+        return Precondition("restart-time", text, Verdict.VERIFIED, "given with --restart-time")
     return Precondition(
         "restart-time",
         text,
         Verdict.UNKNOWN,
         "assumed",
-        "Measure the longest: from the stop of a member to its first poll(), with whatever is "
-        "pulled, warmed up and restored between; say it with --restart-time.",
+        "Measure the longest one: from the stop of a member to its first poll(), including image "
+        "pulls, warm-up and restores; give it with --restart-time.",
     )
 
 
 def session_of_members(session_ms: int, brokers: Brokers) -> Precondition:
     """Return the precondition that brokers accept a session timeout (classic protocol)."""
     low, high = LEAST_SESSION, MOST_SESSION
-    text = f"Brokers let a member have {SESSION}={session_ms}."
+    text = f"Brokers allow {SESSION}={session_ms}."
     least = max(brokers.numbers(low), default=None)
     most = min(brokers.numbers(high), default=None)
     check = f"{brokers.ask('session.timeout')} shows {low} and {high}."
@@ -277,7 +281,7 @@ def session_of_members(session_ms: int, brokers: Brokers) -> Precondition:
 def session_of_group(running: RunningGroup, needed_ms: int, brokers: Brokers) -> Precondition:
     """Return the precondition that brokers set the session timeout (consumer protocol)."""
     most_name, told_ms = _OF_CONSUMER_GROUPS, brokers.session_ms
-    text = f"Brokers let the group have a session of {seconds(needed_ms)}."
+    text = f"Brokers allow the group a session timeout of {seconds(needed_ms)}."
     most = min(brokers.numbers(most_name), default=None)
     entity = ("--entity-type", "groups", "--entity-name", quote(running.group.group_id))
     shown = brokers.tool("kafka-configs", "--describe", "--all", *entity)
@@ -365,12 +369,12 @@ def plan_static_membership(
     if not settings and not grows:
         return replace(
             plan,
-            summary="Nothing is to be done: every member is static, and back before its session "
-            f"of {seconds(away_ms)} ends.",
+            summary="Nothing to do: every member is static, and returns before its session of "
+            f"{seconds(away_ms)} expires.",
         )
     step = _make_static(running, settings, ids, behavior)
     if grows:
-        longer = f"Let the brokers give the group a session of {seconds(brokers_ms)}."
+        longer = f"Have the brokers give the group a session timeout of {seconds(brokers_ms)}."
         command = brokers.configure(running.group.group_id, brokers_ms)
         step = replace(step, actions=(longer, *step.actions), commands=(command,))
     before = _with_session(running.scenario, told_ms)
@@ -386,12 +390,12 @@ def plan_static_membership(
     as_now = rolling_restart(NOT_PLANNED, before, before.members, behavior)
     _, naive = forecast(before, [as_now], behavior)
     return plan.carried_out(
-        "Every member gets a name of its own. From then on a restart within "
-        f"{seconds(away_ms)} moves nothing, and what a member reads waits for it: compare step "
-        "2 with a restart as members are now.",
+        "Every member gets its own instance id. From then on, a restart within "
+        f"{seconds(away_ms)} moves no partitions, and a member's partitions wait for it: compare "
+        "step 2 with a restart of the current members.",
         steps,
         total,
-        NaiveWay("Each rolling restart, as members are now", naive),
+        NaiveWay("Each rolling restart of the current members", naive),
     )
 
 
@@ -406,7 +410,7 @@ def plan_dynamic_membership(running: RunningGroup, behavior: ProgramBehavior) ->
     if plan.is_refuted:
         return plan.refused()
     if not static:
-        return replace(plan, summary="Nothing is to be done: no member is static.")
+        return replace(plan, summary="Nothing to do: no member is static.")
     scenario = running.scenario
     plans = {
         name: replace(
@@ -416,36 +420,36 @@ def plan_dynamic_membership(running: RunningGroup, behavior: ProgramBehavior) ->
     }
     step = PlanStep(
         0,
-        "Restart every member without an instance id, and remove what it was",
+        "Restart every member without an instance id, and remove its old membership",
         tuple(static),
         tuple(
             SettingChange(name, INSTANCE_ID, instance_id, None)
             for name, instance_id in static.items()
         ),
         (
-            "Stop a member in order. It does not leave the group: what it owned is read by nobody.",
-            "Then remove it, by its own command below and by no other, so that other members take "
-            "over at once. The commands are in the order of the restarts, one for each: run while "
-            "its member is still there, it would stop what that reads, and the member would come "
-            "back as it was.",
+            "Shut a member down cleanly. It does not leave the group: its partitions are not read.",
+            "Then remove it, only with its own command below, so that other members take over at "
+            "once. There is a command for each member, in the order of the restarts: run while "
+            "the member is still active, it would interrupt the member, which would then rejoin "
+            "as it was.",
             f"Start it without {INSTANCE_ID}. {how_to_restart(behavior, len(static))}",
         ),
         tuple(_remove(running.group, instance_id) for instance_id in static.values()),
         (
             f"{kgroup_on(running.group, 'describe')} shows no instance ids, and each member once.",
-            "From now on every restart is two rebalances, and a session may be shorter again.",
+            "From now on, every restart takes two rebalances, and sessions may be shorter again.",
         ),
-        f"Restart the members with the {INSTANCE_ID} that they had.",
+        f"Restart the members with their previous {INSTANCE_ID}.",
         expected=Expected(is_restarted=True, members=len(running.by_name), instance_ids=()),
     )
     steps, total = forecast(scenario, [removing_restart(step, scenario, plans, behavior)], behavior)
     left = rolling_restart(NOT_PLANNED, scenario, plans, behavior)
     _, naive = forecast(scenario, [left], behavior)
     return plan.carried_out(
-        "Members leave again when they stop, and others take over.",
+        "Members leave the group again when they stop, and others take over.",
         steps,
         total,
-        NaiveWay("Restarts alone: what each was stays until its session is over", naive),
+        NaiveWay("Restarts only: old memberships remain until their sessions expire", naive),
     )
 
 
@@ -453,12 +457,12 @@ def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
     """Return a plan without steps for a stopped group: its members have no names."""
     if goal is None:
         what = (
-            f"give each of its programs a {INSTANCE_ID} of its own before it starts, and a "
-            f"{SESSION} that is longer than a restart. Names are proposed when members are there"
+            f"give each of its applications its own {INSTANCE_ID} before it starts, and a "
+            f"{SESSION} that is longer than a restart. Ids are proposed when the group has members"
         )
     else:
-        what = f"take {INSTANCE_ID} out of the settings of its programs before they start"
-    summary = f"The group is stopped, so that no restart is needed: {what}."
+        what = f"remove {INSTANCE_ID} from the settings of its applications before they start"
+    summary = f"The group is stopped, so no restart is needed: {what}."
     return plan_of(
         running.group, MigrationTarget.STATIC_MEMBERSHIP, goal, (running.rests,), summary
     )
@@ -519,17 +523,17 @@ def _make_static(
     restarted = tuple(name for name in running.by_name if changed & {None, name})
     return PlanStep(
         0,
-        "Restart every member with an instance id of its own",
+        "Restart every member with its own instance id",
         restarted,
         settings,
         (
             how_to_restart(behavior, len(restarted)),
-            "Stop each in order before it is started anew: it leaves, and its place is free.",
+            "Shut each one down cleanly before it is started again: it leaves the group.",
         ),
         see=(
             f"{kgroup_on(running.group, 'describe')} shows each member with its instance id, once.",
         ),
-        back=f"Restart the members without {INSTANCE_ID}: {_plan_back(running.group)} says how.",
+        back=f"Restart the members without {INSTANCE_ID}: see {_plan_back(running.group)}.",
         expected=_expected(running, ids),
     )
 
@@ -539,7 +543,7 @@ def _later(
 ) -> PlanStep:
     """Return the step that describes all later restarts."""
     was_ms = max(member.session_timeout_ms or 0 for member in running.by_name.values())
-    before = f", and not after {seconds(was_ms)} as now" if 0 < was_ms < session_ms else ""
+    before = f" instead of {seconds(was_ms)} now" if 0 < was_ms < session_ms else ""
     return PlanStep(
         0,
         "Restart every member once more, with the next deployment: nothing moves",
@@ -547,16 +551,16 @@ def _later(
         (),
         (
             how_to_restart(behavior, len(ids)),
-            f"Each must be back within {seconds(session_ms)}; else it is missed, and rebalances "
-            "come as before.",
+            f"Each one must return within {seconds(session_ms)}; otherwise its session expires, "
+            "and the group rebalances as before.",
         ),
         see=(
-            f"{kgroup_on(running.group, 'describe')} shows the generation, or epoch, that it "
-            "showed before, and every member with another member id.",
-            f"A member that crashes is missed after {seconds(session_ms)}{before}: nobody reads "
-            "its partitions until then. One that is late with poll() (max.poll.interval.ms) keeps "
-            "them for so long too.",
-            "A member that is taken away for good keeps its partitions for so long, unless it is "
+            f"{kgroup_on(running.group, 'describe')} shows the same generation, or epoch, "
+            "as before, and every member with a new member id.",
+            f"The session of a member that crashes expires after {seconds(session_ms)}{before}: "
+            "its partitions are not read until then. A member that exceeds max.poll.interval.ms "
+            "also keeps its partitions for that time.",
+            "A member that is stopped for good keeps its partitions for that time, unless it is "
             f"removed: {_remove(running.group, 'ID')}",
         ),
         back=_plan_back(running.group),

@@ -22,8 +22,8 @@ def how_to_stop(group: Group) -> tuple[str, ...]:
             "before any is started, removes them"
         )
     stop = (
-        "Stop all members in order, so that what they have read is committed, and see that nothing "
-        "starts them again."
+        "Shut down all members cleanly, so that what they have read is committed, and "
+        "make sure that nothing starts them again."
     )
     if connectors := sink_connectors(group.members):
         stop = how_to_stop_connectors(connectors)
@@ -66,9 +66,9 @@ def started_with(
         f"Start the members with {what}",
         settings=settings,
         actions=(
-            "Configure every program before the first one starts; the order does not matter.",
+            "Configure every application before the first one starts; the order does not matter.",
         ),
         see=see,
-        back="Stop all members, and start them with the settings that they had before.",
+        back="Stop all members, and start them with their previous settings.",
         expected=expected,
     )

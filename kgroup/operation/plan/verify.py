@@ -234,13 +234,13 @@ def conditions(plan: Plan, step: PlanStep, seen: ObservedGroup) -> Iterator[Step
 
 def _restarted(plan: Plan, seen: ObservedGroup) -> StepCondition:
     total, count = len(seen.turnover.before), len(seen.group.members)
-    progress, found = StepProgress.DONE, "every one has another id"
+    progress, found = StepProgress.DONE, "every member has a new id"
     if seen.left:
         begun = len(seen.left) < total or count < len(plan.members)
         progress = StepProgress.HALF_DONE if begun else StepProgress.NOT_BEGUN
         found = f"not yet: {', '.join(seen.left)}"
     elif not count:
-        progress, found = StepProgress.HALF_DONE, "nobody is there"
+        progress, found = StepProgress.HALF_DONE, "no member is there"
     text = f"All {total} members were restarted." if total != 1 else "The member was restarted."
     return StepCondition(text, progress, found)
 
@@ -249,10 +249,13 @@ def _new(turnover: Turnover) -> StepCondition:
     """Return the condition that members which joined since have the configuration of the step."""
     names = first_names([member.name for member in turnover.new])
     if turnover.known_new:
-        found = f"came since, nobody tells how: {names}; restart them with the others, too"
+        found = f"joined since, configuration unknown: {names}; restart them with the others, too"
     else:
-        found = f"{turnover.new_count} of these came since, nobody tells how: {names}; plan anew"
-    return StepCondition("Members that came since were started as the step says.", _HALF, found)
+        count = turnover.new_count
+        found = f"{count} of these joined since, configuration unknown: {names}; plan again"
+    return StepCondition(
+        "Members that joined since have the configuration of this step.", _HALF, found
+    )
 
 
 def _counted(expected: Expected, seen: ObservedGroup) -> StepCondition:
@@ -264,7 +267,7 @@ def _counted(expected: Expected, seen: ObservedGroup) -> StepCondition:
     if expected.is_restarted and count and turnover.gone_count:
         names = first_names([member.name for member in turnover.gone])
         of = "" if len(turnover.gone) == turnover.gone_count else f"{turnover.gone_count} of "
-        found += f"; not back: {of}{names}; where that is for good, plan anew"
+        found += f"; not back: {of}{names}; if they are gone for good, plan again"
     progress = StepProgress.DONE if count >= expected.members else fewer
     return StepCondition(f"The group has {text} or more.", progress, found)
 
@@ -282,17 +285,17 @@ def _unverified(plan: Plan, step: PlanStep) -> Iterator[StepCondition]:
         yield StepCondition(
             f"Step {earlier[-1].number} was verified when it was done.",
             StepProgress.HALF_DONE,
-            f"no: members that were restarted for it cannot be told from those of step "
-            f"{step.number}; plan anew to see what is left",
+            "no: members that were restarted for it cannot be distinguished from "
+            f"those of step {step.number}; plan again to see what is left",
         )
 
 
 def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> StepCondition:
     owned = len(group.stray_owners or ())
-    text = "No member is there, and nobody owns a partition."
+    text = "The group has no member, and no partition has an owner."
     if not missing:
         progress = StepProgress.HALF_DONE if owned else StepProgress.DONE
-        return StepCondition(text, progress, f"{owned} owned" if owned else "nobody")
+        return StepCondition(text, progress, f"{owned} owned" if owned else "none")
     before = {member.name for member in plan.members}
     progress = StepProgress.NOT_BEGUN if before <= set(missing) else StepProgress.HALF_DONE
     return StepCondition(text, progress, f"there: {first_names(missing)}")
@@ -307,7 +310,7 @@ def _subscribed(topics: Collection[str], group: Group) -> StepCondition:
     return StepCondition(
         f"Members subscribe to {first_names(sorted(topics))}.",
         StepProgress.HALF_DONE if left else StepProgress.DONE,
-        f"nobody to {first_names(left)}" if left else "all of them",
+        f"no member subscribes to {first_names(left)}" if left else "to all of them",
     )
 
 
@@ -319,9 +322,9 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> StepC
     """
     is_both = expected.commits is CommitStore.BOTH
     text = (
-        "Kafka has the commits that ZooKeeper has."
+        "Kafka has the same commits as ZooKeeper."
         if is_both
-        else "Commits go to Kafka alone, which is ahead of ZooKeeper."
+        else "Commits go to Kafka only, which is ahead of ZooKeeper."
     )
     if kafka is None:
         return StepCondition(text, StepProgress.HALF_DONE, None)
@@ -371,7 +374,7 @@ def _spoken(protocol: str, group: Group) -> StepCondition:
     is_known = all(member.uses_classic_protocol is not None for member in group.members)
     found = f"not yet: {names}" if classic else "every one does" if is_known else None
     progress = StepProgress.DONE if is_known and not classic else StepProgress.HALF_DONE
-    return StepCondition(f"All members speak the {protocol} protocol.", progress, found)
+    return StepCondition(f"All members use the {protocol} protocol.", progress, found)
 
 
 def copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> StepCondition:
@@ -553,8 +556,8 @@ def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
     for plan in plans:
         if None not in (plan.cluster_id, name.cluster_id) and plan.cluster_id != name.cluster_id:
             raise UsageError(
-                f"the plan for {shown_id(plan.group_id)} was made in the cluster of id "
-                f"{plan.cluster_id}; found {name}"
+                f"the plan for {shown_id(plan.group_id)} was made for the cluster with the id "
+                f"{plan.cluster_id}, found {name}"
             )
 
 
@@ -565,11 +568,11 @@ def _check_source(source: GroupSource, step: PlanStep) -> None:
     is_there = step.expected.type is GroupType.ZOOKEEPER
     if is_there and not source.can(GroupSource.subtree):
         raise UsageError(
-            f"step {step.number} is to be seen in ZooKeeper: expected --zookeeper HOST:PORT/CHROOT"
+            f"step {step.number} is verified in ZooKeeper: expected --zookeeper HOST:PORT/CHROOT"
         )
     if source.can(GroupSource.subtree) and not is_there:
         raise UsageError(
-            f"step {step.number} is to be seen at the brokers: expected --bootstrap-server "
+            f"step {step.number} is verified with the brokers: expected --bootstrap-server "
             "HOST:PORT, found ZooKeeper"
         )
 

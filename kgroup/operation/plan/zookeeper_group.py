@@ -162,9 +162,11 @@ def java_settings(
     }
     changes = [
         SettingChange(
-            None, "key.deserializer", None, "<what Decoder of keys did, as a Deserializer>"
+            None, "key.deserializer", None, "<Deserializer that replaces the Decoder of keys>"
         ),
-        SettingChange(None, "value.deserializer", None, "<what Decoder of values did, likewise>"),
+        SettingChange(
+            None, "value.deserializer", None, "<Deserializer that replaces the Decoder of values>"
+        ),
     ]
     for name, becomes in BECOMES.items():
         before = settings.get(name)
@@ -191,9 +193,9 @@ def java_settings(
 
 def _unknown(name: str) -> str:
     if name == "auto.offset.reset":
-        return "<latest where it was largest (the default), earliest where it was smallest>"
+        return "<latest if it was largest (the default), earliest if it was smallest>"
     default = _OTHER_DEFAULTS.get(name)
-    return f"<{name}>" if default is None else f"<{name}, {default} where it was not set>"
+    return f"<{name}>" if default is None else f"<{name}, {default} if it was not set>"
 
 
 _ALONE = Question(offsets=False, log_budget=0, commit_times=False)
@@ -307,11 +309,11 @@ class OldGroup:
         """The store of the members' commits, and the precondition that it is known."""
         store, verdict, found = self._storage()
         check = (
-            "Look at offsets.storage and dual.commit.enabled of every member, and say them with "
-            "--consumer-config; or look again when all have committed: "
+            "Check offsets.storage and dual.commit.enabled of every member, and give them with "
+            "--consumer-config; or check again when all have committed: "
             f"{self.places.offsets('diff', 'zookeeper', 'kafka', self.group.group_id)}"
         )
-        text = "Where the members commit is known."
+        text = "It is known where the members commit."
         is_known = verdict is Verdict.VERIFIED
         return store, Precondition("storage", text, verdict, found, None if is_known else check)
 
@@ -322,10 +324,10 @@ class OldGroup:
             store = CommitStore.BOTH if is_dual else CommitStore.KAFKA
             if storage == "zookeeper":
                 store = CommitStore.ZOOKEEPER
-            return store, Verdict.VERIFIED, f"the settings say {_where(store)}"
+            return store, Verdict.VERIFIED, f"according to the settings, {_where(store)}"
         zookeeper, kafka = self.zookeeper, self.kafka
         if kafka is None:
-            return CommitStore.ZOOKEEPER, Verdict.UNKNOWN, "commits to Kafka are not known"
+            return CommitStore.ZOOKEEPER, Verdict.UNKNOWN, "commits to Kafka are unknown"
         ats = zookeeper.keys() | kafka.keys()
         ahead = sum(kafka.get(at, -1) > zookeeper.get(at, -1) for at in ats)
         behind = sum(kafka.get(at, -1) < zookeeper.get(at, -1) for at in ats)
@@ -343,18 +345,19 @@ class OldGroup:
             CommitStore.ZOOKEEPER,
             Verdict.UNKNOWN,
             f"of {len(ats)} commits {len(ats) - ahead - behind} are the same in both, {ahead} are "
-            f"larger in Kafka, {behind} in ZooKeeper; taken is that members commit to ZooKeeper",
+            f"larger in Kafka, {behind} in ZooKeeper; the plan assumes that members commit to "
+            "ZooKeeper",
         )
 
     @property
     def leftovers(self) -> Precondition:
         """The precondition that no commit in Kafka is larger than that in ZooKeeper."""
-        text = "No commit in Kafka is ahead of ZooKeeper's: of two commits the larger one counts."
+        text = "No commit in Kafka is ahead of ZooKeeper: of two commits, the larger one is used."
         check = (
-            "Where members commit to ZooKeeper alone, records up to it would be skipped: stop the "
+            "If members commit only to ZooKeeper, records up to it would be skipped: stop the "
             f"group and see `kgroup offsets delete {quote(self.group.group_id)} "
-            f"{self.places.in_kafka}`. Where they commit to "
-            "Kafka too, look again."
+            f"{self.places.in_kafka}`. If they also commit "
+            "to Kafka, check again."
         )
         if self.kafka is None:
             return Precondition("leftovers", text, Verdict.UNKNOWN, None, check)
@@ -382,16 +385,16 @@ class OldGroup:
         count = len(self.brokers)
         code = "broker-version"
         if count and all(broker.coordinates_groups for broker in self.brokers):
-            told = f"{count} are registered, and all as brokers of 0.9 or later are"
+            told = f"{count} are registered, all in the format of 0.9 or later"
             return Precondition(code, text, Verdict.VERIFIED, told)
         old = [str(broker.id) for broker in self.brokers if broker.version == 1]
         if version == 9 and old:
-            told = f"registered as those of 0.8 are: broker {first_names(old)}"
+            told = f"registered in the format of 0.8: broker {first_names(old)}"
             return Precondition(code, text, Verdict.REFUTED, told, advice)
         if version != 9 and self.has_offsets_topic:
-            told = f"there is a topic {OFFSETS_TOPIC}, which they make"
+            told = f"the topic {OFFSETS_TOPIC}, which they create, exists"
             return Precondition(code, text, Verdict.VERIFIED, told)
-        told = f"{count} are registered, and ZooKeeper does not tell their version"
+        told = f"{count} are registered, and ZooKeeper does not contain their version"
         return Precondition(code, text, Verdict.UNKNOWN, told, advice)
 
 
@@ -436,15 +439,15 @@ def read_old(
         if not _is_in_kafka(source, group_id, cluster):
             raise
         raise UnfitError(
-            f"{named_group(group_id)}: expected consumers that live on ZooKeeper, found the group "
-            "in "
-            "Kafka alone, with what it has committed: it has left ZooKeeper, or never was there",
+            f"{named_group(group_id)}: expected ZooKeeper consumers, found the group only "
+            "in Kafka, with its committed offsets: it has left ZooKeeper, or was never "
+            "there",
             group_id=group_id,
         ) from None
     if group.type is not GroupType.ZOOKEEPER or reading.view is None:
         raise UnfitError(
-            f"{named_group(group_id)}: expected consumers that live on ZooKeeper, found a group of "
-            f"type {group.type}",
+            f"{named_group(group_id)}: expected ZooKeeper consumers, found a group of type "
+            f"{group.type}",
             group_id=group_id,
         )
     offsets = kafka_offsets(source, [group_id])

@@ -96,8 +96,8 @@ def differing_note(
     count = sum(zookeeper.get(at, offset) != offset for at, offset in kafka.items())
     text = (
         f"{shown_id(group_id)}: ZooKeeper and Kafka have different commits for {count} partition"
-        f"{'' if count == 1 else 's'}; shown is the larger one, at which consumers with "
-        "dual.commit.enabled begin."
+        f"{'' if count == 1 else 's'}; the larger one, at which consumers with "
+        "dual.commit.enabled start, is shown."
     )
     return (text,) if count else ()
 
@@ -108,6 +108,6 @@ def _notes_on_silence(groups: Iterable[Group]) -> Iterator[str]:
     if silent:
         names = ", ".join(map(repr, silent[:_MOST_NAMES])) + (", …" if silent[_MOST_NAMES:] else "")
         yield (
-            f"Nothing is committed to ZooKeeper by {names}; consumers with offsets.storage=kafka "
-            "commit to Kafka, of which nothing is known here."
+            f"Nothing is committed to ZooKeeper by {names}; consumers with "
+            "offsets.storage=kafka commit to Kafka, whose commits are unknown here."
         )

@@ -270,7 +270,7 @@ def _end(log: LogRange, reset: OffsetReset) -> int | None:
 
 
 def _left_out(group: GroupNodes) -> tuple[Problem, ...]:
-    reason = "A partition of Kafka 0.7, whose consumers fetch in another way; it is left out."
+    reason = "A partition of Kafka 0.7, whose consumers fetch differently; it is left out."
     return tuple(
         Problem(ProblemKind.UNSUPPORTED, reason, group_id=group.group_id, path=owner.path)
         for owner in group.owners
@@ -286,4 +286,4 @@ def _notes(group: GroupNodes) -> tuple[str, ...]:
         for registration in group.registrations
         if registration.consumer_id not in owning
     ]
-    return tuple(f"{consumer_id} owns nothing, and fetches nothing." for consumer_id in idle)
+    return tuple(f"{consumer_id} owns no partitions, and fetches nothing." for consumer_id in idle)

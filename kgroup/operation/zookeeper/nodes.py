@@ -23,7 +23,7 @@ from kgroup.protocol.zookeeper.tree import decode_tree, path_parts
 from kgroup.source.base import GroupSource, Question
 
 _WHO_IS_THERE = Question(offsets=False, log_budget=0)
-_ABSENCE = "No such group is in ZooKeeper ('kgroup describe' has those in Kafka)"
+_ABSENCE = "ZooKeeper has no such group ('kgroup describe' shows those in Kafka)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -
         if depth is None or len(path_parts(node.path)) - len(top) <= depth
     )
     if not rows and not problems:
-        text = f"There is no such node{_near_nodes(source, top) or '.'}"
+        text = f"The node does not exist{_near_nodes(source, top) or '.'}"
         problems = (Problem(ProblemKind.NOT_FOUND, text, path=root),)
     return Report(rows, problems)
 

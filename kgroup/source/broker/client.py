@@ -512,10 +512,10 @@ class _Link:
                 raise silent from None
             raise self._failure(error, is_last=is_last) from None
         except kafka_errors.UnknownBrokerIdError:
-            text = "is not part of the cluster any more"
+            text = "is no longer part of the cluster"
             raise self.error(ProblemKind.UNREACHABLE, text) from None
         except (TypeError, ValueError) as error:  # raised by kafka-python for ApiVersions
-            text = f"does not tell what it speaks: {error}"
+            text = f"does not report its API versions: {error}"
             raise self.error(ProblemKind.UNUSABLE, text) from None
         except (kafka_errors.KafkaError, KgroupError, RuntimeError) as error:
             raise self._failure(error, is_last=is_last) from None

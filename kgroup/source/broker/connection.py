@@ -197,7 +197,7 @@ def _not_kafka(size: int) -> str:
         return "speaks TLS on this port; set security.protocol to SSL or SASL_SSL"
     if first == b"HTTP":
         return "speaks HTTP on this port, not Kafka's protocol"
-    return f"does not speak Kafka's protocol on this port: it begins an answer of {size} bytes"
+    return f"does not speak Kafka's protocol on this port: it starts a response of {size} bytes"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

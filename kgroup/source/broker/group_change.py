@@ -36,19 +36,20 @@ _REASONS: Mapping[int, tuple[ProblemKind, str]] = {
     ErrorCode.STALE_MEMBER_EPOCH: (ProblemKind.ACTIVE, _ACTIVE),
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
         ProblemKind.ACTIVE,
-        "members of the group subscribe to the topic: stop them, or let them drop it",
+        "members of the group subscribe to the topic: stop them, or remove it from their "
+        "subscriptions",
     ),
     ErrorCode.GROUP_ID_NOT_FOUND: (
         ProblemKind.NOT_FOUND,
-        "there is no such group, or it is of a type for which this cannot be done",
+        "the group does not exist, or has a type that does not support this",
     ),
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
         ProblemKind.TOPIC_GONE,
-        "the cluster has no such topic, or the topic no such partition",
+        "the topic or partition does not exist",
     ),
     ErrorCode.OFFSET_METADATA_TOO_LARGE: (
         ProblemKind.DENIED,
-        "the broker takes metadata of offset.metadata.max.bytes at most, 4096 where nobody set it",
+        "the metadata is larger than the broker's offset.metadata.max.bytes (4096 by default)",
     ),
     ErrorCode.INVALID_COMMIT_OFFSET_SIZE: (
         ProblemKind.DENIED,
@@ -136,5 +137,5 @@ def sentence(error: BrokerError) -> str:
 def with_unknown_end(problem: Problem) -> Problem:
     """Return the problem with a note that the change may have been made nevertheless."""
     reason = problem.reason.removesuffix(".")
-    reason += "; whether the group was changed is not known: read it again."
+    reason += "; it is unknown whether the group was changed: read it again."
     return replace(problem, kind=ProblemKind.UNKNOWN_END, reason=reason)

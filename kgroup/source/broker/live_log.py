@@ -285,7 +285,7 @@ def refusal(code: int, leader: int | None) -> BrokerError:
         return BrokerError(
             ProblemKind.DENIED, f"{OFFSETS_TOPIC} may not be read: {name}; it needs READ on it"
         )
-    who = "there is no leader:" if leader is None else f"broker {leader} says"
+    who = "there is no leader:" if leader is None else f"broker {leader} returned"
     return BrokerError(
         ProblemKind.MOVING if code in LEADER_MOVES else ProblemKind.DENIED, f"{who} {name}", leader
     )
@@ -454,7 +454,7 @@ class FollowedLogs:
         if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             offset = self._next.pop(number)
             self._starts[number] = StartPosition(offset)
-            self._lose([number], f"there is no offset {offset} any more")
+            self._lose([number], f"offset {offset} no longer exists")
         elif fetched.code:
             error = refusal(fetched.code, leader)
             if error.kind is ProblemKind.DENIED:

@@ -168,7 +168,7 @@ time between a group's read and its commit stays short.
 _NOT_YET = COORDINATOR_MOVES | {ErrorCode.REQUEST_TIMED_OUT}
 _CANNOT_DELETE = (
     "Kafka before 2.4 cannot delete offsets of single partitions: delete the whole group and write "
-    "the rest anew, or commit an offset there."
+    "the rest again, or commit an offset there."
 )
 
 Offsets = Sequence[CommittedOffset]

@@ -71,8 +71,8 @@ if TYPE_CHECKING:
 
 
 _OLD = (
-    "Kafka 0.8 keeps in ZooKeeper who is in a group, and does not tell: members and states are not "
-    "known, nor commits to ZooKeeper."
+    "Brokers of Kafka 0.8 do not report members, which are in ZooKeeper: members, states and "
+    "commits to ZooKeeper are unknown."
 )
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -520,7 +520,8 @@ async def placements_of(
 
 
 NOBODY = (
-    f"The cluster has no topic {OFFSETS_TOPIC}, and no broker lists a group: nobody ever used one."
+    f"The cluster has no topic {OFFSETS_TOPIC}, and no broker lists a group: the cluster has never "
+    "had one."
 )
 
 
@@ -725,7 +726,7 @@ async def _read_settings(
             needs = what_it_needs(code, "DESCRIBE_CONFIGS")
             raise BrokerError(
                 ProblemKind.DENIED if code in _DENIED else ProblemKind.UNUSABLE,
-                f"settings of {_WHAT[type_]} {name} are not told: {error_name(code)}"
+                f"settings of {_WHAT[type_]} {name} are not reported: {error_name(code)}"
                 + (f" ({needs})" if needs else ""),
                 node,
             )

@@ -31,8 +31,8 @@ from kgroup.source.broker.coordinator import find_coordinators
 from kgroup.source.broker.error_code import error_name
 
 HIDDEN_GROUPS = (
-    "Brokers leave out groups that you may not describe (it needs DESCRIBE on the group); whether "
-    "there are any is not known."
+    "Brokers omit groups that you may not describe (this needs DESCRIBE on the group); whether "
+    "there are any is unknown."
 )
 _TOPIC_DENIED = error_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 _CLUSTER, _LITERAL, _ANY = 4, 3, 1
@@ -182,16 +182,16 @@ async def find_left_out(
 
 
 _NOTHING = (
-    "Nothing is committed for topics that you may describe; what is committed for others is not "
-    "shown (it needs DESCRIBE on the topics)."
+    "Nothing is committed for topics that you may describe; commits for other topics are not shown "
+    "(this needs DESCRIBE on the topics)."
 )
 
 
 def _note(group_ids: Collection[str], hidden: Collection[str]) -> str:
     which = f" ({_first(hidden)})" if hidden else ""
     return (
-        f"{_first(group_ids)}: Brokers leave out what is committed for topics that you may not "
-        f"describe{which}; whether there is any is not known."
+        f"{_first(group_ids)}: Brokers omit commits for topics that you may not "
+        f"describe{which}; whether there are any is unknown."
     )
 
 

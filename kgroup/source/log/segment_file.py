@@ -113,7 +113,7 @@ _MOST_PARTITION = (1 << 31) - 1
 _BESIDE = {
     "delete": "Its folder is marked for deletion.",
     "future": "Its folder is a copy for another disk that is not finished.",
-    "stray": "Its folder was set aside: the broker was no replica of the partition any more.",
+    "stray": "Its folder was set aside: the broker was no longer a replica of the partition.",
 }
 _SEGMENT_NAME = re.compile(r"(?:([0-9]{20})|.*)\.log(?:\.(deleted|cleaned|swap))?")
 _BASE_OFFSET = re.compile(r"[0-9]{20}(?=\.|$)")
@@ -352,11 +352,9 @@ def as_broker(
             if status in (SegmentStatus.DELETED, SegmentStatus.CLEANED):
                 reason = status.sentence
             elif status is SegmentStatus.SWAP and segment not in swaps:
-                reason = "Belongs to a split that was not finished; a broker removes it."
+                reason = "Belongs to an unfinished split; a broker removes it."
             elif status is SegmentStatus.LIVE and swap_from <= _base(segment) < swap_to:
-                reason = (
-                    "A finished compaction lies beside it, in .swap files; a broker takes that."
-                )
+                reason = "A completed compaction replaces it, in .swap files; a broker uses these."
             if reason is None or status in include:
                 yield segment
             else:

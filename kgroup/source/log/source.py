@@ -204,7 +204,7 @@ class LogDir(GroupSource):
                 try:
                     log = _folder_range(folder, starts, at)
                 except OSError as error:
-                    reason = f"Its end is not known: {error.strerror or error}."
+                    reason = f"Its log end offset is unknown: {error.strerror or error}."
                     problems.add(
                         Problem(
                             ProblemKind.UNREADABLE,
@@ -593,7 +593,7 @@ def _note(other: _Replica, longest: _Replica) -> str:
 
 
 def _text(end: int) -> str:
-    return "an offset that is not known" if end == _NO_END else f"offset {end}"
+    return "an unknown offset" if end == _NO_END else f"offset {end}"
 
 
 def _end(log: Sequence[Segment]) -> int:

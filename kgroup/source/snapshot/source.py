@@ -73,7 +73,7 @@ class SnapshotSource(GroupSource):
         return tuple(
             Problem(
                 ProblemKind.NOT_IN_SNAPSHOT,
-                "Not asked for when the snapshot was taken; whether it exists is not known.",
+                "Not selected when the snapshot was taken; it is unknown whether it exists.",
                 group_id=group_id,
             )
             for group_id in dict.fromkeys(group_ids or ())
@@ -119,9 +119,8 @@ class SnapshotSource(GroupSource):
             parts += [] if choice.regex is None else [f"--regex {choice.regex!r}"]
             if parts:
                 yield (
-                    "The snapshot has only the groups that it was taken of "
-                    f"({', '.join(parts[:5])}{', …' if parts[5:] else ''}); of others it tells "
-                    "nothing."
+                    "The snapshot contains only the groups selected when it was taken "
+                    f"({', '.join(parts[:5])}{', …' if parts[5:] else ''}); others are unknown."
                 )
         if (
             question.log_budget
@@ -130,8 +129,8 @@ class SnapshotSource(GroupSource):
         ):
             yield (
                 "The snapshot was taken without reading __consumer_offsets (--log-budget): "
-                "generation, leader and timeouts of classic groups and times of commits are not "
-                "known."
+                "generation, leader and timeouts of classic groups and times of commits are "
+                "unknown."
             )
 
 

@@ -26,7 +26,7 @@ def generation_of(consumer: Any) -> int:
     metadata = getattr(consumer, "group_metadata", None)
     if metadata is None:
         raise UsageError(
-            f"expected a KafkaConsumer of kafka-python 3 or later, which tells its generation; "
+            f"expected a KafkaConsumer of kafka-python 3 or later, which has a generation; "
             f"found {type(consumer).__module__}.{type(consumer).__name__}"
         )
     generation = metadata().generation_id

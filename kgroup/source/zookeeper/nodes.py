@@ -220,7 +220,7 @@ class _Reader:
         group_id = parts[1] if parts[0] == "consumers" and len(parts) > 1 else None
         self._problems[path] = Problem(
             ProblemKind.DENIED_NODE,
-            "Expected a node that may be read, found one whose ACL does not let us "
+            "Expected a node that may be read, found one whose ACL denies access "
             "(zookeeper.digest); it is left out.",
             group_id=group_id,
             path=path,

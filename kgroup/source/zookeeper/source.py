@@ -130,7 +130,7 @@ class Zookeeper(GroupSource):
         if not partitions:
             return LogReading({})
         reading, problems = self._of_brokers(
-            "ends of partitions are not known",
+            "log end offsets are unknown",
             lambda cluster: cluster.log_ranges(partitions, committed=committed),
         )
         return LogReading({}, problems) if reading is None else self._of_known_topics(reading)
@@ -142,7 +142,7 @@ class Zookeeper(GroupSource):
         if not positions:
             return NextReading({})
         reading, problems = self._of_brokers(
-            "times of records are not known",
+            "times of records are unknown",
             lambda cluster: cluster.next_records(positions, committed=committed),
         )
         return NextReading({}, problems) if reading is None else reading
@@ -152,8 +152,7 @@ class Zookeeper(GroupSource):
         if not partitions:
             return LogReading({})
         reading, problems = self._of_brokers(
-            "offsets of a time are not known",
-            lambda cluster: cluster.offsets_at(partitions, time_ms),
+            "offsets at a time are unknown", lambda cluster: cluster.offsets_at(partitions, time_ms)
         )
         return LogReading({}, problems) if reading is None else reading
 
@@ -165,7 +164,7 @@ class Zookeeper(GroupSource):
         if not partitions:
             return {}
         sizes, _ = self._of_brokers(
-            "sizes of partitions are not known", lambda cluster: cluster.log_sizes(partitions)
+            "sizes of partitions are unknown", lambda cluster: cluster.log_sizes(partitions)
         )
         return sizes or {}
 
@@ -173,7 +172,7 @@ class Zookeeper(GroupSource):
         """Return commits to Kafka from the brokers; see `GroupSource.kafka_offsets`."""
         question = Question(log_budget=0, commit_times=False)
         reading, problems = self._of_brokers(
-            "commits to Kafka are not known", lambda cluster: cluster.read(group_ids, question)
+            "commits to Kafka are unknown", lambda cluster: cluster.read(group_ids, question)
         )
         if reading is None:
             return KafkaOffsets(None, problems)
@@ -205,7 +204,7 @@ class Zookeeper(GroupSource):
     def unreachable(self) -> Mapping[int, Problem]:
         """Connect to the registered brokers; see `GroupSource.unreachable`."""
         unreachable, problems = self._of_brokers(
-            "ends of partitions are not known", lambda cluster: cluster.unreachable()
+            "log end offsets are unknown", lambda cluster: cluster.unreachable()
         )
         return (
             dict.fromkeys(self.view(()).brokers, problems[0])

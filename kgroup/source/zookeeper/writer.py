@@ -52,7 +52,7 @@ from kgroup.source.zookeeper.view import reading_of
 _GROUPS_AT_ONCE = 200
 _ANY_VERSION = -1
 _STATE = Question(members=False)
-_NO_NAME = "No node of ZooKeeper can have this name, of the group or a topic."
+_NO_NAME = "A ZooKeeper node cannot have this group or topic name."
 
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 """Characters that a node's name cannot have.
@@ -185,7 +185,7 @@ class _Writer:
             if change.after is not None and path not in tree.nodes:
                 above = _above(path, tree)
                 if self._acl(above) is None:
-                    text = f"{above}: its ACL is not told, which new nodes below it would get."
+                    text = f"{above}: its ACL, which new nodes below it would get, cannot be read."
                     return ProblemKind.DENIED_NODE, text
         changed = conflict(rest, now)
         return None if changed is None else (ProblemKind.CHANGED, changed)
@@ -402,7 +402,7 @@ class LostError(Exception):
         self.trouble = trouble
         self.unknown_end = (
             ProblemKind.UNKNOWN_END,
-            f"{trouble}; whether the group was changed is not known: read it again.",
+            f"{trouble}; it is unknown whether the group was changed: read it again.",
         )
 
 
@@ -426,13 +426,16 @@ def reason_of(error: int) -> tuple[ProblemKind, str]:
     if error in CONTENDED:
         return ProblemKind.CHANGED, BUSY
     if error == _NO_AUTH:
-        text = "The ACL of a node of the group does not let us write (zookeeper.digest)."
+        text = "The ACL of a node of the group denies write access (zookeeper.digest)."
         return ProblemKind.DENIED_NODE, text
     if error == _UNIMPLEMENTED:
         return ProblemKind.UNSUPPORTED, "ZooKeeper before 3.4 has no transactions."
     if error == _READ_ONLY:
-        return ProblemKind.UNUSABLE, "The server is cut off from the others, and only lets read."
-    return ProblemKind.UNUSABLE, f"ZooKeeper answers with error {error}."
+        return (
+            ProblemKind.UNUSABLE,
+            "The server is disconnected from the ensemble and only allows reads.",
+        )
+    return ProblemKind.UNUSABLE, f"ZooKeeper returned error {error}."
 
 
 def version_of(node: Node) -> int:

@@ -236,7 +236,7 @@ def test_a_leader_assigns_a_topic_that_nobody_had_in_the_next_rebalance() -> Non
         assert (end == answer_of(at_once)) == is_same
         found = [warning for warning in dry_run(joined).warnings if "not determine" in warning]
         assert bool(found) != is_same
-        assert all("has not led so far may not know all topics" in each for each in found)
+        assert all("has not been the leader may not know all topics" in each for each in found)
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ from tests.broker.servers import Broker
 from tests.record.wire import Wire
 from tests.waiting import until_steady
 
-_NOT_DETERMINED = ("does not determine what", "no rack is known of the leaders")
-_RACING = "joins again before another one has taken its part"
+_NOT_DETERMINED = ("does not determine what", "uses the racks of partition leaders")
+_RACING = "rejoins before another one has completed"
 
 _WITHOUT_ORDER = [("sarama", "sticky")]
 """Where a member lists its partitions in the order of a map, which Go walks at random."""

@@ -50,7 +50,7 @@ def test_an_eager_group_stops_less_with_cooperative_sticky() -> None:
     assert (now.rebalances, now.stopped) == (40, 100)
     assert then.moved < now.moved
     assert then.stopped_ms < 0.9 * now.stopped_ms
-    assert row.summary.startswith("Makes sense: assignor, ")
+    assert row.summary.startswith("Recommended: assignor, ")
 
 
 def test_an_eager_group_that_would_stop_no_less() -> None:
@@ -75,7 +75,7 @@ def test_what_is_compared_is_a_rolling_restart() -> None:
 def test_a_cooperative_group_is_told_that_it_is_one() -> None:
     row = advised(FakeSource(group_of(strategy="cooperative-sticky")))
     assert MigrationTarget.ASSIGNOR not in proposed(row)
-    assert "assignor cooperative-sticky: the group uses it." in row.reasons
+    assert "assignor cooperative-sticky: the group already uses it." in row.reasons
 
 
 def test_dynamic_members_move_nothing_when_they_are_static() -> None:
@@ -86,7 +86,7 @@ def test_dynamic_members_move_nothing_when_they_are_static() -> None:
     assert proposal.then.forecast.moved == 0
     static = advised(FakeSource(group_of(static=True)))
     assert MigrationTarget.STATIC_MEMBERSHIP not in proposed(static)
-    assert "static-membership: every member is static." in static.reasons
+    assert "static-membership: every member is already static." in static.reasons
 
 
 def test_a_group_for_the_consumer_protocol() -> None:
@@ -94,7 +94,7 @@ def test_a_group_for_the_consumer_protocol() -> None:
     row = advised(FakeSource(group), "billing")
     proposal = proposed(row)[MigrationTarget.CONSUMER_PROTOCOL]
     assert proposal.command == "kgroup plan consumer-protocol billing"
-    assert "To be looked at first: broker-support, migration-policy" in proposal.why
+    assert "Check first: broker-support, migration-policy" in proposal.why
 
 
 def test_brokers_that_do_not_let_a_group_go() -> None:
@@ -116,12 +116,12 @@ def test_a_group_of_the_consumer_protocol_speaks_it() -> None:
 def test_nothing_makes_sense() -> None:
     empty = advised(FakeSource(group_of("", state=GroupState.EMPTY)))
     assert empty.proposals == ()
-    assert empty.summary.startswith("Nobody is in it")
+    assert empty.summary.startswith("The group has no members")
     share = advised(FakeSource(group_of("", type_=GroupType.SHARE)))
-    assert share.summary == "No target is for groups of type share."
+    assert share.summary == "No migration target applies to groups of type share."
     busy = advised(FakeSource(group_of(state=GroupState.PREPARING_REBALANCE)))
     assert busy.proposals == ()
-    assert "look again" in busy.summary
+    assert "try again when it is complete" in busy.summary
 
 
 def test_groups_on_zookeeper_can_leave_it() -> None:
@@ -163,7 +163,7 @@ def test_what_the_numbers_speak_against_does_not_make_sense() -> None:
     assert proposal.against is not None
     for compared in (proposal.now, proposal.then):
         assert f"{compared.forecast.stopped_ms / 1000:g} s" in proposal.against
-    sense, _, against = row.summary.partition("The numbers speak against: ")
+    sense, _, against = row.summary.partition("Worse according to the forecast: ")
     assert "static-membership" not in sense
     assert f"static-membership ({proposal.against})" in against
 
@@ -181,5 +181,7 @@ def test_what_makes_sense_comes_first_and_stops_no_longer(monkeypatch: pytest.Mo
                 assert proposal.then is not None
                 now, then = proposal.now.forecast, proposal.then.forecast
                 worse = 0.9 * then.stopped_ms > now.stopped_ms or then.skipped > now.skipped
-                assert (then.read_again > now.read_again) is ("Read again would be" in proposal.why)
+                assert (then.read_again > now.read_again) is (
+                    " records again, instead" in proposal.why
+                )
                 assert (proposal.against is None) is not worse

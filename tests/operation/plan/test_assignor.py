@@ -88,7 +88,7 @@ def test_a_group_that_stands_between_both_restarts() -> None:
     (step,) = plan(group, "cooperative-sticky", told).steps
     assert step.restarted == ("b", "c")
     alone = plan(group, "cooperative-sticky", {"": ("cooperative-sticky",)})
-    assert alone.summary == "Nothing is to be done: every member has cooperative-sticky alone."
+    assert alone.summary == "Nothing to do: every member supports cooperative-sticky only."
 
 
 def test_who_lists_the_strategy_already_is_restarted_once() -> None:
@@ -120,7 +120,7 @@ def test_nothing_is_to_be_done() -> None:
 def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> None:
     found = plan(group_of(), "cooperative-sticky", library="librdkafka")
     (step,) = found.steps
-    assert step.actions[0].startswith("Stop all members")
+    assert step.actions[0].startswith("Shut down all members")
     assert (
         step.actions[1]
         == "Wait until kgroup describe g -b HOST:PORT shows it Empty, or no longer: it has no "
@@ -134,7 +134,7 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
 def test_the_library_of_all_members_is_known_by_what_they_sent() -> None:
     stopped = plan(group_of(library="librdkafka"), "cooperative-sticky")
     (step,) = stopped.steps
-    assert step.actions[0].startswith("Stop all members")
+    assert step.actions[0].startswith("Shut down all members")
     assert verdicts(stopped)["mixed-strategies"] is Verdict.VERIFIED
     java = plan(group_of(library="kafka-clients"), "cooperative-sticky")
     assert (len(java.steps), verdicts(java)["mixed-strategies"]) == (2, Verdict.VERIFIED)
@@ -215,7 +215,7 @@ def test_a_member_that_does_not_support_what_the_group_uses() -> None:
         for precondition in found.preconditions
         if precondition.code == "common-strategy"
     ]
-    assert common.found == "not said of b"
+    assert common.found == "not listed for b"
     assert "INCONSISTENT_GROUP_PROTOCOL" in (common.check or "")
 
 

@@ -185,11 +185,11 @@ def test_one_member_goes_first() -> None:
 @pytest.mark.parametrize(
     ("policy", "back", "told"),
     [
-        ("bidirectional", False, "Restart the members that were restarted"),
+        ("bidirectional", False, "Restart these members again with their previous"),
         ("upgrade", False, "policy is upgrade, the group stays a consumer group: stop all members"),
         (None, False, "is not downgrade or bidirectional, the group stays a consumer group"),
-        ("bidirectional", True, "Restart the members one after another"),
-        ("downgrade", True, "answered GROUP_ID_NOT_FOUND: once it is one, stop all members"),
+        ("bidirectional", True, "Restart the members one by one"),
+        ("downgrade", True, "get GROUP_ID_NOT_FOUND: once the group is classic, stop all members"),
     ],
 )
 def test_the_way_back_hangs_on_the_policy(policy: str | None, back: bool, told: str) -> None:
@@ -405,7 +405,7 @@ def test_who_speaks_what_is_not_guessed() -> None:
 def test_there_already(group: Group, back: bool) -> None:
     found = plan(group, telling(), back=back)
     assert (found.steps, found.forecast) == ((), None)
-    assert found.summary.startswith("Nothing is to be done")
+    assert found.summary.startswith("Nothing to do")
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_a_pattern_of_the_broker_does_not_come_back() -> None:
     ("session_ms", "says", "commands"),
     [
         (45_000, "", 0),
-        (50_000, "in place of 50000 ms. To keep it run the command below.", 1),
+        (50_000, "instead of 50000 ms. To keep it, run the command below.", 1),
         (10_000, "brokers allow 45000 to 60000 ms", 0),
     ],
 )

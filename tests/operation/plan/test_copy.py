@@ -134,7 +134,7 @@ def test_the_step_of_several_groups_is_copied_together() -> None:
 
 
 def test_a_step_that_is_not_there_is_told() -> None:
-    with pytest.raises(UsageError, match="--step of 1 at most, as the plan has, found 2"):
+    with pytest.raises(UsageError, match="--step of at most 1, the last step of the plan, found 2"):
         chosen_steps([plan_with(COPY)], 2)
     with pytest.raises(UsageError, match="no plan for x; there are plans for g"):
         chosen_steps([plan_with(COPY)], 1, ["x"])

@@ -97,9 +97,9 @@ def test_a_stopped_group_is_copied_and_started() -> None:
 def test_who_was_copied_already_is_started() -> None:
     group = replace(group_of("", state=GroupState.EMPTY), offsets=commits(OFFSETS))
     (step,) = plan(Table(OFFSETS), group).steps
-    assert step.title == "Start all members with the version that goes by the table"
+    assert step.title == "Start all members with the version that uses the table"
     (step,) = plan(Table(OFFSETS), group, to_kafka=True).steps
-    assert step.title == "Start all members with the version that goes by Kafka's commits"
+    assert step.title == "Start all members with the version that uses the offsets in Kafka"
 
 
 def test_a_table_that_is_not_there_is_made_first() -> None:
@@ -220,14 +220,14 @@ def test_a_group_that_goes_by_the_other_store_already(to_kafka: bool) -> None:
     change = -1 if to_kafka else 1
     found = plan(Table({**OFFSETS, ("t", 2): 200 + change}), to_kafka=to_kafka)
     one = "Kafka is ahead of the table" if to_kafka else "the table is ahead of Kafka"
-    assert f"Nothing is to be done: {one} in t-2" in found.summary
+    assert f"Nothing to do: {one} in t-2" in found.summary
     assert (found.is_refuted, found.steps, found.forecast) == (False, (), None)
 
 
 @pytest.mark.parametrize(
     ("table", "to_kafka", "text"),
     [
-        (Table(None), True, "there is none"),
+        (Table(None), True, "does not exist"),
         (Table({}, fault="expected a unique key"), False, "expected a unique key"),
         (
             Table({}, problem=Problem("unreadable", "Row 3 is none.", group_id="g")),  # type: ignore[arg-type]

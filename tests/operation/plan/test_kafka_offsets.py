@@ -118,7 +118,7 @@ def test_the_plan_begins_where_the_group_stands(
     assert _of(plan, "storage").verdict is verdict
     assert report.exit_status is ExitStatus.DONE
     if not steps:
-        assert plan.summary == "Nothing is to be done: members commit to Kafka alone."
+        assert plan.summary == "Nothing to do: members commit to Kafka only."
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_group_in_a_rebalance_is_not_moved() -> None:
         (
             FakeSource(Group(GROUP, GroupType.CLASSIC, None, members=(Member("m"),))),
             GROUP,
-            "expected consumers that live on ZooKeeper, found a group of type classic",
+            "expected ZooKeeper consumers, found a group of type classic",
         ),
     ],
 )

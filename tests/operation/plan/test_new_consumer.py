@@ -149,7 +149,7 @@ def test_both_kinds_at_once_read_everything_twice() -> None:
     alone = _of(plan, "alone")
     assert alone.verdict is Verdict.REFUTED
     assert alone.found is not None
-    assert "has 2 members, beside 2 members on ZooKeeper" in alone.found
+    assert "has 2 members, and 2 members in ZooKeeper" in alone.found
     assert _of(_plan(TreeSource(NEWER)), "alone").verdict is Verdict.UNKNOWN
 
 
@@ -169,7 +169,7 @@ def test_a_group_that_was_stopped_already() -> None:
     (plan,) = report.data
     assert plan.steps == ()
     assert plan.summary == (
-        "Nothing is to be done: one member of Kafka's coordinator, and nobody on ZooKeeper."
+        "Nothing to do: the group has one member in Kafka, and none in ZooKeeper."
     )
 
 

@@ -94,7 +94,7 @@ def test_what_members_do_is_not_guessed() -> None:
     assert plan.steps[0].settings[0].before is None
     assert plan.naive is not None
     assert plan.naive.forecast.skipped > 0
-    assert "Step 1 falls away" in plan.summary
+    assert "then step 1 is not needed" in plan.summary
 
 
 def test_members_that_would_end_are_restarted_first_too() -> None:
@@ -211,7 +211,7 @@ def test_what_is_reached_is_said() -> None:
     found = report(two(), count=4)
     assert found.exit_status is ExitStatus.DONE
     assert found.data[0].steps == ()
-    assert found.data[0].summary.startswith("Nothing is to be done")
+    assert found.data[0].summary.startswith("Nothing to do")
 
 
 @pytest.mark.parametrize("count", [3, 4])
@@ -227,22 +227,22 @@ def test_a_source_without_topics_does_not_tell_that_nothing_is_to_be_done() -> N
     """Members own four partitions; there may be more that nobody reads yet."""
     (plan,) = plan_partitions(FakeSource(two()), "orders", 4, ("billing",), ProgramBehavior()).data
     assert verdict(plan, "more-partitions") is Verdict.UNKNOWN
-    assert plan.summary.startswith("Nothing is to be done if orders has 4 partitions: ")
+    assert plan.summary.startswith("Nothing to do if orders has 4 partitions: ")
     stopped = replace(two(), members=(), state=GroupState.EMPTY)
     (plan,) = plan_partitions(
         FakeSource(stopped), "orders", 4, ("billing",), ProgramBehavior()
     ).data
-    assert plan.summary.startswith("Nothing is to be done if orders has 4 partitions: ")
+    assert plan.summary.startswith("Nothing to do if orders has 4 partitions: ")
     cluster = FakeCluster(stopped, topics={"orders": 4})
     (plan,) = plan_partitions(cluster, "orders", 4, ("billing",), ProgramBehavior()).data
-    assert plan.summary == "Nothing is to be done: orders has 4 partitions."
+    assert plan.summary == "Nothing to do: orders has 4 partitions."
 
 
 def test_a_group_that_does_not_know_yet_of_new_partitions() -> None:
     """Somebody has added them, and its members own four of six."""
     cluster = FakeCluster(two(), topics={"orders": 6})
     (plan,) = plan_partitions(cluster, "orders", 6, ("billing",), ProgramBehavior()).data
-    assert "owns 4 of them yet" in plan.summary
+    assert "owns 4 of them so far" in plan.summary
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
@@ -282,7 +282,7 @@ def test_every_group_that_reads_the_topic_is_planned_for() -> None:
     found = report(two(), other("pays", reads), other("regex", regex), other("away", away))
     assert [plan.group_id for plan in found.data] == ["billing", "regex"]
     (note,) = [each for each in found.notes if "without members" in each]
-    assert "new partitions: away; run when these are there, and before members come back" in note
+    assert "new partitions: away; run when these exist, and before members return" in note
     reset = "kgroup offsets reset away -b kafka-1:9092 --topic orders:4,5 --uncommitted"
     assert f"{reset} --to-earliest --execute" in note
     found = report(two(), other("one", away), other("two", away))

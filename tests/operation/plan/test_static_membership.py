@@ -112,7 +112,7 @@ def test_a_session_is_twice_as_long_as_a_restart(
 def test_who_misses_a_member_later_is_told_how_much() -> None:
     plan = planned(two(session_timeout_ms=10_000), ProgramBehavior(restart_ms=40_000))
     (told,) = [each for each in plan.steps[1].see if "crashes" in each]
-    assert "missed after 80 s, and not after 10 s as now" in told
+    assert "expires after 80 s instead of 10 s now" in told
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def static(session_ms: int = 45_000) -> Group:
 def test_what_is_reached_is_said() -> None:
     plan = planned(static())
     assert (plan.steps, plan.is_refuted) == ((), False)
-    assert plan.summary.startswith("Nothing is to be done")
+    assert plan.summary.startswith("Nothing to do")
 
 
 def test_static_members_with_short_sessions_get_longer_ones() -> None:
@@ -322,8 +322,8 @@ def test_the_way_back_is_done_when_nobody_has_one() -> None:
 def test_each_removal_stands_between_the_stop_and_the_start_of_its_member() -> None:
     (step,) = planned(static(), back=True).steps
     stop, remove, start = step.actions
-    assert (stop.split()[0], start.split()[0]) == ("Stop", "Start")
-    assert "its own command below and by no other" in remove
+    assert (stop.split()[0], start.split()[0]) == ("Shut", "Start")
+    assert "only with its own command below" in remove
     removed = [command.partition("--instance ")[2].split()[0] for command in step.commands]
     ids = {setting.member: setting.before for setting in step.settings}
     assert removed == [ids[name] for name in step.restarted]

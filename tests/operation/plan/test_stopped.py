@@ -66,7 +66,7 @@ def test_an_empty_group_may_always_change_its_protocol() -> None:
 def test_names_are_for_members_that_are_there() -> None:
     plan = plan_static_membership(running(STOPPED), ProgramBehavior())
     back = plan_dynamic_membership(running(STOPPED), ProgramBehavior())
-    for each, told in ((plan, "group.instance.id of its own"), (back, "take group.instance.id")):
+    for each, told in ((plan, "its own group.instance.id"), (back, "remove group.instance.id")):
         assert not each.is_refuted
         assert each.steps == ()
         assert told in each.summary
@@ -81,7 +81,7 @@ def test_new_partitions_begin_at_their_first_record() -> None:
     (plan,) = plan_partitions(cluster, "t", 6, ("g",), ProgramBehavior(), reset="earliest").data
     assert [command.split()[0] for command in plan.steps[0].commands] == ["kafka-topics.sh"]
     (plan,) = plan_partitions(cluster, "t", 4, ("g",), ProgramBehavior()).data
-    assert "Nothing is to be done" in plan.summary
+    assert "Nothing to do" in plan.summary
 
 
 def test_a_topic_that_a_stopped_group_has_not_read() -> None:

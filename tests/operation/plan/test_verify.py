@@ -84,7 +84,7 @@ def test_all_are_away(plan: Plan) -> None:
     assert found.progress is StepProgress.HALF_DONE
     assert (found.conditions[0].progress, found.conditions[0].found) == (
         StepProgress.HALF_DONE,
-        "nobody is there",
+        "no member is there",
     )
 
 
@@ -135,9 +135,9 @@ def test_a_member_that_came_after_the_step_before(plan: Plan) -> None:
     found = check(noted, more, 2)
     assert (found.progress, found.missing, found.new) == (StepProgress.HALF_DONE, (), ("d",))
     assert (
-        "Members that came since were started as the step says.",
+        "Members that joined since have the configuration of this step.",
         StepProgress.HALF_DONE,
-        "came since, nobody tells how: d; restart them with the others, too",
+        "joined since, configuration unknown: d; restart them with the others, too",
     ) in conditions(found)
     noted = with_members_seen(noted, found)
     assert [member.member_id for member in noted.steps[1].met or ()] == ["d-3"]
@@ -175,10 +175,10 @@ def test_of_members_with_one_name_nobody_tells_which_came_later(plan: Plan) -> N
     found = check(noted, more, 2)
     assert (found.progress, found.new) == (StepProgress.HALF_DONE, ())
     assert (
-        "Members that came since were started as the step says.",
+        "Members that joined since have the configuration of this step.",
         StepProgress.HALF_DONE,
-        "1 of these came since, nobody tells how: consumer-g-1@10.0.0.7#1, "
-        "consumer-g-1@10.0.0.7#2, consumer-g-1@10.0.0.7#3, consumer-g-1@10.0.0.7#4; plan anew",
+        "1 of these joined since, configuration unknown: consumer-g-1@10.0.0.7#1, "
+        "consumer-g-1@10.0.0.7#2, consumer-g-1@10.0.0.7#3, consumer-g-1@10.0.0.7#4; plan again",
     ) in conditions(found)
     assert with_members_seen(noted, found) == noted
 
@@ -198,7 +198,7 @@ def test_a_group_that_has_become_smaller(plan: Plan) -> None:
     assert (
         "The group has 3 members or more.",
         StepProgress.HALF_DONE,
-        "2; not back: c; where that is for good, plan anew",
+        "2; not back: c; if they are gone for good, plan again",
     ) in conditions(found)
 
 
@@ -218,14 +218,16 @@ def test_an_earlier_step_may_be_looked_at_again(plan: Plan) -> None:
 def test_a_step_before_that_nobody_has_verified(plan: Plan) -> None:
     found = check(plan, FIRST, 2)
     assert found.progress is StepProgress.HALF_DONE
-    assert "cannot be told from those of step 2" in (found.conditions[-1].found or "")
+    assert "cannot be distinguished from those of step 2" in (found.conditions[-1].found or "")
     assert check(plan, FIRST).progress is StepProgress.DONE
     noted = with_members_seen(plan, check(plan, FIRST))
     assert check(noted, SECOND, 2).progress is StepProgress.DONE
 
 
 def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
-    with pytest.raises(UsageError, match="expected --step of 2 at most, as the plan has, found 3"):
+    with pytest.raises(
+        UsageError, match="expected --step of at most 2, the last step of the plan, found 3"
+    ):
         verify_step(FakeSource(BEFORE), [plan], 3)
     with pytest.raises(UsageError, match="the plan has no step"):
         verify_step(FakeSource(BEFORE), [replace(plan, steps=())], 1)
@@ -256,7 +258,9 @@ def test_another_cluster(plan: Plan) -> None:
     for cluster_id in ("one", None):
         (found,) = verify_step(_Named(FIRST, cluster_id), [made], 1).data
         assert found.progress is StepProgress.DONE
-    with pytest.raises(UsageError, match="was made in the cluster of id one; found kafka-1:9092"):
+    with pytest.raises(
+        UsageError, match="was made for the cluster with the id one, found kafka-1:9092"
+    ):
         verify_step(_Named(FIRST, "two"), [made], 1)
 
 
@@ -381,7 +385,7 @@ def test_where_commits_to_kafka_are_not_known_nothing_is_done(commits: Plan) -> 
     check = _look(Silent(_RESTARTED), commits, 1)
     assert check.progress is StepProgress.HALF_DONE
     (condition,) = [each for each in check.conditions if each.found is None]
-    assert condition.text == "Kafka has the commits that ZooKeeper has."
+    assert condition.text == "Kafka has the same commits as ZooKeeper."
 
 
 @pytest.mark.parametrize(
@@ -450,9 +454,9 @@ def test_new_consumers_are_there(consumers: Plan, group: Group, progress: StepPr
 
 
 def test_each_step_is_looked_for_where_it_is_to_be_seen(consumers: Plan) -> None:
-    with pytest.raises(UsageError, match="step 1 is to be seen in ZooKeeper: expected --zookeeper"):
+    with pytest.raises(UsageError, match="step 1 is verified in ZooKeeper: expected --zookeeper"):
         verify_step(FakeSource(_java(4)), [consumers], 1)
-    with pytest.raises(UsageError, match="step 3 is to be seen at the brokers: expected --boot"):
+    with pytest.raises(UsageError, match="step 3 is verified with the brokers: expected --boot"):
         verify_step(source(empty()), [consumers], 3)
 
 

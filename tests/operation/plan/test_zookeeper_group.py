@@ -75,7 +75,7 @@ def test_what_is_set_gets_its_new_name_and_what_is_not_keeps_its_old_default() -
 def test_without_settings_their_names_stand_for_their_values() -> None:
     found = _after()
     assert found["enable.auto.commit"] == "<auto.commit.enable>"
-    assert found["fetch.max.wait.ms"] == "<fetch.wait.max.ms, 100 where it was not set>"
+    assert found["fetch.max.wait.ms"] == "<fetch.wait.max.ms, 100 if it was not set>"
     assert "queued.max.message.chunks" not in found
 
 

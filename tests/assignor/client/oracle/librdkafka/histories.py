@@ -26,7 +26,7 @@ from tests.assignor.random_group import RandomGroup
 
 _ROUNDS = 5
 _MOST_REBALANCES = 8
-"""After a change: where racks matter some groups never come to rest."""
+"""After a change: where racks matter some groups never become stable."""
 _MOST_MEMBERS = 12
 _AT_ONCE = 10
 

@@ -116,7 +116,9 @@ def test_marks(server: Broker, cli: Cli) -> None:
             (o["topic"], str(o["partition"]), o["mark"]) for o in group["offsets"]
         }
         assert rows[0][:3] == ["orders", "0", "3"]
-        assert result.out.startswith("marks  Stable  1 member  lag at least 4 in 2 of 6 partitions")
+        assert result.out.startswith(
+            "marks  Stable  1 member  lag 4 in 2 of 6 partitions, 3 of it in orders-0 (marked at "
+        )
         result = cli(
             *("describe", "-b", server.bootstrap, "marks", "--offsets", "-o", "csv"),
             *("--no-headers", "--columns", "partition,mark"),

@@ -108,6 +108,34 @@ def test_no_number_and_no_time_is_cut(
         assert {str(row[name]) for name in numbers} <= set(words)
 
 
+@pytest.mark.parametrize(
+    ("color", "on_terminal", "no_color", "expected"),
+    [
+        ("auto", True, False, "\x1b[1mledger\x1b[0m  \x1b[36mEmpty\x1b[0m"),
+        ("auto", True, True, "\x1b[1mledger\x1b[0m  Empty"),
+        ("auto", False, False, "ledger  Empty"),
+        ("always", False, False, "\x1b[1mledger\x1b[0m  \x1b[36mEmpty\x1b[0m"),
+        ("always", False, True, "\x1b[1mledger\x1b[0m  \x1b[36mEmpty\x1b[0m"),
+        ("never", True, False, "ledger  Empty"),
+    ],
+)
+def test_colors(
+    cli: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+    color: str,
+    on_terminal: bool,
+    no_color: bool,
+    expected: str,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb" if color == "always" else "ansi")
+    monkeypatch.setenv("NO_COLOR", "1") if no_color else monkeypatch.delenv("NO_COLOR", False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: on_terminal)
+    result = cli("describe", "--sample", "ledger", "--color", color)
+    assert result.out.startswith(expected)
+    if color == "never":
+        assert "\x1b" not in result.out
+
+
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_columns_takes_the_names_that_heads_show(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, width: int

@@ -33,7 +33,7 @@ from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import (
     Output,
     check_reader,
-    is_terminal,
+    is_styled,
     json_errors,
     naming,
     show,
@@ -581,7 +581,7 @@ def _write(
             output.form,
             output.columns,
             headers=output.headers,
-            terminal=is_terminal(),
+            terminal=is_styled(),
             at_once=is_endless,
             errors=problems,
         ),

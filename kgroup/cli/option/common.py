@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from kgroup.atomic_file import INPUTS
 from kgroup.cli.command_group import Block, BlockOption
-from kgroup.cli.output.context import Output, columns_named
+from kgroup.cli.output.context import COLORS, Output, choose_color, columns_named
 from kgroup.cli.shell.suggestion import Items, suggest_parts
 from kgroup.errors import near_names
 from kgroup.model.pattern import Pattern, parse_regex
@@ -165,7 +165,7 @@ def options_into(
 def output_options(
     columns: str | None, by_option: Mapping[str, str] = MappingProxyType({})
 ) -> Decorator:
-    """Add `-o`, `--columns` and `--no-headers`; the command takes ``output: Output``.
+    """Add `-o`, `--columns`, `--no-headers` and `--color`; the command takes ``output: Output``.
 
     Args:
         columns: columns of the command, by their name in `kgroup.render`; None: the columns of the
@@ -173,10 +173,11 @@ def output_options(
         by_option: columns by the option that selects other rows: ``--members``, ``--type topic``.
     """
     chosen = click.option("--columns", cls=ColumnsOption, columns=columns, by_option=by_option)
-    return options_into("output", _output, _FORM_OPTION, chosen, _NO_HEADERS_OPTION)
+    options = (_FORM_OPTION, chosen, _NO_HEADERS_OPTION, _COLOR_OPTION)
+    return options_into("output", _output, *options)
 
 
-def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Output:
+def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool, color: str) -> Output:
     if form in OBJECTS:
         for name, is_given in (("--columns", columns), ("--no-headers", no_headers)):
             if is_given:
@@ -184,6 +185,7 @@ def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Out
                     f"{name} applies to tables, csv and tsv; -o {form} has no columns"
                 )
     ctx = click.get_current_context()
+    choose_color(ctx, color)
     _, _, command = ctx.command_path.partition(" ")
     option = next(param for param in ctx.command.params if isinstance(param, ColumnsOption))
     return Output(form, columns or (), not no_headers, command, option.declared_by(ctx))
@@ -280,6 +282,13 @@ _FORM_OPTION = _output_option(
     default="table",
     show_default=True,
     help="Output format: table, json, jsonl, csv, tsv, markdown, ...; 'help' lists all formats.",
+)
+_COLOR_OPTION = _output_option(
+    "--color",
+    type=click.Choice(COLORS),
+    default="auto",
+    show_default=True,
+    help="Color tables: auto on a terminal unless NO_COLOR is set, always also in a pipe.",
 )
 _NO_HEADERS_OPTION = _output_option("--no-headers", is_flag=True, help="Leave out the header row.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -82,6 +83,31 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+COLORS = ("auto", "always", "never")
+"""When tables have colors: values of `--color`."""
+_COLOR = "kgroup.color"
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def choose_color(ctx: click.Context, color: str) -> None:
+    """Set when the output of a command has colors, one of `COLORS`."""
+    ctx.meta[_COLOR] = color
+    if color == "always":  # rich reads both
+        os.environ.pop("NO_COLOR", None)
+        if os.environ.get("TERM") in (None, "", "dumb", "unknown"):
+            os.environ["TERM"] = "ansi"
+
+
+def _color() -> str:
+    ctx = click.get_current_context(silent=True)
+    return "auto" if ctx is None else ctx.meta.get(_COLOR, "auto")
+
+
+def is_styled() -> bool:
+    """Return whether tables are written as for a terminal."""
+    return is_terminal() or _color() == "always"
+
+
 def check_reader() -> None:
     """Check that standard output is still read, if nothing is written for a long time.
 
@@ -103,12 +129,14 @@ def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) 
     Blocks of bytes are JSON, or csv and tsv without terminal control characters.
     """
     out = sys.stdout.buffer
-    terminal = is_terminal()
+    terminal, is_plain = is_terminal(), _color() == "never"
     for block in blocks:
         if terminal and not isinstance(block, str):
             from kgroup.render.json_document import json_on_terminal
 
             block = json_on_terminal(block)
+        if is_plain and isinstance(block, str):
+            block = _STYLE.sub("", block)
         data = block.encode(errors="backslashreplace") if isinstance(block, str) else block
         rest = memoryview(data)
         with naming("standard output"):
@@ -272,7 +300,7 @@ def show(
             chosen = table.select(output.columns)
             is_short = output.form == "table" and not output.columns
             parts = [chosen.without_blank() if is_short else chosen]
-        write(page_text(parts, output.form, headers=output.headers, terminal=is_terminal()))
+        write(page_text(parts, output.form, headers=output.headers, terminal=is_styled()))
     flush()
     warn_report(report)
     return report.exit_status

@@ -294,7 +294,7 @@ MOVE_COLUMNS = columns_of(
         Kind.NAME,
         "new owner; empty if the partition is only revoked, for now or for good",
     ),
-    Column("lag", Kind.NUMBER),
+    Column("lag", Kind.NUMBER, is_alarm=True),
     Column("depends_on_id", Kind.FLAG),
     Column("from_thread", Kind.NAME),
     Column("to_thread", Kind.NAME),

@@ -57,7 +57,7 @@ _COORDINATOR = _broker_column("coordinator")
 _OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER)
 _PARTITION_COUNT = Column("partition_count", Kind.NUMBER)
 _AGREES = Column("agrees", Kind.FLAG)
-_TIME_LAG = Column("time_lag_ms", Kind.AGE)
+_TIME_LAG = Column("time_lag_ms", Kind.AGE, is_alarm=True)
 _REPLICA_COLUMNS = (_broker_column("leader"), _ids_column("replicas"), _ids_column("isr"))
 
 LIST_COLUMNS = columns_of(
@@ -114,8 +114,8 @@ STATE_COLUMNS = columns_of(
         Column("state_timestamp_ms", Kind.TIME),
     ),
     Column("member_count", Kind.NUMBER, "number of members", lambda item: len(item.members)),
-    Column("total_lag", Kind.NUMBER),
-    Column("max_time_lag_ms", Kind.AGE),
+    Column("total_lag", Kind.NUMBER, is_alarm=True),
+    Column("max_time_lag_ms", Kind.AGE, is_alarm=True),
 )
 MEMBER_COLUMNS = columns_of(
     "kgroup.model.group.Member",
@@ -165,7 +165,7 @@ OFFSET_COLUMNS = columns_of(
     PARTITION,
     Column("committed_offset", Kind.NUMBER),
     Column("log_end_offset", Kind.NUMBER),
-    Column("lag", Kind.NUMBER),
+    Column("lag", Kind.NUMBER, is_alarm=True),
     _TIME_LAG,
     Column("leader_epoch", Kind.NUMBER),
     Column("metadata", Kind.TEXT),

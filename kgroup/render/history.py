@@ -116,7 +116,7 @@ LAG_COLUMNS = columns_of(
     _PARTITION,
     Column("committed_offset", Kind.NUMBER),
     Column("log_end_offset", Kind.NUMBER),
-    Column("lag", Kind.NUMBER),
+    Column("lag", Kind.NUMBER, is_alarm=True),
     Column("commit_timestamp_ms", Kind.TIME),
     Column("log_start_offset", Kind.NUMBER),
 )

@@ -40,7 +40,7 @@ PLAN_COLUMNS = columns_of(
     PARTITION,
     _COMMITTED,
     Column("target_offset", Kind.NUMBER),
-    Column("skipped", Kind.NUMBER),
+    Column("skipped", Kind.NUMBER, is_alarm=True),
     Column("read_again", Kind.NUMBER),
     Column("bytes", Kind.NUMBER),
     Column("committed_ms", Kind.TIME),

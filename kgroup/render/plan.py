@@ -26,7 +26,7 @@ STEP_COLUMNS = columns_of(
     Column("stopped_ms", Kind.AGE),
     Column("most_partitions", Kind.NUMBER),
     Column("read_again", Kind.NUMBER),
-    Column("skipped", Kind.NUMBER),
+    Column("skipped", Kind.NUMBER, is_alarm=True),
 )
 _CONDITIONS = tuple(
     Column(name, Kind.TEXT, is_prose=True)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from click import Context
 
 from kgroup.cli.command.describe import command
 from kgroup.operation.describe import PARTITION_SORTS
@@ -121,9 +122,8 @@ def test_ages_of_the_sample_are_as_of_its_last_record(cli: Cli) -> None:
 
 def test_keys_to_sort_by_are_those_of_partitions() -> None:
     (option,) = [option for option in command.params if option.name == "sort"]
-    assert {*PARTITION_SORTS} == {
-        word.value for word in option.shell_complete(None, "") if word.value[0] != "-"
-    }  # type: ignore[arg-type]
+    words = {item.value for item in option.shell_complete(Context(command), "")}
+    assert words == {sign + key for sign in ("", "-") for key in PARTITION_SORTS}
 
 
 def test_an_unknown_key_to_sort_by_gets_a_suggestion(cli: Cli) -> None:

@@ -54,7 +54,7 @@ broker: venv ## the tests with real servers, without those of plans
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(BROKER)" --ignore-glob '*/test_plan_*' --durations 60 tests/broker
 
 plans: venv ## the tests that carry out plans: how long partitions stop counts, so nothing else runs
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "$(BROKER)" tests/broker/test_plan_*.py
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "$(BROKER)" tests/broker/test_plan_*.py
 
 shells: ## install what is missing of bash, zsh, fish, man, jq and chromium, in which completions, scripts and pages are tested
 	@missing=; for shell in bash zsh fish jq chromium tmux; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \

@@ -18,18 +18,25 @@ if TYPE_CHECKING:
 
 
 LONG = (
-    "test_live_client_libraries.py",
     "test_spark_engine_answers.py",
     "test_harmless.py",
-    "test_servers.py",
-    "test_offset_plans_oracle.py",
-    "test_simulation_zookeeper_oracle.py",
+    "test_spark_cluster.py",
     "test_history_stream.py",
-    "test_assignor_oracle.py",
-    "test_live_check.py",
-    "test_simulation_mixed_oracle.py",
-    "test_simulation_oracle.py",
+    "test_live_client_libraries.py",
+    "test_live_ownership.py",
     "test_live_zookeeper_assign.py",
+    "test_simulation_oracle.py",
+    "test_live_assign.py",
+    "test_simulation_zookeeper_oracle.py",
+    "test_assignor_oracle.py",
+    "test_simulation_mixed_oracle.py",
+    "test_live_check.py",
+    "test_plan_partitions.py",
+    "test_plan_static_membership.py",
+    "test_plan_assignor.py",
+    "test_plan_consumer_protocol.py",
+    "test_plan_external_offsets.py",
+    "test_plan_zookeeper.py",
 )
 """Files of over a minute, longest first: begun last, one would run alone at the end."""
 

@@ -14,14 +14,18 @@ from kgroup.operation.plan.assignor import CLASSES
 from tests.broker.client.group import LibraryGroup
 from tests.broker.migration import Happened, close_to, fleet, kgroup
 from tests.broker.servers import Broker, broker
+from tests.examples import in_depth
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 from tests.waiting import until_steady
 
 NAMES = ["a", "b", "c"]
+VERSIONS = ("3.9.2", "4.3.1")
+OLDER, NEWER = VERSIONS[:1], VERSIONS[1:]
+"""On which of them a test runs in `make test`: together all tests have both."""
 
 
-@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+@pytest.fixture(scope="module")
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
@@ -34,6 +38,7 @@ def _listing(*strategies: str) -> dict[str, str]:
     return {"partition_assignment_strategy": ",".join(CLASSES[strategy] for strategy in strategies)}
 
 
+@pytest.mark.parametrize("server", in_depth(VERSIONS, NEWER), indirect=True)
 def test_from_range_to_cooperative_sticky(server: Broker, tmp_path: Path) -> None:
     # Forecasts are of members that do not stand still: where one did, the history says nothing of
     # them, and is played again. (The simulator with a member 100 ms late has a rebalance more too.)
@@ -67,6 +72,7 @@ def _to_cooperative_sticky(
             yield step["forecast"], happened[0]
 
 
+@pytest.mark.parametrize("server", in_depth(VERSIONS, OLDER), indirect=True)
 def test_back_to_range_in_one_restart_of_members_that_list_it(
     server: Broker, tmp_path: Path
 ) -> None:
@@ -83,6 +89,7 @@ def test_back_to_range_in_one_restart_of_members_that_list_it(
         close_to(step["forecast"], happened[0])
 
 
+@pytest.mark.parametrize("server", in_depth(VERSIONS, NEWER), indirect=True)
 def test_a_member_with_the_wrong_list(server: Broker, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     with fleet(server, tmp_path, "wrong", 2, "wrong") as group:
@@ -94,6 +101,7 @@ def test_a_member_with_the_wrong_list(server: Broker, tmp_path: Path) -> None:
         assert group.verify(path, 1, "--done", "--wait", "30") == "done"
 
 
+@pytest.mark.parametrize("server", in_depth(VERSIONS, OLDER), indirect=True)
 def test_a_plan_that_goes_by_strategies_that_no_group_has(server: Broker, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     with fleet(server, tmp_path, "refused", 2, "refused") as group:
@@ -106,6 +114,7 @@ def test_a_plan_that_goes_by_strategies_that_no_group_has(server: Broker, tmp_pa
         assert refuted == ["common-strategy"]
 
 
+@pytest.mark.parametrize("server", in_depth(VERSIONS, NEWER), indirect=True)
 def test_a_group_of_librdkafka_is_stopped(server: Broker, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     with Wire(server.version, server.bootstrap) as wire:

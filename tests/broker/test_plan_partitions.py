@@ -11,11 +11,13 @@ import pytest
 from kgroup.source.broker.source import LiveCluster
 from tests.broker.migration import RATE, Fleet, Happened, close_to, fleet, kgroup
 from tests.broker.servers import Broker, broker
+from tests.examples import in_depth
 from tests.waiting import until
 
 AGE = "15s"
 NAMES = ["a", "b", "c"]
-PROTOCOLS = [("3.9.2", "classic"), ("4.3.1", "classic"), ("4.3.1", "consumer")]
+OLDER, CLASSIC, CONSUMER = ("3.9.2", "classic"), ("4.3.1", "classic"), ("4.3.1", "consumer")
+PROTOCOLS = (OLDER, CLASSIC, CONSUMER)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def _grow(group: Fleet, path: Path, step: Any) -> Happened:
     return happened[0]
 
 
-@pytest.mark.parametrize(("version", "protocol"), PROTOCOLS)
+@pytest.mark.parametrize(("version", "protocol"), in_depth(PROTOCOLS, (OLDER, CONSUMER)))
 def test_members_that_begin_at_the_latest_record_begin_at_the_first_before(
     servers: dict[str, Broker], version: str, protocol: str, tmp_path: Path
 ) -> None:
@@ -87,7 +89,7 @@ def test_members_that_begin_at_the_latest_record_begin_at_the_first_before(
         assert (reached["steps"], reached["summary"][:7]) == ([], "Nothing")
 
 
-@pytest.mark.parametrize(("version", "protocol"), PROTOCOLS)
+@pytest.mark.parametrize(("version", "protocol"), in_depth(PROTOCOLS, (CLASSIC, CONSUMER)))
 def test_without_the_plan_records_are_skipped(
     servers: dict[str, Broker], version: str, protocol: str, tmp_path: Path
 ) -> None:
@@ -108,7 +110,7 @@ def test_without_the_plan_records_are_skipped(
         assert happened.skipped > 0 or protocol == "consumer"
 
 
-@pytest.mark.parametrize(("version", "protocol"), PROTOCOLS)
+@pytest.mark.parametrize(("version", "protocol"), in_depth(PROTOCOLS, (OLDER,)))
 def test_members_that_begin_at_the_first_record_skip_nothing(
     servers: dict[str, Broker], version: str, protocol: str, tmp_path: Path
 ) -> None:

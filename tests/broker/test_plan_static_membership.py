@@ -12,11 +12,15 @@ import pytest
 from kgroup.cli.main import status_of
 from tests.broker.migration import Fleet, close_to, fleet, kgroup
 from tests.broker.servers import Broker, broker
+from tests.examples import in_depth
 
 NAMES = ["a", "b", "c"]
+VERSIONS = ("3.9.2", "4.3.1")
+OLDER, NEWER = VERSIONS[:1], VERSIONS[1:]
+"""On which of them a test runs in `make test`: together all tests have both."""
 
 
-@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+@pytest.fixture(scope="module")
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
@@ -78,6 +82,7 @@ def _become_dynamic(group: Fleet, path: Path) -> None:
     close_to(step["forecast"], happened[0])
 
 
+@pytest.mark.parametrize("server", in_depth(VERSIONS, OLDER), indirect=True)
 def test_classic_members(server: Broker, tmp_path: Path) -> None:
     with fleet(server, tmp_path, "named", 6, "named") as group:
         group.start(NAMES)
@@ -85,15 +90,15 @@ def test_classic_members(server: Broker, tmp_path: Path) -> None:
         _become_dynamic(group, tmp_path / "back.json")
 
 
+@pytest.mark.parametrize("server", NEWER, indirect=True)  # what 3.9 has of it is a preview
 def test_members_of_the_consumer_protocol(server: Broker, tmp_path: Path) -> None:
-    if server.version != "4.3.1":
-        return  # what 3.9 has of it is a preview
     with fleet(server, tmp_path, "new-named", 6, "new-named") as group:
         group.start(NAMES, group_protocol="consumer")
         _become_static(group, tmp_path / "plan.json")
         _become_dynamic(group, tmp_path / "back.json")
 
 
+@pytest.mark.parametrize("server", in_depth(VERSIONS, NEWER), indirect=True)
 def test_what_cannot_be_done_is_refused(server: Broker, tmp_path: Path) -> None:
     with fleet(server, tmp_path, "refused", 2, "refused") as group:
         group.start(NAMES[:2])

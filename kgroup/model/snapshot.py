@@ -179,7 +179,8 @@ class Snapshot:
         command: `snapshot`, which identifies the file.
         schema_version: 2; version of this format.
         kgroup_version: version of kgroup that wrote it.
-        taken_ms: when kgroup started to read the source; of the sample, the time of its last record.
+        taken_ms: when kgroup started to read the source; of the sample, the time of its last
+            record.
         origin: source of the snapshot.
         choice: selected groups.
         capabilities: capabilities of the source, sorted.

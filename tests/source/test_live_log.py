@@ -227,7 +227,7 @@ def test_follow_a_log_that_was_cut(broker: FakeBroker, tmp_path: Path) -> None:
         served.answer = once  # type: ignore[method-assign]
         assert content(next(logs)) == TWO
     assert notes == [
-        "partition 0 of __consumer_offsets: there is no offset 3 any more; trying again",
+        "partition 0 of __consumer_offsets: offset 3 no longer exists; trying again",
         "partition 0 of __consumer_offsets can be read again",
     ]
 

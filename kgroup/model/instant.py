@@ -16,6 +16,10 @@ _UNITS: Mapping[str, int] = {
 }
 _DURATION = re.compile(r"(?:\d{1,400}(?:ms|[smhdw]))+")
 _DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
+_ISO_DURATION = re.compile(
+    r"P(?=.)(?:(\d{1,18})W)?(?:(\d{1,18})D)?"
+    r"(?:T(?=.)(?:(\d{1,18})H)?(?:(\d{1,18})M)?(?:(\d{1,18})(?:\.(\d{1,3}))?S)?)?"
+)
 
 
 def rfc3339(epoch_ms: int) -> str:
@@ -28,8 +32,18 @@ def rfc3339(epoch_ms: int) -> str:
 
 
 def duration_ms(text: str) -> int | None:
-    """Return a duration such as ``2h``, ``1d12h``, ``90s``, ``500ms`` in milliseconds, or None."""
+    """Return a duration in milliseconds; None if the text is no duration.
+
+    Args:
+        text: ``2h``, ``1d12h``, ``90s``, ``500ms``, or ISO 8601 without years and months:
+            ``PT2H``, ``P1DT12H``.
+    """
     text = text.strip()
-    if not _DURATION.fullmatch(text):
+    if _DURATION.fullmatch(text):
+        return sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))
+    if (match := _ISO_DURATION.fullmatch(text)) is None:
         return None
-    return sum(int(n) * _UNITS[unit] for n, unit in _DURATION_PART.findall(text))
+    *counts, fraction = match.groups(default="0")
+    return sum(
+        int(count) * _UNITS[unit] for count, unit in zip(counts, "wdhms", strict=True)
+    ) + int(fraction.ljust(3, "0"))

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from base64 import b64encode
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgroup.cli.option.parameter import (
+    local_time_note,
     parse_bytes,
     parse_end,
     parse_instant,
@@ -46,10 +50,72 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
         ("1w", NOW - 7 * 86_400_000),
         ("250ms", NOW - 250),
         (" 2h ", NOW - 7_200_000),
+        ("PT2H", NOW - 7_200_000),
+        ("P1DT12H", NOW - 36 * 3_600_000),
+        ("P1W", NOW - 7 * 86_400_000),
+        ("PT1M30.5S", NOW - 90_500),
     ],
 )
 def test_instant(text: str, expected: int) -> None:
     assert parse_instant(text) == expected
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+"""There it is 23:13 on November 14."""
+
+
+@pytest.fixture
+def _berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", str(BERLIN))
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_berlin")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("03:12", datetime(2023, 11, 14, 3, 12, tzinfo=BERLIN)),
+        ("3:12", datetime(2023, 11, 14, 3, 12, tzinfo=BERLIN)),
+        ("23:13:19.5", datetime(2023, 11, 14, 23, 13, 19, 500_000, tzinfo=BERLIN)),
+        ("today 23:59", datetime(2023, 11, 14, 23, 59, tzinfo=BERLIN)),
+        ("yesterday 03:12", datetime(2023, 11, 13, 3, 12, tzinfo=BERLIN)),
+        ("2023-07-01 05:02", datetime(2023, 7, 1, 5, 2, tzinfo=BERLIN)),
+        ("2023-07-01T05:02", datetime(2023, 7, 1, 5, 2, tzinfo=UTC)),  # as Kafka's tools
+        ("2023-10-29 01:59:59.999", datetime(2023, 10, 29, 1, 59, 59, 999_000, tzinfo=BERLIN)),
+        ("2023-10-29 03:00", datetime(2023, 10, 29, 3, tzinfo=BERLIN)),
+    ],
+)
+def test_local_time(text: str, expected: datetime) -> None:
+    assert parse_instant(text) == parse_end(text)[1] == int(expected.timestamp() * 1000)
+    note = local_time_note(text)
+    assert (note is None) is ("T" in text)
+    if note is not None:
+        (shown,) = re.findall(r" is (\S+) \(CES?T\)", note)
+        assert datetime.fromisoformat(shown) == expected.astimezone(BERLIN)
+
+
+@pytest.mark.usefixtures("_berlin")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("23:14", "is later than now; write 'yesterday 23:14' or 'today 23:14'"),
+        ("2023-03-26 02:30", "does not exist: clocks were set forward over it"),
+        (
+            "2023-10-29 02:30",
+            "is twice, as clocks were set back; write 2023-10-29T02:30:00+02:00 or "
+            "2023-10-29T02:30:00+01:00",
+        ),
+        ("24:00", "is not a local time: "),
+        ("2023-02-29 10:00", "is not a local time: "),
+        ("0001-01-01 00:00", "is not a local time: "),
+    ],
+)
+def test_no_local_time(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"{text!r} {reason}")):
+        parse_instant(text)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2h later", "h", "1y", "2023-13-01", "1.5h"])

@@ -24,11 +24,12 @@ from kgroup.cli.option.common import (
     options_into,
     output_options,
     parsed,
+    parsed_time,
     regex_option,
 )
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.file import OutputFile, input_files, output_file_option
-from kgroup.cli.option.parameter import parse_end, parse_record_bytes, parse_time
+from kgroup.cli.option.parameter import parse_end, parse_record_bytes
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import (
     Output,
@@ -164,14 +165,11 @@ filter_options = options_into(
     click.option(
         "--since",
         metavar="TIME",
-        callback=parsed(parse_time),
-        help="Only records from this time on: RFC 3339, epoch milliseconds, or an age (2h).",
+        callback=parsed_time(),
+        help="Only records from this time on: 03:12, RFC 3339, epoch milliseconds, or an age (2h).",
     ),
     click.option(
-        "--until",
-        metavar="TIME",
-        callback=parsed(parse_time),
-        help="Only records before this time.",
+        "--until", metavar="TIME", callback=parsed_time(), help="Only records before this time."
     ),
     click.option(
         "--isolation",
@@ -387,7 +385,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option(
     "--as-of",
     metavar="TIME|OFFSET",
-    callback=parsed(parse_end),
+    callback=parsed_time(parse_end),
     help="View: the records that were current at this time, without tombstones. A number below "
     "10^11, or offset:N, is an offset, and requires a single partition of __consumer_offsets.",
 )

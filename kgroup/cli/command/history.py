@@ -20,11 +20,12 @@ from kgroup.cli.option.common import (
     log_dirs,
     output_options,
     parsed,
+    parsed_time,
     section_options,
 )
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.file import OutputFile, output_file_option
-from kgroup.cli.option.parameter import parse_duration, parse_seconds, parse_time
+from kgroup.cli.option.parameter import parse_duration, parse_seconds
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.warehouse import (
     SparkChoice,
@@ -279,12 +280,12 @@ def show_command(
 )
 @click.argument("topic", type=ID)
 @click.argument("partition", type=click.IntRange(0, 2**31 - 1))
-@at_option("Show the owner at this time: RFC 3339, epoch milliseconds, or an age (2h).")
+@at_option("Show the owner at this time: 03:12, RFC 3339, epoch milliseconds, or an age (2h).")
 @click.option(
     "--between",
     metavar="FROM TO",
     nargs=2,
-    callback=parsed(lambda times: tuple(map(parse_time, times)) if times else None),
+    callback=parsed_time(),
     help="Show the owners between these times, and the times without an owner.",
 )
 @click.option(
@@ -438,8 +439,8 @@ def commits_command(
     "Offset retention of the brokers (offsets.retention.minutes).",
 )
 @at_option(
-    "Find them as of this time: RFC 3339, epoch milliseconds, or an age (2h).  [default: the last "
-    "record of each cluster]"
+    "Find them as of this time: 03:12, RFC 3339, epoch milliseconds, or an age (2h).  [default: "
+    "the last record of each cluster]"
 )
 @warehouse_options
 @output_options("history.STALE_COLUMNS")
@@ -659,7 +660,7 @@ def report_command(
         "kgroup history as-of --warehouse warehouse now order-service --members -o csv",
     ),
 )
-@click.argument("at_ms", metavar="TIME", callback=parsed(parse_time))
+@click.argument("at_ms", metavar="TIME", callback=parsed_time())
 @group_argument
 @section_options
 @warehouse_options
@@ -669,10 +670,10 @@ def as_of_command(
 ) -> ExitStatus:
     """Describe a group as it was at a time.
 
-    TIME is RFC 3339, epoch milliseconds, now, or an age (2h). Shows what 'kgroup describe' would
-    have shown: the records up to TIME are replayed as a coordinator would. What no record has is
-    unknown, such as a rebalance in progress. Lag is known if a snapshot recorded the log end offset
-    after the commit.
+    TIME is a local time (03:12, 'yesterday 03:12'), RFC 3339, epoch milliseconds, now, or an age
+    (2h). Shows what 'kgroup describe' would have shown: the records up to TIME are replayed as a
+    coordinator would. What no record has is unknown, such as a rebalance in progress. Lag is known
+    if a snapshot recorded the log end offset after the commit.
     """
     check_sections(sections, output)
     from kgroup.history.query.past_group import describe_past

@@ -20,12 +20,13 @@ from kgroup.cli.option.common import (
     options_into,
     output_options,
     parsed,
+    parsed_time,
     regex_option,
 )
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.file import OutputFile, output_file_option
-from kgroup.cli.option.parameter import parse_time, parse_topics
+from kgroup.cli.option.parameter import parse_topics
 from kgroup.cli.option.store import (
     GROUP_OPTION,
     SqlNames,
@@ -398,9 +399,9 @@ _GOALS: Mapping[str, Callable[[Any], Any]] = {
     "to_time": click.option(
         "--to-time",
         metavar="TIME",
-        callback=parsed(parse_time),
-        help="Reset to the first record with this timestamp or a later one: RFC 3339, epoch "
-        "milliseconds, or an age (2h).",
+        callback=parsed_time(),
+        help="Reset to the first record with this timestamp or a later one: 03:12, RFC "
+        "3339, epoch milliseconds, or an age (2h).",
     ),
     "shift_by": click.option(
         "--shift-by",

@@ -19,7 +19,8 @@ from click.shell_completion import CompletionItem
 
 from kgroup.atomic_file import INPUTS
 from kgroup.cli.command_group import Block, BlockOption
-from kgroup.cli.output.context import COLORS, Output, choose_color, columns_named
+from kgroup.cli.option.parameter import local_time_note, parse_time
+from kgroup.cli.output.context import COLORS, Output, choose_color, columns_named, warn_notes
 from kgroup.cli.shell.suggestion import Items, suggest_parts
 from kgroup.errors import near_names
 from kgroup.model.pattern import Pattern, parse_regex
@@ -123,6 +124,27 @@ def parsed(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parame
             return None if value is None else parse(value)
         except ValueError as error:
             raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
+
+
+def parsed_time(
+    parse: Callable[[str], Any] = parse_time,
+) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return an option callback for times; a note says what a local time means.
+
+    Args:
+        parse: parser of one text; options with several texts get a tuple.
+    """
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is None or value == ():
+            return None
+        texts = (value,) if isinstance(value, str) else value
+        times = tuple(parsed(parse)(ctx, param, text) for text in texts)
+        if not ctx.resilient_parsing:
+            warn_notes([note for note in map(local_time_note, texts) if note])
+        return times[0] if isinstance(value, str) else times
 
     return callback
 
@@ -281,7 +303,7 @@ _FORM_OPTION = _output_option(
     type=_FormType(FORMS),
     default="table",
     show_default=True,
-    help="Output format: table, json, jsonl, csv, tsv, markdown, ...; 'help' lists all formats.",
+    help="Output format: table, json, jsonl, yaml, csv, tsv, ...; 'help' lists all formats.",
 )
 _COLOR_OPTION = _output_option(
     "--color",

@@ -7,7 +7,8 @@ import time
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
 from math import nan
 
 from kgroup.model.instant import duration_ms
@@ -25,15 +26,20 @@ def parse_instant(text: str) -> int:
     """Parse a time to epoch milliseconds.
 
     Args:
-        text: RFC 3339 (``2023-11-14T22:13:20.004Z``; a date alone is its midnight, a time without
-            zone is UTC), epoch milliseconds, ``now``, or an age (``2h``, ``1d12h``, ``90s``).
+        text: RFC 3339 (``2023-11-14T22:13:20.004Z``; a date alone is its midnight, without zone it
+            is UTC, as for Kafka's tools), local time (``03:12``, ``yesterday 03:12``,
+            ``2023-11-14 22:13:20``), epoch milliseconds, ``now``, or an age (``2h``, ``1d12h``,
+            ``90s``, ``PT2H``).
 
     Raises:
-        ValueError: the text is invalid.
+        ValueError: the text is invalid, or a local time that does not exist, occurs twice, or is
+            later than now and has no day.
     """
     text = text.strip()
     if text == "now":
         return _now_ms()
+    if (local := _LOCAL_TIME.fullmatch(text)) is not None:
+        return _local_time_ms(local)
     try:
         if re.fullmatch(r"-?\d+", text):
             return _int64(int(text))
@@ -42,13 +48,58 @@ def parse_instant(text: str) -> int:
         instant = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f"{text!r} is not a time; expected RFC 3339 (2023-11-14T22:13:20Z), epoch milliseconds "
-            "(1700000000000), now, or an age (2h, 1d12h)"
+            f"{text!r} is not a time; expected RFC 3339 (2023-11-14T22:13:20Z), local time (03:12, "
+            "yesterday 03:12, 2023-11-14 22:13), epoch milliseconds (1700000000000), now, or an "
+            "age (2h, 1d12h)"
         ) from None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)
+    return _epoch_ms(instant)
+
+
+_LOCAL_TIME = re.compile(
+    r"(?:(today|yesterday|\d{4}-\d\d-\d\d) )?(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
+)
+
+
+def _local_time_ms(match: re.Match[str]) -> int:
+    text, day, clock = match.group(0, 1, 2)
+    try:
+        today = datetime.fromtimestamp(_now_ms() // 1000).date()
+        days = {None: today, "today": today, "yesterday": today - timedelta(days=1)}
+        local = datetime.combine(
+            days[day] if day in days else date.fromisoformat(day),
+            clock_time.fromisoformat(clock if clock[1] != ":" else f"0{clock}"),
+        )
+        instants = {local.replace(fold=fold).astimezone(UTC) for fold in (0, 1)}
+        # Where clocks are set forward, a time does not exist; where they are set back, it is twice.
+        instants = {
+            instant for instant in instants if instant.astimezone().replace(tzinfo=None) == local
+        }
+    except (OverflowError, OSError, ValueError) as error:
+        raise ValueError(f"{text!r} is not a local time: {error}") from None
+    if not instants:
+        raise ValueError(f"{text!r} does not exist: clocks were set forward over it")
+    if len(instants) > 1:
+        first, second = (instant.astimezone().isoformat() for instant in sorted(instants))
+        raise ValueError(f"{text!r} is twice, as clocks were set back; write {first} or {second}")
+    epoch_ms = _epoch_ms(instants.pop())
+    if day is None and epoch_ms > _now_ms():
+        raise ValueError(f"{text!r} is later than now; write 'yesterday {text}' or 'today {text}'")
+    return epoch_ms
+
+
+def _epoch_ms(instant: datetime) -> int:
     seconds = instant.replace(microsecond=0)
     return int(seconds.timestamp()) * 1000 + instant.microsecond // 1000
+
+
+def local_time_note(text: str) -> str | None:
+    """Return what a valid local time means; None for other times, which name their zone."""
+    if not _LOCAL_TIME.fullmatch(text.strip()):
+        return None
+    instant = datetime.fromtimestamp(parse_instant(text) / 1000, UTC).astimezone()
+    return f"{text.strip()!r} is {instant.isoformat()} ({instant.tzname()})"
 
 
 def parse_time(text: str) -> int:

@@ -21,8 +21,9 @@ from kgroup.cli.option.common import (
     OutputFolder,
     options_into,
     parsed,
+    parsed_time,
 )
-from kgroup.cli.option.parameter import parse_duration, parse_time
+from kgroup.cli.option.parameter import parse_duration
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn
 from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError
@@ -226,13 +227,13 @@ def time_options(since: str, until: str) -> Decorator:
         since: help text of `--since`, to which the formats of a time are added.
         until: help text of `--until`.
     """
-    since = f"{since.removesuffix('.')}: RFC 3339, epoch milliseconds, or an age (2h)."
+    since = f"{since.removesuffix('.')}: 03:12, RFC 3339, epoch milliseconds, or an age (2h)."
     return options_into("span", _span, _time_option("since", since), _time_option("until", until))
 
 
 def _time_option(name: str, text: str) -> Decorator:
     return click.option(
-        f"--{name}", f"{name}_ms", metavar="TIME", callback=parsed(parse_time), help=text
+        f"--{name}", f"{name}_ms", metavar="TIME", callback=parsed_time(), help=text
     )
 
 

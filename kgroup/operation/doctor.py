@@ -40,6 +40,7 @@ PACKAGES = (
     Package("numpy", "large logs and groups, history"),
     Package("orjson", "JSON"),
     Package("pyarrow", "decode-offsets, large logs, history"),
+    Package("pyyaml", "YAML documents"),
     Package("rich", "tables on a terminal"),
     Package("tabulate", "tables in documents"),
     Package("llvmlite", "decoding large logs fast", "fast"),

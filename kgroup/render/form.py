@@ -27,9 +27,16 @@ def _lines(command: str, lines: Iterable[Block], errors: Iterable[object]) -> It
     return lines
 
 
+def _yaml(command: str, lines: Iterable[Block], errors: Iterable[object]) -> Iterable[Block]:
+    from kgroup.render.yaml_document import yaml_document
+
+    return yaml_document(command, lines, errors)
+
+
 OBJECTS: Mapping[str, Callable[[str, Iterable[Block], Iterable[object]], Iterable[Block]]] = {
     "json": _json,
     "jsonl": _lines,
+    "yaml": _yaml,
 }
 """Formats of whole objects. Each function takes the name of the command, blocks of JSON lines, and
 the errors, which it reads after all lines."""
@@ -39,6 +46,7 @@ FORMS: Mapping[str, str] = {
     "table": "For people: colored on a terminal, plain in a pipe.",
     "json": "One JSON document with rows and errors.",
     "jsonl": "One JSON object per line.",
+    "yaml": "The JSON document as YAML.",
     "csv": "Rows for programs (RFC 4180).",
     "tsv": "Rows for shells: no field contains a tab or a line break.",
     **{form: f"For documents: {markup.name}." for form, markup in MARKUPS.items()},

@@ -420,7 +420,7 @@ class _Change:
             see=(
                 seen,
                 f"{kgroup_on(self.running.group, 'describe')} shows the assignor {strategy}, "
-                "and every restarted member with a new member id.",
+                "and every restarted member with a new member id (--members --columns member_id).",
             ),
             back="Restart the members one by one with the previous list.",
             expected=Expected(GroupType.CLASSIC, strategy, is_restarted=True, members=len(by_name)),

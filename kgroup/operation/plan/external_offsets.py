@@ -444,7 +444,11 @@ class _Way:
             _SEEKS[offsets],
             see=(
                 f"{kgroup_on(self.running.group, 'describe')} shows it stable"
-                + ("." if self.running.is_stopped else ", and every member with a new member id."),
+                + (
+                    "."
+                    if self.running.is_stopped
+                    else ", and every member with a new member id (--members --columns member_id)."
+                ),
                 f"{comparison}: {seen[offsets]}",
             ),
             expected=Expected(

@@ -632,8 +632,9 @@ def _restart(
             f"run {_begin_at_first(running.group, increase)}, and start it.",
         ),
         see=(
-            f"{kgroup_on(running.group, 'describe')} shows every member with a new member id, and "
-            "the lag unchanged: committed offsets take precedence over this setting.",
+            f"{kgroup_on(running.group, 'describe')} shows every member with a new member id "
+            "(--members --columns member_id), and the lag unchanged: committed offsets take "
+            "precedence over this setting.",
         ),
         back="Restart the members with their previous settings.",
         expected=Expected(is_restarted=True, members=len(running.by_name)),

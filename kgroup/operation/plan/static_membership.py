@@ -556,7 +556,7 @@ def _later(
         ),
         see=(
             f"{kgroup_on(running.group, 'describe')} shows the same generation, or epoch, "
-            "as before, and every member with a new member id.",
+            "as before, and every member with a new member id (--members --columns member_id).",
             f"The session of a member that crashes expires after {seconds(session_ms)}{before}: "
             "its partitions are not read until then. A member that exceeds max.poll.interval.ms "
             "also keeps its partitions for that time.",

@@ -21,6 +21,7 @@ from kgroup.operation.assign.group import find_group, read_group
 from kgroup.operation.assign.what_if import AddedMembers
 from kgroup.source.broker.source import LiveCluster
 from tests.broker.servers import Broker, broker
+from tests.examples import in_depth
 from tests.record.clients import ASSIGNOR, java, join_java, settle
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.recording import Recording
@@ -28,7 +29,7 @@ from tests.record.session import Session
 from tests.record.wire import Wire
 from tests.waiting import until
 
-ROUNDS = 3
+ROUNDS = in_depth(3, 2)
 SEED = 20261122
 CLASSIC = {
     "range": "RangeAssignor",

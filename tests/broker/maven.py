@@ -45,8 +45,16 @@ def version_tuple(version: str) -> tuple[int, ...]:
 
 
 def kafka_jars(version: str, artifacts: Artifacts = "server") -> list[Path]:
-    """Return all jars of one Kafka version: broker, its tools and a logging binding."""
-    return sorted(_jar_folder(version, artifacts).glob("*.jar"))
+    """Return all jars of one Kafka version: broker, its tools and a logging binding; then others.
+
+    Whatever the artifacts, those of the server come first, so that its `class_archive` fits.
+    """
+    jars = sorted(_jar_folder(version, "server").glob("*.jar"))
+    if artifacts != "server":
+        names = {jar.name for jar in jars}
+        others = sorted(_jar_folder(version, artifacts).glob("*.jar"))
+        jars += [jar for jar in others if jar.name not in names]
+    return jars
 
 
 def java_classpath(version: str, artifacts: Artifacts = "server") -> str:
@@ -72,7 +80,7 @@ def java_command(
     if classes is not None:  # last: an archive fits the class path that it was written for, or more
         classpath = f"{classpath}{os.pathsep}{classes}"
     shared = []
-    if archive is not None and (file := class_archive(version, archive, artifacts)).exists():
+    if archive is not None and (file := class_archive(version, archive)).exists():
         shared = [f"-XX:SharedArchiveFile={file}"]
     return [
         _tool("java"),
@@ -92,14 +100,14 @@ def java_command(
     ]
 
 
-def class_archive(version: str, main: str, artifacts: Artifacts = "server") -> Path:
+def class_archive(version: str, main: str) -> Path:
     """Return where the classes that a server loads are kept, parsed, for the JVMs of its version.
 
     The first server that is stopped writes the file (`Server.await_stop`). With it, Kafka 4.3.1
     starts with 4.5 s of CPU time instead of 6.6, 2.8.2 with 3.5 instead of 5.0, and a tool of
     4.3.1 runs with 0.95 s instead of 1.48. Another JDK ignores it: then empty the cache.
     """
-    return _jar_folder(version, artifacts) / f"{main}.jsa"
+    return _jar_folder(version, "server") / f"{main}.jsa"
 
 
 def run_java(

@@ -174,12 +174,12 @@ class Server(ABC):
 
     @property
     def _archive(self) -> Path:
-        return class_archive(self.version, self.main, self.artifacts)
+        return class_archive(self.version, self.main)
 
     def _archive_option(self) -> list[str]:
         """Let the JVM write the class archive at its end, if there is none yet."""
         self._new_archive = None
-        if not self.writes_archive or self._archive.exists():
+        if not self.writes_archive or self.artifacts != "server" or self._archive.exists():
             return []
         self._new_archive = self._archive.with_suffix(f".{os.getpid()}-{id(self)}")
         return [f"-XX:ArchiveClassesAtExit={self._new_archive}"]

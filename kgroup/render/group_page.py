@@ -96,7 +96,7 @@ def _group_parts(
     if "state" in sections and group.topology is not None:
         yield from section("Topology", topology_sheet(group).without_blank())
     if "members" in (sections or SECTIONS):
-        yield from _members(group, clients, changes)
+        yield from _members(group, clients, changes, is_chosen="members" in sections)
     if "offsets" in (sections or SECTIONS):
         yield from _partitions(description, clients, now_ms, sort, changes)
 
@@ -254,10 +254,12 @@ _MEMBER_COLUMNS = (
     _of_member("client_library", Kind.TEXT, is_reference=True, rank=5),
     _of_member("rack_id", Kind.TEXT, is_reference=True, rank=6),
 )
-_COMMON_OF_MEMBERS = ("host", "state", "member_epoch", "client_library", "rack_id")
+_COMMON_OF_MEMBERS = ("host", "subscription", "state", "member_epoch", "client_library", "rack_id")
 
 
-def _members(group: Group, clients: Clients, changes: Collection[Change]) -> Iterator[Part]:
+def _members(
+    group: Group, clients: Clients, changes: Collection[Change], *, is_chosen: bool
+) -> Iterator[Part]:
     before = {m.member_id: m for m in (group.last_stable.members if group.last_stable else ())}
     here = {member.member_id for member in group.members}
     lines = [
@@ -276,7 +278,8 @@ def _members(group: Group, clients: Clients, changes: Collection[Change]) -> Ite
         hidden.add("state")
     if {member.member_epoch for member in group.members} <= {None, group.group_epoch}:
         hidden.add("member_epoch")
-    if len({subscribed(line.member.subscription) for line in lines}) == 1:
+    is_alike = len({subscribed(line.member.subscription) for line in lines}) == 1
+    if is_alike and not is_chosen:
         hidden.add("subscription")
     if {line.member.client_library for line in lines} <= {None, KAFKA_CLIENTS}:
         hidden.add("client_library")

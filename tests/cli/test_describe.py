@@ -176,7 +176,8 @@ def test_columns_of_a_table(cli: Cli) -> None:
 def test_what_all_members_have_in_common_is_said_once(cli: Cli) -> None:
     lines = cli("describe", "--sample", "shipping", "--members").out.splitlines()
     title = next(line for line in lines if line.startswith("Members"))
-    assert title == "Members (all: host 127.0.0.1)"
+    assert title == "Members (all: host 127.0.0.1, subscription orders,shipments)"
+    assert "subscription" not in cli("describe", "--sample", "shipping").out
     assert lines[lines.index(title) + 1].split() == ["client_id", "partitions", "rack_id"]
 
 

@@ -110,8 +110,9 @@ def _facts(description: GroupDescription, now_ms: int) -> Iterator[tuple[str, st
     group = description.group
     yield "protocol", ", ".join(_protocol(group, now_ms))
     if group.coordinator is not None:
-        number = "unknown" if group.offsets_partition is None else group.offsets_partition
-        yield "coordinator", f"{group.coordinator.label}, partition {number} of __consumer_offsets"
+        number = group.offsets_partition
+        place = "" if number is None else f", partition {number} of __consumer_offsets"
+        yield "coordinator", f"{group.coordinator.label}{place}"
     if delays := [delay for member in group.members if (delay := connect_delay(member))]:
         yield "delayed", _delayed(max(delays), group.state_timestamp_ms, now_ms)
 

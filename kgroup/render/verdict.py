@@ -126,9 +126,9 @@ def _lag_words(description: GroupDescription, clients: Clients) -> Iterator[Word
     if uncommitted:
         words.append([Word(f"nothing committed in {_of(uncommitted, rows)}")])
     for number, clause in enumerate(words):
-        first, *rest = clause
-        yield first._replace(text=f", {first.text}") if number else first
-        yield from rest
+        if number:
+            yield Word(", ")
+        yield from clause
 
 
 def _without_commits(group: Group) -> str:

@@ -53,9 +53,9 @@ class Sort:
 
     def sorted(self, rows: Iterable[T], value: Callable[[T], Any]) -> list[T]:
         """Return rows in this order; those of which the value is unknown (None) come last."""
-        known, unknown = [], []
-        for row in rows:
-            (unknown if value(row) is None else known).append(row)
+        given = list(rows)
+        known = [row for row in given if value(row) is not None]
+        unknown = [row for row in given if value(row) is None]
         return sorted(known, key=value, reverse=self.is_descending) + unknown
 
 

@@ -350,8 +350,8 @@ def _style(text: str, column: Column) -> str:
 
 def line_text(part: Title | Verdict | Prose | Lines, *, terminal: bool) -> str:
     """Return a heading, paragraphs or lines; on a terminal with colours, wrapped to its width."""
-    if isinstance(part, Verdict) and terminal:
-        return _verdict(part.words)
+    if isinstance(part, Verdict):
+        return _verdict(part.words) if terminal else f"{part.text}\n"
     if isinstance(part, Lines):
         if not terminal:
             return "".join(f"{''.join(text for text, _ in line)}\n" for line in part.lines)

@@ -56,6 +56,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "offsets delete": [GROUP],
     "members remove": [GROUP, "--all"],
     "snapshot": [GROUP],
+    "top": [],
     "decode-offsets": [],
     "zk ids": [OLD],
     "zk owners": [OLD],

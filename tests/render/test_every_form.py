@@ -23,8 +23,8 @@ from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, public_names,
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
 SEEDS = range(examples(2, 10))
-ELSEWHERE = frozenset({"cell", "form", "table", "record_table"})
-"""Modules that write all pages, or records, which are columns."""
+ELSEWHERE = frozenset({"cell", "form", "table", "record_table", "top"})
+"""Modules that write all pages, records, which are columns, or a screen."""
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -123,11 +123,11 @@ def _protocol(group: Group, now_ms: int) -> Iterator[str]:
     if group.assignor is not None:
         yield cell(group.assignor, Kind.TEXT)
     if group.generation_id is not None:
-        since = ""
+        age = ""
         if group.state_timestamp_ms is not None:
             length = rough_age(now_ms - group.state_timestamp_ms)
-            since = f" since {length}" if group.members else f", empty since {length}"
-        yield f"generation {group.generation_id}{since}"
+            age = f" for {length}" if group.members else f", empty for {length}"
+        yield f"generation {group.generation_id}{age}"
     if (stable := group.last_stable) is not None:
         number = "unknown" if stable.generation_id is None else stable.generation_id
         at_ms = stable.recorded_ms

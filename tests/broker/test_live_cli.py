@@ -169,7 +169,7 @@ def test_describe_as_a_table(live: Live) -> None:
     assert lines[0].startswith("steady  Stable  1 member  lag 2, all in orders-0 (")
     facts = dict(line.split(maxsplit=1) for line in lines[1 : lines.index("")])
     assert facts["coordinator"].startswith(f"{live.server.bootstrap} ({live.server.broker_id})")
-    assert "generation 1 since " in facts["protocol"]
+    assert "generation 1 for " in facts["protocol"]
     result = live("describe", "steady", "-o", "tsv", "--columns", "topic,partition,lag")
     assert result.out == "topic\tpartition\tlag\norders\t0\t2\norders\t1\t-\n"
 

@@ -276,10 +276,10 @@ def test_ages_instead_of_times() -> None:
         STABLE, generation_id=7, state_timestamp_ms=NOW_MS - 200_500, offsets=commits(5, 5, 5)
     )
     lines = page(described(group))
-    assert "protocol  classic, range, generation 7 since 3 min 20 s" in lines
+    assert "protocol  classic, range, generation 7 for 3 min 20 s" in lines
     assert "committed 3 s ago" in "\n".join(lines)
     empty = replace(group, members=(), state=GroupState.EMPTY)
-    assert "generation 7, empty since 3 min 20 s" in page(described(empty))[1]
+    assert "generation 7, empty for 3 min 20 s" in page(described(empty))[1]
 
 
 def test_a_coordinator_is_shown_where_it_is_known() -> None:

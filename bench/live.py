@@ -33,7 +33,13 @@ def bench(runs: int) -> None:
         asked = ["--bootstrap-server", bootstrap]
         _check(asked)
         for job, aim, theirs, ours in (
-            (f"list, {GROUPS:,} groups", 0.4, ["--list"], ["list"]),
+            (f"list --no-lag, {GROUPS:,} groups", 0.4, ["--list"], ["list", "--no-lag"]),
+            (
+                f"list, {GROUPS:,} groups, with lag and last commit",
+                0.12,
+                ["--describe", "--all-groups"],
+                ["list"],
+            ),
             ("describe, 1 group", 0.3, ["--describe", "--group", one], ["describe", one]),
             (
                 f"describe, {GROUPS:,} groups",

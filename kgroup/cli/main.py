@@ -30,7 +30,7 @@ from kgroup.redaction import forget_secrets, keep_environment, redact
 COMMANDS: CommandTable = {
     "list": (
         "command.list_groups",
-        "List groups with their type, state, protocol and coordinator.",
+        "List groups with their type, state, members, lag and last commit.",
     ),
     "top": (
         "command.top",

@@ -19,7 +19,7 @@ from kgroup.model.log_range import GONE, LogRange
 from kgroup.model.offset import CommitStore
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import describe_group, share_lag, total_lag, with_time_lags
-from kgroup.operation.list_groups import EVERY_GROUP, GroupFilter
+from kgroup.operation.group_filter import EVERY_GROUP, GroupFilter
 from kgroup.operation.report import Report
 from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.source.base import GroupSource
@@ -33,23 +33,23 @@ class GroupLag:
 
     Attributes:
         group_id, type, state: as in `kgroup.model.group.Group`.
-        member_count: number of members.
+        member_count: number of members; None where it is not known.
         total_lag: sum of the lags that are known and above 0; None where none is known.
         unknown_count: number of partitions whose lag is not known, although the group has committed
             them and they exist; `total_lag` is without them.
         worst_topic: topic of the partition with the largest lag; None where no lag is known.
         worst_partition: number of that partition.
         worst_lag: lag of that partition.
-        last_commit_timestamp_ms: time of the latest commit; None where the source does not tell it:
-            brokers keep it only in `__consumer_offsets`.
-        max_time_lag_ms: how long ago the oldest record was made that the group has still to read; 0
-            where nothing is left to read; None where it was not asked or is not known.
+        last_commit_timestamp_ms: time of the latest commit; None where nothing is committed or the
+            time is not known: brokers keep it only in `__consumer_offsets`.
+        max_time_lag_ms: age of the oldest record that the group still has to read; 0 where nothing
+            is left to read; None where it was not requested or is not known.
     """
 
     group_id: str
     type: GroupType
     state: GroupState | None
-    member_count: int
+    member_count: int | None
     total_lag: int | None
     unknown_count: int
     worst_topic: str | None
@@ -95,13 +95,13 @@ def read_group_lags(
     Args:
         source: source of groups.
         chosen: the filter.
-        log_budget: see `Question`; 0: times of commits of a live cluster are not read.
+        log_budget: see `Question`; 0: last commits of a live cluster are not read.
 
     Raises:
         InputError: the source has nothing to read.
         BrokerError: no broker answers.
     """
-    reading = source.read(question=chosen.question(log_budget=log_budget))
+    reading = source.read(question=chosen.question(log_budget=log_budget, last_commits=True))
     committing = with_kafka_commits(source, filter(chosen.passes, reading.image.groups.values()))
     groups = {group.group_id: group for group in committing.groups}
     logs = source.log_ranges({at for group in groups.values() for at in _partitions(group)})
@@ -142,12 +142,16 @@ def group_lag(group: Group, ranges: Mapping[tuple[str, int], LogRange]) -> Group
             known.append(lag)
             if worst is None or lag > worst[0]:
                 worst = (lag, shared.topic, shared.partition)
+    if group.type is GroupType.ZOOKEEPER and any(
+        offset.commit_timestamp_ms is None for offset in group.offsets
+    ):
+        committed_ms = None  # the commits to Kafka may be later than the nodes
     worst_lag, worst_topic, worst_partition = worst or (None, None, None)
     return GroupLag(
         group_id=group.group_id,
         type=group.type,
         state=group.state,
-        member_count=len(group.members),
+        member_count=known_member_count(group),
         total_lag=total_lag(known),
         unknown_count=unknown,
         worst_topic=worst_topic,
@@ -156,6 +160,16 @@ def group_lag(group: Group, ranges: Mapping[tuple[str, int], LogRange]) -> Group
         last_commit_timestamp_ms=committed_ms,
         max_time_lag_ms=0 if worst_lag == 0 else None,
     )
+
+
+def known_member_count(group: Group) -> int | None:
+    """Return the number of members; None if the source lacks them.
+
+    Kafka 0.8 has no API for members; a coordinator that refuses to describe a group leaves only
+    the state from a list, which is Empty if there are none.
+    """
+    is_known = group.members or group.state in (GroupState.EMPTY, GroupState.DEAD)
+    return len(group.members) if is_known else None
 
 
 def with_group_time_lags(

@@ -1,15 +1,22 @@
-"""List groups, filtered by state, type, name and topic."""
+"""List groups: state, members, lag, last commit; filtered and sorted."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from kgroup.model.group import Broker, Group, GroupState, GroupType
-from kgroup.model.pattern import Pattern
-from kgroup.operation.report import Report
-from kgroup.source.base import GroupSource, Question
+from kgroup.operation.group_filter import EVERY_GROUP, GroupFilter
+from kgroup.operation.group_lag import (
+    GroupLag,
+    known_member_count,
+    read_group_lags,
+    with_group_time_lags,
+)
+from kgroup.operation.report import Report, Sort, outcome
+from kgroup.source.base import GroupSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +28,18 @@ class ListedGroup:
             `kgroup.model.group.Group`.
         assignor: assignor of the group; None if there is none, if the broker's configuration
             decides, or if it was not requested.
-        member_count: number of members; None if it was not requested.
+        member_count: number of members; None if it is unknown or was not requested.
         topics: topics that the group subscribes to, was assigned or has committed; topic names,
             sorted; None if they were not requested.
+        total_lag: sum of the known lags above 0; None if none is known. With `--no-lag` this and
+            the fields below are None.
+        unknown_count: number of committed partitions whose lag is unknown; `total_lag` does not
+            include them.
+        worst_topic, worst_partition, worst_lag, last_commit_timestamp_ms: as in
+            `kgroup.operation.group_lag.GroupLag`.
+        max_time_lag_ms: age of the oldest record that the group still has to read; 0 if nothing
+            is left to read; None if it is unknown or was not requested (`--sort time-lag`, or its
+            column).
     """
 
     group_id: str
@@ -35,41 +51,28 @@ class ListedGroup:
     offsets_partition: int | None
     member_count: int | None
     topics: tuple[str, ...] | None
+    total_lag: int | None = None
+    unknown_count: int | None = None
+    worst_topic: str | None = None
+    worst_partition: int | None = None
+    worst_lag: int | None = None
+    last_commit_timestamp_ms: int | None = None
+    max_time_lag_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFilter:
-    """What a group must be to be listed; it passes if it meets every criterion given.
+LAST_COMMIT_BUDGET = 1 << 20
+"""Bytes to read of each partition of `__consumer_offsets` for last commits, by default."""
+_MOST_NAMES = 5
 
-    Attributes:
-        states: states of which a group has one; a group of unknown state does not pass.
-        types: types of which a group has one.
-        regex: pattern that matches the whole group id.
-        topics: topics of which a group uses at least one (`ListedGroup.topics`).
-    """
-
-    states: Collection[GroupState] = ()
-    types: Collection[GroupType] = ()
-    regex: Pattern | None = None
-    topics: Collection[str] = ()
-
-    def question(self, **needs: Any) -> Question:
-        """Return the question for a source: what is needed of the groups that may pass."""
-        return Question(
-            regex=self.regex, states=frozenset(self.states), types=frozenset(self.types), **needs
-        )
-
-    def passes(self, group: Group) -> bool:
-        """Return whether a group meets every criterion."""
-        return (
-            (not self.states or group.state in self.states)
-            and (not self.types or group.type in self.types)
-            and (self.regex is None or self.regex.fullmatch(group.group_id) is not None)
-            and (not self.topics or not group.topics.isdisjoint(self.topics))
-        )
-
-
-EVERY_GROUP = GroupFilter()
+SORTS: Mapping[str, Callable[[ListedGroup], Any]] = {
+    "name": attrgetter("group_id"),
+    "lag": attrgetter("total_lag"),
+    "time-lag": attrgetter("max_time_lag_ms"),
+    "state": attrgetter("state"),
+    "members": attrgetter("member_count"),
+    "last-commit": attrgetter("last_commit_timestamp_ms"),
+}
+"""Values by which groups are sorted, by their names on the command line."""
 
 
 def list_groups(
@@ -79,7 +82,7 @@ def list_groups(
     members: bool = True,
     with_topics: bool = True,
 ) -> Report[ListedGroup]:
-    """Return the groups that pass a filter, sorted by group id.
+    """Return the groups that pass a filter, sorted by group id, without their lag.
 
     Args:
         source: source of groups.
@@ -96,20 +99,123 @@ def list_groups(
     reading = source.read(question=question)
     return Report(
         data=tuple(
-            ListedGroup(
-                group_id=group.group_id,
-                type=group.type,
-                state=group.state,
-                protocol_type=group.protocol_type,
-                assignor=group.assignor,
-                coordinator=group.coordinator,
-                offsets_partition=group.offsets_partition,
-                member_count=len(group.members) if members else None,
-                topics=tuple(sorted(group.topics)) if with_topics else None,
-            )
+            _listed(group, members=members, with_topics=with_topics)
             for group in reading.image.groups.values()
             if chosen.passes(group)
         ),
         errors=reading.problems,
         notes=reading.notes,
     )
+
+
+def list_with_lag(
+    source: GroupSource,
+    chosen: GroupFilter = EVERY_GROUP,
+    *,
+    log_budget: int = 0,
+    time_lags: bool = False,
+    min_lag: int | None = None,
+    idle_since_ms: int | None = None,
+) -> Report[ListedGroup]:
+    """Return the groups that pass a filter, sorted by group id, with their lag.
+
+    Args:
+        source: source of groups.
+        chosen: the filter.
+        log_budget: bytes to read of each partition of `__consumer_offsets` of a live cluster, for
+            the times of last commits; 0 to leave them unknown.
+        time_lags: read the next record of every partition with lag, for `max_time_lag_ms`.
+        min_lag: only groups with at least this lag.
+        idle_since_ms: only groups without members whose last commit is not after this time, in
+            epoch milliseconds; nor the last state of a classic group, if it is known.
+
+    Raises:
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
+    """
+    reading = read_group_lags(source, chosen, log_budget=log_budget)
+    notes = list(reading.notes)
+    if time_lags and not source.can(GroupSource.next_records):
+        notes.append("Time lags are unknown: only a live cluster has the records to read.")
+    elif time_lags:
+        reading = with_group_time_lags(reading, source)
+    rows = list(reading.rows)
+    if min_lag is not None:
+        unknown = [row for row in rows if _may_have(row, min_lag)]
+        rows = [row for row in rows if row.total_lag is not None and row.total_lag >= min_lag]
+        notes += _left_out(unknown, f"their lag is not known and may be {min_lag} or more")
+    if idle_since_ms is not None:
+        hidden = {problem.group_id for problem in reading.problems}
+        rows = [row for row in rows if not row.member_count]
+        since = {
+            row.group_id: _last_activity_ms(row, reading.groups[row.group_id])
+            for row in rows
+            if row.member_count is not None and row.group_id not in hidden
+        }
+        unknown = [row for row in rows if since.get(row.group_id) is None]
+        notes += _left_out(unknown, "their members, or the time of their last commit, are unknown")
+        rows = [
+            row
+            for row in rows
+            if (last_ms := since.get(row.group_id)) is not None and last_ms <= idle_since_ms
+        ]
+    return Report(
+        verdict=outcome(reading.rows, reading.problems),
+        data=tuple(_with_lag(row, reading.groups[row.group_id]) for row in rows),
+        errors=reading.problems,
+        notes=tuple(notes),
+    )
+
+
+def sorted_groups(report: Report[ListedGroup], sort: Sort) -> Report[ListedGroup]:
+    """Return a report with its groups in an order."""
+    return replace(report, data=tuple(sort.sorted(report.data, SORTS[sort.key])))
+
+
+def _listed(group: Group, *, members: bool, with_topics: bool) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        type=group.type,
+        state=group.state,
+        protocol_type=group.protocol_type,
+        assignor=group.assignor,
+        coordinator=group.coordinator,
+        offsets_partition=group.offsets_partition,
+        member_count=known_member_count(group) if members else None,
+        topics=tuple(sorted(group.topics)) if with_topics else None,
+    )
+
+
+def _with_lag(row: GroupLag, group: Group) -> ListedGroup:
+    return replace(
+        _listed(group, members=True, with_topics=True),
+        total_lag=row.total_lag,
+        unknown_count=row.unknown_count,
+        worst_topic=row.worst_topic,
+        worst_partition=row.worst_partition,
+        worst_lag=row.worst_lag,
+        last_commit_timestamp_ms=row.last_commit_timestamp_ms,
+        max_time_lag_ms=row.max_time_lag_ms,
+    )
+
+
+def _may_have(row: GroupLag, lag: int) -> bool:
+    """Return whether the lag may reach a limit that the known part of it does not reach."""
+    return (row.total_lag or 0) < lag and (row.unknown_count > 0)
+
+
+def _last_activity_ms(row: GroupLag, group: Group) -> int | None:
+    """Return the time of the last commit, or of the last change of state; None if unknown."""
+    if group.offsets and row.last_commit_timestamp_ms is None:
+        return None
+    times = [row.last_commit_timestamp_ms, group.state_timestamp_ms]
+    return max((time_ms for time_ms in times if time_ms is not None), default=None)
+
+
+def _left_out(rows: list[GroupLag], reason: str) -> Iterable[str]:
+    """Yield a note on groups that a filter left out because something is not known."""
+    if rows:
+        names = ", ".join(repr(row.group_id) for row in rows[:_MOST_NAMES])
+        rest = ", …" if len(rows) > _MOST_NAMES else ""
+        plural = "" if len(rows) == 1 else "s"
+        yield f"{len(rows)} group{plural} left out ({names}{rest}): {reason}."

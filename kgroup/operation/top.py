@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import GroupDescription, describe
+from kgroup.operation.group_filter import EVERY_GROUP, GroupFilter
 from kgroup.operation.group_lag import GroupLag, LagReading, read_group_lags, with_group_time_lags
-from kgroup.operation.list_groups import EVERY_GROUP, GroupFilter
 from kgroup.source.base import GroupSource
 
 GROWTH_WINDOW_MS = 60_000

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # each command has its own module, which takes time to load
         TaskAssignment,
     )
     from kgroup.operation.describe import GroupDescription
+    from kgroup.operation.list_groups import ListedGroup
     from kgroup.operation.watch import Change
 
 
@@ -59,6 +60,18 @@ _PARTITION_COUNT = Column("partition_count", Kind.NUMBER)
 _AGREES = Column("agrees", Kind.FLAG)
 _TIME_LAG = Column("time_lag_ms", Kind.AGE, is_alarm=True)
 _REPLICA_COLUMNS = (_broker_column("leader"), _ids_column("replicas"), _ids_column("isr"))
+_WORST = Column(
+    "worst",
+    Kind.TEXT,
+    "partition with the largest lag, and that lag; as orders-3: 812",
+    lambda item: _worst(item),
+)
+_LAST_COMMIT_AGE = Column(
+    "last_commit_age_ms",
+    Kind.AGE,
+    "time since the last commit",
+    lambda item: None,  # see `list_sheet`
+)
 
 LIST_COLUMNS = columns_of(
     "kgroup.operation.list_groups.ListedGroup",
@@ -76,7 +89,18 @@ LIST_COLUMNS = columns_of(
         value=lambda item: None if item.topics is None else ",".join(item.topics),
         form="comma-separated",
     ),
+    Column("total_lag", Kind.NUMBER),
+    Column("unknown_count", Kind.NUMBER),
+    _WORST,
+    Column("worst_topic", Kind.TEXT),
+    Column("worst_partition", Kind.NUMBER),
+    Column("worst_lag", Kind.NUMBER),
+    _LAST_COMMIT_AGE,
+    Column("last_commit_timestamp_ms", Kind.TIME),
+    Column("max_time_lag_ms", Kind.AGE),
 )
+_LISTED = ("group_id", "type", "state", "member_count")
+_LISTED_LAG = ("total_lag", "worst", "last_commit_age_ms")
 LOCATION_COLUMNS = columns_of(
     "kgroup.operation.locate.GroupLocation",
     _GROUP_ID,
@@ -218,6 +242,54 @@ def change_object(change: Change) -> Change:
     if isinstance(change.after, GroupDescription):
         return replace(change, after=description_object(change.after))
     return change
+
+
+def list_sheet(groups: Iterable[ListedGroup], *, now_ms: int, whole: bool = True) -> Sheet:
+    """Return a sheet with one row per group.
+
+    Args:
+        groups: groups, in order.
+        now_ms: current time in epoch milliseconds, for the age of commits.
+        whole: with the columns that are made of others.
+    """
+
+    def age_ms(group: ListedGroup) -> int | None:
+        since_ms = group.last_commit_timestamp_ms
+        return None if since_ms is None else max(now_ms - since_ms, 0)
+
+    columns = (
+        replace(column, value=age_ms) if column is _LAST_COMMIT_AGE else column
+        for column in LIST_COLUMNS
+        if whole or column not in (_WORST, _LAST_COMMIT_AGE)
+    )
+    return Sheet.of(tuple(columns), groups)
+
+
+def list_page(
+    groups: Sequence[ListedGroup], *, now_ms: int, lag: bool = True, time_lag: bool = False
+) -> Iterable[Sheet]:
+    """Yield the table of a list, with the same columns on a terminal and in a pipe.
+
+    Args:
+        groups: groups, in order.
+        now_ms: current time in epoch milliseconds.
+        lag: whether their lag was read.
+        time_lag: whether their time lags were read.
+    """
+    names = [*_LISTED, *(_LISTED_LAG if lag else ())]
+    if time_lag:
+        names.insert(names.index("worst"), "max_time_lag_ms")
+    if any(group.unknown_count for group in groups):
+        names.insert(names.index("total_lag") + 1, "unknown_count")
+    if all(group.member_count is None for group in groups) and not lag:
+        names.remove("member_count")
+    yield list_sheet(groups, now_ms=now_ms).select(names)
+
+
+def _worst(group: ListedGroup) -> str | None:
+    if not group.worst_lag:
+        return None
+    return f"{group.worst_topic}-{group.worst_partition}: {group.worst_lag}"
 
 
 def state_sheet(groups: Sequence[GroupDescription]) -> Sheet:

@@ -546,6 +546,13 @@ def is_event(change: Change) -> bool:
     return change.change not in _STEADY
 
 
+def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
+    """Yield a line for each of the first problems, and the number of the others."""
+    yield from (f"! {harmless(problem_line(problem))}\n" for problem in problems[:_MAX_PROBLEMS])
+    if len(problems) > _MAX_PROBLEMS:
+        yield f"! and {len(problems) - _MAX_PROBLEMS} more\n"
+
+
 def watch_page(
     groups: Collection[GroupDescription],
     changes: Collection[Change],
@@ -570,9 +577,7 @@ def watch_page(
         sort: see `description_page`.
     """
     yield Title(f"{rfc3339(now_ms)}, every {interval_s:g} s; * has changed since the last")
-    yield from (f"! {harmless(problem_line(problem))}\n" for problem in problems[:_MAX_PROBLEMS])
-    if len(problems) > _MAX_PROBLEMS:
-        yield f"! and {len(problems) - _MAX_PROBLEMS} more\n"
+    yield from problem_lines(problems)
     yield from (f"{change_line(event)}\n" for event in reversed(events))
     if groups:
         yield "\n"

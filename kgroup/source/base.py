@@ -82,6 +82,8 @@ class Question:
             what no API returns: generation, leader and timeouts of classic groups, and times of
             commits; 0 if they are not needed.
         commit_times: times of commits are needed; they are the most expensive part.
+        last_commits: of each group only the time of its last commit is needed, and of an empty
+            classic group the time of its last state.
         nodes: for ZooKeeper: all nodes of the groups and of the cluster are needed, also those
             without a field in `Group`: partition states, topic configurations, the controller,
             and administrators' requests.
@@ -95,6 +97,7 @@ class Question:
     offsets: bool = True
     log_budget: int = DEFAULT_LOG_BUDGET
     commit_times: bool = True
+    last_commits: bool = False
     nodes: bool = False
 
     def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:

@@ -55,7 +55,14 @@ VERSIONS = ("4.3.1", *in_depth(("2.8.2",), ()), "0.10.2.2", "0.9.0.1", "0.8.2.2"
 CONFIG = {"auto.create.topics.enable": "true", "group.max.session.timeout.ms": "600000"}
 
 LINES: Mapping[str, Sequence[str]] = {
-    "list": ("", "--state Stable --type classic", "--regex r.*", "--topic orders", "--members"),
+    "list": (
+        "--min-lag 0 --sort -time-lag",
+        "--idle-for 1ms --log-budget 1",
+        "--state Stable --type classic --no-lag",
+        "--regex r.*",
+        "--topic orders",
+        "--members --no-lag",
+    ),
     "describe": (
         "reader simple nobody",
         "--all",

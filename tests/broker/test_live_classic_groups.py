@@ -13,6 +13,7 @@ import pytest
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offsets_partition import offsets_partition
+from kgroup.operation.list_groups import LAST_COMMIT_BUDGET, list_with_lag
 from kgroup.source.base import GroupSource, Question
 from kgroup.source.broker.source import LiveCluster
 from kgroup.source.log.source import LogDir
@@ -288,6 +289,27 @@ def test_same_states(live: Live) -> None:
             assert group.assignor == row["assignment-strategy"]
     for group_id in live.settled:
         assert groups[group_id].assignor == ASSIGNORS[group_id][0]
+
+
+@MODERN_TOOL
+def test_list_has_the_members_and_lags_of_the_tool(live: Live) -> None:
+    report = list_with_lag(live.source, log_budget=LAST_COMMIT_BUDGET)
+    listed = {row.group_id: row for row in report.data}
+    states = live.described("--state")
+    assert set(listed) == set(states)
+    for group_id, (state,) in states.items():
+        row = listed[group_id]
+        assert (row.state, row.member_count) == (state["state"], int(state["#members"]))
+    for group_id, partitions in live.described().items():
+        lags = [lag for each in partitions if (lag := number(each["lag"])) is not None]
+        row = listed[group_id]
+        assert row.total_lag == (sum(lag for lag in lags if lag > 0) if lags else None)
+        assert row.worst_lag == max(lags, default=None)
+    logged = {row.group_id: row for row in list_with_lag(LogDir([live.server.log_dir])).data}
+    for group_id in (*live.settled, "done", "beyond"):
+        last_ms = listed[group_id].last_commit_timestamp_ms
+        assert last_ms is not None
+        assert last_ms == logged[group_id].last_commit_timestamp_ms
 
 
 def test_same_as_the_log_that_the_broker_writes(live: Live) -> None:

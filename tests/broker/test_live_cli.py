@@ -104,9 +104,20 @@ def live(server: Broker, cli: Cli) -> Live:
 
 
 def test_list(live: Live) -> None:
-    for row in live.rows("list"):
-        assert [row[name] for name in ("assignor", "member_count", "topics")] == [None] * 3
-    over, steady = live.rows("list", "--members")
+    for row in live.rows("list", "--no-lag"):
+        for name in ("assignor", "member_count", "topics", "total_lag", "worst_lag"):
+            assert row[name] is None
+    now_ms = 1000 * time.time()
+    over, steady = live.rows("list")
+    for row in (over, steady):
+        assert now_ms - 600_000 < row["last_commit_timestamp_ms"] <= now_ms
+    assert [row["total_lag"] for row in (over, steady)] == [1, 2]
+    place = [steady[name] for name in ("worst_topic", "worst_partition", "worst_lag")]
+    assert place == ["orders", 0, 2]
+    (timed,) = live.rows("list", "--min-lag", "2", "--sort", "time-lag")
+    assert timed["group_id"] == "steady"
+    assert 0 < timed["max_time_lag_ms"] < 600_000
+    over, steady = live.rows("list", "--no-lag", "--members")
     assert (over["group_id"], steady["group_id"]) == ("over", "steady")
     assert [row["type"] for row in (over, steady)] == ["classic", "classic"]
     assert [row["state"] for row in (over, steady)] == ["Empty", "Stable"]
@@ -122,6 +133,9 @@ def test_list_as_a_table_with_filters(live: Live) -> None:
     result = live("list", "--state", "stable")
     assert (result.status, result.err) == (0, "")
     head, row = result.out.splitlines()
+    assert "coordinator" not in head.split()
+    columns = ["--columns", "group_id,type,state,protocol_type,coordinator"]
+    head, row = live("list", "--state", "stable", *columns).out.splitlines()
     cells = dict(zip(head.split(), [*row.split()[:4], " ".join(row.split()[4:6])], strict=False))
     assert (cells["group_id"], cells["state"]) == ("steady", "Stable")
     assert cells["coordinator"] == f"{live.server.bootstrap} ({live.server.broker_id})"

@@ -49,7 +49,8 @@ def test_jsonl_has_the_data_of_json_a_line_each(cli: Cli) -> None:
 
 def test_csv_has_every_column(cli: Cli) -> None:
     rows = list(csv.reader(io.StringIO(cli("list", "--sample", "-o", "csv").out)))
-    assert rows[0] == [column.name for column in LIST_COLUMNS]
+    derived = {"worst", "last_commit_age_ms"}  # of other columns: for people
+    assert rows[0] == [column.name for column in LIST_COLUMNS if column.name not in derived]
     (order_service,) = [row for row in rows if row[0] == "order-service"]
     assert order_service[:5] == [
         "order-service", "classic", "Stable", "consumer", "cooperative-sticky",
@@ -57,10 +58,15 @@ def test_csv_has_every_column(cli: Cli) -> None:
     assert order_service[5] == ""
 
 
-def test_a_table_leaves_out_what_nothing_is_known_of(cli: Cli) -> None:
-    head = cli("list", "--sample").out.splitlines()[0].split()
-    assert head[0] == "group_id"
-    assert "coordinator" not in head
+def test_a_table_has_the_same_columns_for_every_source(cli: Cli) -> None:
+    columns = ["group_id", "type", "state", "member_count"]
+    lag = ["total_lag", "worst", "last_commit_age"]
+    assert cli("list", "--sample").out.splitlines()[0].split() == [*columns, *lag]
+    zookeeper = cli("list", "--sample", "--type", "zookeeper").out.splitlines()[0].split()
+    assert zookeeper == [*columns, "total_lag", "unknown_count", *lag[1:]]  # returns-1: no leader
+    assert cli("list", "--sample", "--no-lag").out.splitlines()[0].split() == columns
+    by_time = cli("list", "--sample", "--sort", "-time-lag").out.splitlines()[0].split()
+    assert by_time == [*columns, "total_lag", "max_time_lag", *lag[1:]]
     wanted = cli("list", "--sample", "--columns", "coordinator,group_id").out.splitlines()
     assert wanted[0].split() == ["coordinator", "group_id"]
     assert wanted[1].split()[0] == "-"
@@ -108,12 +114,45 @@ def test_filters(cli: Cli, options: list[str], expected: list[str] | None) -> No
         (["--sample", "--columns", ""], "expected column names separated by commas, found ''"),
         (["--sample", "--columns", "type,,state"], "found 'type,,state'"),
         (["--sample", "extra"], "extra"),
+        (["--sample", "--sort", "lags"], "did you mean 'lag'?"),
+        (["-b", "nowhere:1", "--columns", "total_lags"], "did you mean 'total_lag'"),
+        (["--sample", "--idle-for", "30"], "'30' is not a duration"),
+        *(
+            (["--sample", "--no-lag", *words], f"error: {words[0]}")
+            for words in (
+                ["--min-lag", "1"],
+                ["--idle-for", "1d"],
+                ["--sort", "-last-commit"],
+                ["--columns", "group_id,worst_lag"],
+                ["--log-budget", "1"],
+            )
+        ),
+        (["--sample", "--watch", "1", "-o", "csv"], "--watch writes tables on a terminal"),
     ],
 )
 def test_wrong_usage(cli: Cli, options: list[str], message: str) -> None:
     result = cli("list", *options)
     assert (result.status, result.out) == (2, "")
     assert message in result.err
+
+
+def test_lag_is_what_the_broker_answered(cli: Cli) -> None:
+    """The offsets that the broker of the sample returned, and where its logs ended."""
+    document = json.loads(cli("list", "--sample", "-o", "json").out)
+    rows = {row["group_id"]: row for row in document["data"]}
+    for group_id, offsets in ANSWERS["offsets"].items():
+        lags = {
+            (at["topic"], at["partition"]): ANSWERS["log_end_offsets"][at["topic"]][at["partition"]]
+            - at["offset"]
+            for at in offsets
+        }
+        row = rows[group_id]
+        if lags:
+            assert row["total_lag"] == sum(lags.values())
+            assert row["worst_lag"] == max(lags.values())
+            assert lags[row["worst_topic"], row["worst_partition"]] == row["worst_lag"]
+        elif row["type"] != "share":
+            assert (row["total_lag"], row["worst_topic"], row["worst_lag"]) == (None, None, None)
 
 
 def test_a_folder_that_is_not_there(cli: Cli, tmp_path: Path) -> None:

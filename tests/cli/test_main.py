@@ -143,7 +143,7 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
         ("check --sample --bogus", "No such option '--bogus'.\n"),
         ("offsets reset g --to 3", "'--to-file', '--to-time'"),
         ("list --sample --columns kind,grop_id", "no column kind, grop_id; there are: group_id, "),
-        ("list --sample --columns grop_id", "member_count, topics; did you mean 'group_id'?"),
+        ("list --sample --columns grop_id", "max_time_lag_ms; did you mean 'group_id'?"),
         ("describe --sample ledger --columns topc", "next_timestamp_ms; did you mean 'topic'"),
         ("check --sample --rule slowness", "lists them\n"),
         ("check --sample --rule nobodyreads", "lists them; did you mean 'nobody-reads'?"),

@@ -297,7 +297,7 @@ def test_the_environment_names_another_source(
 ) -> None:
     monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "elsewhere:9092")
     monkeypatch.setenv("KGROUP_PROFILE", "no such profile")
-    result = cli("list", "--zookeeper", server.connect, "-o", "jsonl")
+    result = cli("list", "--zookeeper", server.connect, "--no-lag", "-o", "jsonl")
     assert (result.status, result.err) == (0, "")
     rows = [json.loads(line) for line in result.out.splitlines()]
     assert {row["type"] for row in rows} == {"zookeeper"}

@@ -60,7 +60,7 @@ def soon() -> Iterator[None]:
 
 def listed(cli: Cli, server: str, *settings: str, timeout_s: float) -> Result:
     options = [word for setting in settings for word in ("-X", setting)]
-    return cli("list", "-b", server, "--timeout", timeout_s, *options)
+    return cli("list", "--no-lag", "-b", server, "--timeout", timeout_s, *options)
 
 
 def refused(cli: Cli, pattern: str, server: str, *settings: str) -> None:

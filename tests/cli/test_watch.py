@@ -1,4 +1,4 @@
-"""`kgroup describe --watch`, as a process: in a pipe and on a terminal."""
+"""`kgroup describe --watch` and `kgroup list --watch`, as processes: in a pipe, on a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from tests.default_signals import default_signals
 from tests.operation.log_files import commit
 from tests.waiting import until
 
-COMMAND = [sys.executable, "-m", "kgroup", "describe"]
+PROGRAM = [sys.executable, "-m", "kgroup"]
+COMMAND = [*PROGRAM, "describe"]
 SAMPLE = Path(__file__).parents[2] / "kgroup/sample/log-dir"
 TIMEOUT_S = 60
 SEGMENT = "00000000000000000000.log"
@@ -203,7 +204,7 @@ class Terminal:
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             environment.pop(name, None)
         self.process = subprocess.Popen(
-            [*COMMAND, *args],
+            [*PROGRAM, *args],
             stdin=child,
             stdout=child,
             stderr=child,
@@ -253,7 +254,11 @@ def terminal(log: Log) -> Iterator[Callable[..., Terminal]]:
 
     def start(*args: str, **size: int) -> Terminal:
         opened.append(
-            Terminal("--log-dir", str(log.root), "order-service", "--watch", "0.1", *args, **size)
+            Terminal(
+                *("describe", "--log-dir", str(log.root), "order-service", "--watch", "0.1"),
+                *args,
+                **size,
+            )
         )
         return opened[-1]
 
@@ -312,6 +317,39 @@ def test_errors_are_shown_above_the_groups(log: Log, terminal: Callable[..., Ter
     assert any(line.startswith("order-service  Stable") for line in page)
     away.rename(log.root)
     until(lambda: not any(line.startswith("! ") for line in watch.pages()[-1]))
+
+
+@pytest.mark.slow
+def test_a_list_on_a_terminal_keeps_its_groups_while_reading_fails(log: Log) -> None:
+    watch = Terminal("list", "--log-dir", str(log.root), "--watch", "0.1")
+    try:
+        page = watch.page_with("order-service")
+        assert page[0].endswith("every 0.1 s")
+        away = log.root.with_name("away")
+        log.root.rename(away)
+        page = watch.page_with("\n! ")
+        assert any(line.startswith("order-service") for line in page)
+        away.rename(log.root)
+        until(lambda: not any(line.startswith("! ") for line in watch.pages()[-1]))
+        assert "order-service" in watch.end()
+        assert watch.process.returncode == 130
+    finally:
+        watch.close()
+
+
+@pytest.mark.slow
+def test_a_list_in_a_pipe_is_written_at_each_refresh(log: Log) -> None:
+    words = ["--log-dir", str(log.root), "--regex", "order-.*", "--watch", "0.1"]
+    process = subprocess.Popen([*PROGRAM, "list", *words], stdout=subprocess.PIPE, text=True)
+    try:
+        piped = Piped(process)
+        first = piped.line()
+        assert (first["group_id"], piped.line()["group_id"]) == ("order-service", "order-service")
+        log.commit(77, 4711)
+        until(lambda: piped.line()["unknown_count"] == first["unknown_count"] + 1)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.slow

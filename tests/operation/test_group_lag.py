@@ -10,8 +10,8 @@ from kgroup.model.log_range import LogRange, NextReading, NextRecord, OffsetMark
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import describe
+from kgroup.operation.group_filter import GroupFilter
 from kgroup.operation.group_lag import group_lag, read_group_lags, with_group_time_lags
-from kgroup.operation.list_groups import GroupFilter
 from kgroup.sample import sample_log_dir, sample_zookeeper
 from kgroup.source.base import GroupSource
 from kgroup.source.log.source import LogDir

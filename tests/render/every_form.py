@@ -113,6 +113,7 @@ def _answer_sheet(rows: Rows) -> Sheet:
 
 SHEETS: Mapping[Table, type] = {
     group.LIST_COLUMNS: ListedGroup,
+    group.list_sheet: ListedGroup,
     group.LOCATION_COLUMNS: GroupLocation,
     group.TRANSACTION_COLUMNS: TransactionLocation,
     group.state_sheet: GroupDescription,
@@ -159,6 +160,7 @@ SHEETS: Mapping[Table, type] = {
 
 _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
     group.topology_sheet: _of_each_group(group.topology_sheet),
+    group.list_sheet: partial(group.list_sheet, now_ms=1 << 40),
     history.answer_sheet: _answer_sheet,
 }
 """How to call those that take something else than rows."""
@@ -211,6 +213,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[[Rows], Iterable[Part]]]
         partial(description_page, sections=SECTIONS, now_ms=NOW_MS),
     ),
     watch_page: (GroupDescription, _watch),
+    group.list_page: (ListedGroup, partial(group.list_page, now_ms=NOW_MS, time_lag=True)),
     assignment.runs_page: (Run, assignment.runs_page),
     assignment.compared_page: (Run, assignment.compared_page),
     assignment.bounces_page: (Bounce, assignment.bounces_page),

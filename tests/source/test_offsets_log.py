@@ -113,6 +113,23 @@ def test_times_of_commits_are_read_where_they_matter_only(broker: FakeBroker) ->
     assert fetches(broker) == [2, 3, 0, 1]
 
 
+def test_for_the_last_commit_only_what_follows_it_is_read(broker: FakeBroker) -> None:
+    """Also one that has come after the coordinator's answer."""
+    records = (
+        commit(0, "g", committed=7, time_ms=100),
+        group_metadata(1, "g", generation=1),
+        commit(2, "g", committed=9, time_ms=300),
+        commit(3, "other", committed=7, time_ms=400),
+    )
+    group, notes = read(broker, *records, last_commits=True)
+    assert [offset.commit_timestamp_ms for offset in group.offsets] == [300]
+    assert (notes, fetches(broker)) == ((), [2, 3])
+    late = (*records[:1], *(commit(number, "other") for number in range(1, 8)))
+    group, (note,) = read(broker, *late, last_commits=True, log_budget=1)
+    assert [offset.commit_timestamp_ms for offset in group.offsets] == [None]
+    assert note.endswith("allowed; the time of the last commit is unknown for 1 group.")
+
+
 def test_no_more_is_read_than_allowed(broker: FakeBroker) -> None:
     records = (
         group_metadata(0, "g", generation=1),

@@ -23,6 +23,7 @@ from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import Output, json_errors
 from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
+from kgroup.cli.output.round_lines import check_watch
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Sort
@@ -99,7 +100,7 @@ def command(
     check_choice(groups, regex, every=every)
     check_sections(sections, output)
     if watch_s is not None:
-        _check_watch(source, output)
+        check_watch(source.file and source.file.format.name, output)
     from kgroup.operation.describe import describe
     from kgroup.source.base import GroupSource
 
@@ -137,15 +138,3 @@ def command(
             )
         report, now_ms = read(), source.instant_ms(opened)
     return show_groups(report, output, sections, now_ms, sort)
-
-
-def _check_watch(source: Source, output: Output) -> None:
-    if source.file is not None:
-        raise click.UsageError(
-            f"--watch needs a source that changes; a {source.file.format.name} does not change"
-        )
-    if output.form not in ("table", "jsonl") or output.columns:
-        raise click.UsageError(
-            "--watch writes tables on a terminal, and JSON lines (-o jsonl) otherwise; leave out "
-            "other formats and --columns"
-        )

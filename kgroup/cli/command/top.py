@@ -21,7 +21,7 @@ from kgroup.model.group import GroupType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kgroup.operation.list_groups import GroupFilter
+    from kgroup.operation.group_filter import GroupFilter
     from kgroup.operation.top import FollowedGroup, Top
 
 

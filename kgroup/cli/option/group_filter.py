@@ -13,7 +13,7 @@ from kgroup.model.group import GroupState, GroupType
 
 
 def _filter(**given: Any) -> Any:
-    from kgroup.operation.list_groups import GroupFilter
+    from kgroup.operation.group_filter import GroupFilter
 
     states = [GroupState(state) for state in given.pop("states")]
     return GroupFilter(states, [GroupType(type_) for type_ in given.pop("types")], **given)

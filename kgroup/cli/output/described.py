@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -13,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import click
 
-from kgroup.cli.output.context import Output, columns_named, show, write
-from kgroup.cli.output.round_lines import RoundLines
+from kgroup.cli.output.context import Output, columns_named, show
+from kgroup.cli.output.round_lines import PageScreen, RoundLines
 from kgroup.errors import ExitStatus, near_names
-from kgroup.render.form import SEPARATED, page_text
+from kgroup.render.form import SEPARATED
 
 if TYPE_CHECKING:
     from kgroup.operation.describe import GroupDescription
@@ -97,15 +95,6 @@ def _check_columns(names: Sequence[str], section: str) -> None:
         )
 
 
-_ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
-"""Enter the alternate screen, hide the cursor, and disable line wrapping."""
-_LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
-_BEGIN = "\x1b[?2026h\x1b[H"
-"""Start a synchronized update until `_END`, if supported, and move the cursor to the top."""
-_END = "\x1b[J\x1b[?2026l"
-_END_OF_LINE = "\x1b[0m\x1b[K"
-
-
 class _View(Protocol):
     """Output of a watch."""
 
@@ -170,28 +159,19 @@ class _Lines(RoundLines):
         self.write(list(map(change_object, round_.changes)), round_.report)
 
 
-class _Screen:
-    """Uses the alternate screen of a terminal; the last page is shown again at the end."""
+class _Screen(PageScreen):
+    """Draws the groups with their latest changes."""
 
     def __init__(
         self, interval_s: float, sections: Collection[str], sort: Sort | None, headers: bool
     ) -> None:
         from kgroup.render.group_page import EVENTS
 
+        super().__init__(headers, "show less with --state, --members or --offsets")
         self._interval_s = interval_s
         self._sections = sections
         self._sort = sort
-        self._headers = headers
         self._events: deque[Change] = deque(maxlen=EVENTS)
-        self._page = ""
-
-    def __enter__(self) -> _Screen:
-        write([_ENTER])
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        write([_LEAVE, self._page])
-        sys.stdout.flush()
 
     def show(self, round_: Round) -> None:
         """See `_View`."""
@@ -208,22 +188,4 @@ class _Screen:
             now_ms=round_.time_ms,
             sort=self._sort,
         )
-        self._page = "".join(page_text(page, headers=self._headers, terminal=True))
-        write([_BEGIN, "\n".join(_cut(self._page.splitlines())), _END])
-        sys.stdout.flush()
-
-    def wait(self, seconds: float) -> None:
-        """See `_View`."""
-        time.sleep(max(0.0, seconds))
-
-
-def _cut(lines: Sequence[str]) -> list[str]:
-    """Return the lines that fit on the terminal, and the number of the others."""
-    room = max(1, os.get_terminal_size(sys.stdout.fileno()).lines)
-    if len(lines) > room:
-        left_out = len(lines) - room + 1
-        lines = [
-            *lines[: room - 1],
-            f"… {left_out} more lines; show less with --state, --members or --offsets",
-        ]
-    return [f"{line}{_END_OF_LINE}" for line in lines]
+        self.draw(page)

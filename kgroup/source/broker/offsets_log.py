@@ -49,6 +49,7 @@ _MANY = 50
 ids.
 """
 _NO_ID = "A" * 22
+_OVER_BUDGET = "more bytes would have to be read back than allowed"
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 Data = Mapping[str, Any]
@@ -64,10 +65,12 @@ class _Trace:
         metadata: the newest GroupMetadata: data (None for a tombstone) and timestamp of the record;
             None until found.
         commits: facts from commit records that the API does not return, by topic and partition.
+        last_only: see `Question.last_commits`.
     """
 
-    def __init__(self, group: Group, *, commit_times: bool) -> None:
+    def __init__(self, group: Group, *, commit_times: bool, last_only: bool = False) -> None:
         self.group = group
+        self.last_only = last_only
         sought = group.offsets if commit_times else ()
         self.committed = {(o.topic, o.partition): o.committed_offset for o in sought}
         self.metadata: tuple[Data | None, int | None] | None = None
@@ -76,9 +79,26 @@ class _Trace:
     @property
     def is_whole(self) -> bool:
         """Whether everything was found; a group that only commits has no metadata."""
-        has_metadata = self.group.type is GroupType.CLASSIC and self.group.protocol_type is not None
+        group = self.group
+        has_metadata = group.type is GroupType.CLASSIC and group.protocol_type is not None
+        if self.last_only:  # a state that was not met before the commit is older
+            is_needed = has_metadata and group.state is GroupState.EMPTY and not self.committed
+            return bool(self.commits or not self.committed) and (
+                self.metadata is not None or not is_needed
+            )
         return len(self.commits) == len(self.committed) and (
             self.metadata is not None or not has_metadata
+        )
+
+    def accepts(self, at: tuple[str, int], offset: int, *, transactional: bool) -> bool:
+        """Return whether the record of a commit tells the time of what is committed.
+
+        For the last commit, one that is newer than the coordinator's answer counts too; in a
+        transaction it may have been aborted.
+        """
+        committed = self.committed.get(at)
+        return committed == offset or (
+            self.last_only and committed is not None and not transactional
         )
 
     def completed(self) -> Group:
@@ -135,6 +155,7 @@ class _Found:
     """Facts found in a partition of `__consumer_offsets` up to an offset, by group id."""
 
     end: int
+    reason: str | None
     metadata: Mapping[str, tuple[Data | None, int | None] | None]
     commits: Mapping[str, Mapping[TopicPartition, tuple[int, _Commit]]]
 
@@ -153,22 +174,30 @@ class LogMemory:
         is_known = all(trace.group.group_id in cached.metadata for trace in traces)
         return cached.end if is_known else 0
 
-    def complete(self, number: int, traces: Iterable[_Trace]) -> None:
-        """Add cached facts to the groups, except those for which newer records were found."""
+    def complete(self, number: int, traces: Iterable[_Trace]) -> str | None:
+        """Add cached facts to the groups, except those for which newer records were found.
+
+        Returns:
+            Why the search that found them ended too early; None if nothing is missing.
+        """
         cached = self._found.get(number)
         if cached is None:
-            return
+            return None
         for trace in traces:
             group_id = trace.group.group_id
             trace.metadata = trace.metadata or cached.metadata.get(group_id)
             for at, (offset, commit) in cached.commits.get(group_id, {}).items():
-                if trace.committed.get(at) == offset:
+                if trace.accepts(at, offset, transactional=False):
                     trace.commits.setdefault(at, commit)
+        return None if all(trace.is_whole for trace in traces) else cached.reason
 
-    def keep(self, number: int, traces: Iterable[_Trace], end: int) -> None:
-        """Cache the facts found up to an offset."""
+    def keep(
+        self, number: int, traces: Iterable[_Trace], end: int, reason: str | None = None
+    ) -> None:
+        """Cache the facts found up to an offset, and why older ones were not searched."""
         self._found[number] = _Found(
             end,
+            reason,
             {trace.group.group_id: trace.metadata for trace in traces},
             {
                 trace.group.group_id: {
@@ -225,6 +254,7 @@ async def read_details(
     memory: LogMemory | None = None,
     *,
     commit_times: bool = True,
+    last_commits: bool = False,
 ) -> tuple[dict[str, Group], list[str]]:
     """Return the groups with facts from their partitions of `__consumer_offsets`, and notes.
 
@@ -233,7 +263,7 @@ async def read_details(
     """
     by_partition: dict[int, list[_Trace]] = {}
     for group in groups.values():
-        trace = _Trace(group, commit_times=commit_times)
+        trace = _Trace(group, commit_times=commit_times, last_only=last_commits)
         if group.offsets_partition is not None and not trace.is_whole:
             by_partition.setdefault(group.offsets_partition, []).append(trace)
     if not by_partition:
@@ -264,11 +294,18 @@ async def read_details(
             unread.setdefault(reason, []).append(log.number)
         for trace in log.traces:
             completed[trace.group.group_id] = trace.completed()
-    notes = [
-        f"{OFFSETS_TOPIC}-{', '.join(map(str, partitions))}: {reason}; generations, leaders, "
-        "timeouts and times of commits may be missing."
-        for reason, partitions in unread.items()
-    ]
+    notes = []
+    for reason, partitions in unread.items():
+        missing = "generations, leaders, timeouts and times of commits may be missing"
+        if last_commits:
+            traces = [trace for number in partitions for trace in by_partition[number]]
+            count = sum(bool(trace.committed and not trace.commits) for trace in traces)
+            if not count:
+                continue
+            plural = "" if count == 1 else "s"
+            missing = f"the time of the last commit is unknown for {count} group{plural}"
+        places = ", ".join(map(str, partitions))
+        notes.append(f"{OFFSETS_TOPIC}-{places}: {reason}; {missing}.")
     return completed, notes
 
 
@@ -302,11 +339,11 @@ class _Log:
         if not news:
             self._memory.forget(self.number)
         reason = await self._search_back(max(start, news), end, budget)
-        if reason is None:
-            self._memory.complete(self.number, self.traces)
-            self._memory.keep(self.number, self.traces, end)
-        else:
-            self._memory.forget(self.number)
+        if reason is not None:
+            self._memory.forget(self.number)  # what lies between was not read
+        if reason in (None, _OVER_BUDGET):
+            reason = self._memory.complete(self.number, self.traces) or reason
+            self._memory.keep(self.number, self.traces, end, reason)
         return reason
 
     async def _search_back(self, start: int, end: int, budget: int) -> str | None:
@@ -319,12 +356,14 @@ class _Log:
                 is_denied = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 needs = " (it needs READ on the topic)" if is_denied else ""
                 return f"its leader returned {error_name(code)}{needs}"
-            self._take(batches)
+            self._take(
+                [each for each in batches if each.base_offset is None or each.base_offset < high]
+            )
             if all(trace.is_whole for trace in self.traces):
                 return None
             budget -= size
             if budget <= 0:
-                return "more bytes would have to be read back than allowed"
+                return _OVER_BUDGET
             guess = WINDOW_SIZE * (high - low) // max(size, 1)
             high, span = low, max(FIRST_WINDOW, min(4 * span, guess))
         return None
@@ -394,42 +433,36 @@ class _Log:
             low = at
         return batches, size, 0
 
-    def _take(self, batches: Iterable[RecordBatch]) -> None:
-        """Store the newest facts of the batches, unless later batches already provided them."""
-        metadata: dict[bytes, tuple[Data | None, int | None]] = {}
-        commits: dict[tuple[bytes, str, int], _Commit] = {}
-        for batch in batches:
+    def _take(self, batches: Sequence[RecordBatch]) -> None:
+        """Store the facts of the batches, newest first, unless newer ones are known."""
+        for batch in reversed(batches):
             if batch.is_control or (
                 batch.compression == "none"
                 and self._pattern is not None
                 and self._pattern.search(batch.data) is None
             ):
                 continue
-            for record in _keyed(batch):
+            for record in reversed(list(_keyed(batch))):
                 assert record.key is not None
                 kind, length = _KEY_PREFIX.unpack_from(record.key)
                 group_id = record.key[4 : 4 + length]
                 trace = self._wanted.get(group_id) if 0 <= kind <= _GROUP_METADATA else None
-                if trace is None:
+                if trace is None or trace.is_whole:
                     continue
                 _, key, value = decode_record(record.key, record.value)
                 data = value["data"] if value else None
                 if kind == _GROUP_METADATA:
-                    metadata[group_id] = (data, record.timestamp_ms)
+                    trace.metadata = trace.metadata or (data, record.timestamp_ms)
                 elif key is not None and key["data"] is not None and data is not None:
                     at = (key["data"]["topic"], key["data"]["partition"])
-                    if trace.committed.get(at) == data["offset"]:
+                    if trace.accepts(at, data["offset"], transactional=batch.is_transactional):
                         topic_id = data.get("topicId")
-                        commits[group_id, *at] = (
+                        commit = (
                             known(data["commitTimestamp"]),
                             known(data.get("expireTimestamp")),
                             None if topic_id == _NO_ID else topic_id,
                         )
-        for group_id, newest in metadata.items():
-            trace = self._wanted[group_id]
-            trace.metadata = trace.metadata or newest
-        for (group_id, topic, partition), commit in commits.items():
-            self._wanted[group_id].commits.setdefault((topic, partition), commit)
+                        trace.commits.setdefault(at, commit)
 
 
 def _keyed(batch: RecordBatch) -> Iterator[Record]:

@@ -392,6 +392,7 @@ class _Inquiry:
                 question.log_budget,
                 self._memory,
                 commit_times=question.commit_times,
+                last_commits=question.last_commits,
             )
             notes += more
         describes = (

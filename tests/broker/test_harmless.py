@@ -192,7 +192,7 @@ ELSEWHERE = {
     *("log_dir", "sample", "snapshot", "offsets_partitions", "transaction_partitions"),  # ask none
     "zookeeper",  # is asked in test_live_zookeeper
     *("key", "value", "include"),  # likewise
-    *("form", "columns", "no_headers", "output_path", "force"),  # are about output
+    *("form", "columns", "no_headers", "color", "output_path", "force"),  # are about output
     *("follow", "watch_s"),  # never end: tried on their own
     *("locations", "more", "root", "master", "settings"),  # likewise: history
     *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what

@@ -64,7 +64,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "--members --no-lag",
     ),
     "describe": (
-        "reader simple nobody",
+        "reader simple nobody --sort -lag",
         "--all",
         "--all --log-budget 1 --isolation read-committed --members",
         "--regex r.* --offsets",

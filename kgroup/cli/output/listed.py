@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from kgroup.cli.output.round_lines import PageScreen, RoundLines
 from kgroup.errors import ExitStatus, KgroupError
@@ -57,7 +57,7 @@ def show_lists(
                 if view is None:
                     raise
                 failed = True
-                report = Report[Any]((), errors=(failure(error),))
+                report = Report((), errors=(failure(error),))
             if view is None:
                 advice = "show less with --min-lag, --state, --type, --regex or --topic"
                 view = RoundLines() if lines else stack.enter_context(PageScreen(headers, advice))

@@ -320,11 +320,17 @@ def test_errors_are_shown_above_the_groups(log: Log, terminal: Callable[..., Ter
 
 
 @pytest.mark.slow
-def test_a_list_on_a_terminal_is_redrawn_and_left_there(log: Log) -> None:
+def test_a_list_on_a_terminal_keeps_its_groups_while_reading_fails(log: Log) -> None:
     watch = Terminal("list", "--log-dir", str(log.root), "--watch", "0.1")
     try:
         page = watch.page_with("order-service")
         assert page[0].endswith("every 0.1 s")
+        away = log.root.with_name("away")
+        log.root.rename(away)
+        page = watch.page_with("\n! ")
+        assert any(line.startswith("order-service") for line in page)
+        away.rename(log.root)
+        until(lambda: not any(line.startswith("! ") for line in watch.pages()[-1]))
         assert "order-service" in watch.end()
         assert watch.process.returncode == 130
     finally:

@@ -159,11 +159,13 @@ class Word(NamedTuple):
         text: text, with the blanks around it.
         style: style on a terminal.
         is_id: whether it is an id that a narrow terminal may shorten.
+        is_optional: whether a narrow terminal may leave it out.
     """
 
     text: str
     style: str = ""
     is_id: bool = False
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

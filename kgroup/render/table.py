@@ -35,7 +35,7 @@ LEAST_REFERENCE = 10
 _READABLE = 20
 """Width to which ids are shortened before columns are left out, in characters."""
 _VERDICT_LINES = 4
-"""Number of lines above which a verdict's ids are shortened."""
+"""Number of lines above which a verdict is shortened."""
 
 _GAP = 2
 RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
@@ -370,7 +370,7 @@ def line_text(part: Title | Verdict | Prose | Lines, *, terminal: bool) -> str:
 
 
 def _verdict(words: Sequence[Word]) -> str:
-    """Return a verdict with its ids shortened until it takes few lines."""
+    """Return a verdict with its ids shortened, and details left out, until it takes few lines."""
     from rich.console import Console
     from rich.text import Text
 
@@ -383,9 +383,12 @@ def _verdict(words: Sequence[Word]) -> str:
             short = _like(word.text, _cut(word.text, limit, word.text[-_ENDING:]))
             text.append(short if is_long else word.text, word.style)
         lines = text.wrap(console, console.width)
-        if len(lines) <= _VERDICT_LINES or limit <= LEAST_REFERENCE:
+        if len(lines) > _VERDICT_LINES and limit > LEAST_REFERENCE:
+            limit -= 1
+        elif len(lines) > _VERDICT_LINES and any(word.is_optional for word in words):
+            words = [word for word in words if not word.is_optional]
+        else:
             return _on_terminal(Text("\n").join(lines), None, folded=False)
-        limit -= 1
 
 
 def rich_prose(text: str, terminal_width: int | None = None) -> str:

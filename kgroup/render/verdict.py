@@ -122,7 +122,13 @@ def _lag_words(description: GroupDescription, clients: Clients) -> Iterator[Word
         lag = "lag unknown" if not words else "unknown"
         how_many = f" in {_of(unknown, rows)}" if len(rows) > 1 else ""
         example = ", e.g. " if len(unknown) > 1 else ": "
-        words.append([Word(f"{lag}{how_many}{example}", ALARM), *_why_unknown(unknown[0])])
+        why = [Word(example, ALARM), *_why_unknown(unknown[0])]
+        words.append(
+            [
+                Word(f"{lag}{how_many}", ALARM),
+                *(word._replace(is_optional=bool(how_many)) for word in why),
+            ]
+        )
     if uncommitted:
         words.append([Word(f"nothing committed in {_of(uncommitted, rows)}")])
     for number, clause in enumerate(words):

@@ -155,7 +155,7 @@ def test_what_is_left_out_for_one_reason_is_told_once(tmp_path: Path) -> None:
     first = folders[0] / f"{1:020}.log.deleted"
     assert deleted.startswith(f"{first} left out, and 1,199 more likewise. Marked for deletion;")
     name = folders[1] / f"{900:020}.log.cleaned"
-    assert cleaned.startswith(f"{name} left out. Half of a compaction's work;")
+    assert cleaned.startswith(f"{name} left out. Output of an unfinished compaction;")
 
 
 def test_an_empty_segment_has_no_split(tmp_path: Path) -> None:

@@ -297,8 +297,8 @@ def test_as_of_the_end_says_what_describe_says(
     ours, theirs = (result.out.splitlines() for result in (found, described))
     assert ours[0].split("  ")[:3] == theirs[0].split("  ")[:3]
     if "--state" in sections:
-        assert [line.partition(" since ")[0] for line in ours[1:]] == [
-            line.partition(" since ")[0] for line in theirs[1:]
+        assert [line.partition(" for ")[0] for line in ours[1:]] == [
+            line.partition(" for ")[0] for line in theirs[1:]
         ]
     assert "later records are unknown" in found.err
 

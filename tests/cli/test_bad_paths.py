@@ -56,7 +56,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "offsets delete": [GROUP],
     "members remove": [GROUP, "--all"],
     "snapshot": [GROUP],
-    "top": [],
+    "top": ["--refreshes", "1"],
     "decode-offsets": [],
     "zk ids": [OLD],
     "zk owners": [OLD],

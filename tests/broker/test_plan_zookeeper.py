@@ -131,7 +131,7 @@ def test_new_consumers_take_the_place_of_old_ones(server: Broker, tmp_path: Path
         close_to(plan["forecast"], happened[0])
         there = group.plan(tmp_path / "there.json", "new-consumer")
         assert there["steps"] == []
-        assert there["summary"].startswith("Nothing to do: 2 members")
+        assert there["summary"].startswith("Nothing to do: the group has 2 members in Kafka")
 
 
 def test_both_kinds_of_consumers_are_not_to_be_there_at_once(

@@ -73,7 +73,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureZooKeeper
 def run(cli: Cli, folder: Path, settings: Mapping[str, str], connect: str) -> Result:
     file = folder / "client.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    return cli("list", "--zookeeper", connect, "--command-config", file, "--timeout", "20")
+    options = ("--command-config", file, "--timeout", "20")
+    return cli("list", "--no-lag", "--zookeeper", connect, *options)
 
 
 @pytest.mark.parametrize("trust", [TRUST, PEM_TRUST])

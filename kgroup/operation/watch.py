@@ -248,7 +248,9 @@ def _with_previous_values(before: GroupDescription, after: GroupDescription) -> 
     known = {
         name: getattr(old, name)
         for name in names
-        if getattr(new, name) is None and getattr(old, name) is not None
+        if old.type is new.type  # which a migration changes, or a new group of the same id
+        and getattr(new, name) is None
+        and getattr(old, name) is not None
     }
     subscriptions = {member.member_id: member.subscription for member in old.members}
     known["members"] = tuple(

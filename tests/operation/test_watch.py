@@ -265,6 +265,16 @@ def test_a_group_is_as_it_was_where_its_broker_gave_no_answer(
     assert (after == known) is not is_told
 
 
+def test_a_group_of_another_type_has_nothing_of_the_one_before() -> None:
+    """Another group took its id between two rounds, and its state is not known yet."""
+    before = classic(owner("a", 0), state=GroupState.PREPARING_REBALANCE, generation_id=3)
+    _, known = compare({}, report_of(before), NOW_MS)
+    share = Group("g", GroupType.SHARE, state=None)
+    _, known = compare(known, report_of(share), NOW_MS)
+    (description,) = known.values()
+    assert (description.group.state, description.group.generation_id) == (None, None)
+
+
 # --- properties ---
 
 _members = st.lists(

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import rfc3339
 from kgroup.model.problem import Problem
+
+if TYPE_CHECKING:
+    from kgroup.model.cluster import TopicPartition
 
 UNKNOWN = "-"
 

@@ -221,6 +221,13 @@ def test_help_imports_nothing_heavy(args: list[str]) -> None:
 
 
 @pytest.mark.slow
+def test_decoding_loads_nothing_that_reads_groups() -> None:
+    loaded = loaded_by("decode-offsets", "--sample", "--stats")
+    assert "kgroup.operation.decode" in loaded
+    assert not loaded & {"kgroup.model.group", "kgroup.source.log.source", "rich"}
+
+
+@pytest.mark.slow
 def test_a_list_of_a_cluster_loads_the_connections_of_kafka_python_only() -> None:
     loaded = loaded_by("list", "-b", "127.0.0.1:1", "--timeout", "1")
     assert {"kafka.net.connection", "kafka.protocol.admin.groups"} <= loaded

@@ -28,7 +28,6 @@ from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.source.base import Capability
 from kgroup.source.log import folder as small_files
-from kgroup.source.log import source
 from kgroup.source.log.segment_file import find_segments, log_end
 from kgroup.source.log.source import LogDir, read_segment, replay_groups
 from tests.columnar.log_writer import Plain, batch
@@ -247,7 +246,7 @@ def test_replica_whose_end_cannot_be_read_is_left_out(
             raise OSError(5, "Input/output error")
         return 7
 
-    monkeypatch.setattr(source, "log_end", end)
+    monkeypatch.setattr("kgroup.source.log.segment_file.log_end", end)
     assert LogDir([other, copy]).read().notes == (
         f"{other / FOLDER} left out: it ends at an unknown offset, and {copy / FOLDER}, "
         "which holds the same partition, at offset 7.",

@@ -207,8 +207,7 @@ def _segments(
     inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
 ) -> tuple[list[Segment], list[Problem]]:
     from kgroup.model.segment import SegmentStatus, left_out_notes
-    from kgroup.source.log.segment_file import find_segments
-    from kgroup.source.log.source import without_replicas
+    from kgroup.source.log.segment_file import find_segments, without_replicas
 
     problems: list[Problem] = []
     statuses = {SegmentStatus(word) for word in include}

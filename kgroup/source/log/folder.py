@@ -23,8 +23,10 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kgroup.model.cluster import TopicPartition
+if TYPE_CHECKING:
+    from kgroup.model.cluster import TopicPartition
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"

@@ -32,10 +32,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kgroup.columnar.log_reader import FileLogs, LogReader
 from kgroup.columnar.segment_check import is_allocated_ahead
@@ -47,7 +45,7 @@ from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.offsets_partition import SHARE_STATE_TOPIC, offsets_partition
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord, TransactionStatus
-from kgroup.model.segment import Log, Segment, left_out_notes
+from kgroup.model.segment import Log, Segment
 from kgroup.model.share_state import ShareStateLog, ShareStates, with_share_states
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
@@ -66,7 +64,13 @@ from kgroup.source.log.folder import (
     read_pairs,
     read_topic_names,
 )
-from kgroup.source.log.segment_file import find_segments, find_topic_segments, log_end, partition_of
+from kgroup.source.log.segment_file import (
+    choose_logs,
+    find_segments,
+    find_topic_segments,
+    log_end,
+    partition_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -519,85 +523,3 @@ def _cells(column: pa.Array) -> list[Any]:
         return cells
     texts = column.dictionary.to_pylist()
     return [None if index is None else texts[index] for index in column.indices.to_pylist()]
-
-
-_NO_END = -1
-"""End of a log whose last segment cannot be read."""
-
-
-def choose_logs(segments: Iterable[Segment], notes: list[str]) -> list[list[Segment]]:
-    """Return the segments to read, one list per partition, and add notes about the others.
-
-    Of replicas, the one with the highest log end offset is read.
-    """
-    segments = list(segments)
-    notes += left_out_notes((str(segment.path), segment) for segment in segments)
-    loaded = [segment for segment in segments if segment.is_loaded]
-    logs: dict[object, list[list[Segment]]] = {}
-    for (partition, folder), log in groupby(
-        loaded, key=lambda segment: (segment.partition, segment.path.parent)
-    ):
-        logs.setdefault(folder if partition is None else partition, []).append(list(log))
-    chosen = []
-    for replicas in logs.values():
-        longest, others = _longest(replicas)
-        chosen.append(longest.segments)
-        notes += [_note(other, longest) for other in others]
-    return chosen
-
-
-def without_replicas(segments: Sequence[Segment], notes: list[str]) -> list[Segment]:
-    """Return the segments without those whose records are also in others, and add notes.
-
-    Of replicas, the one with the highest log end offset is kept. Folders of the same partition with
-    other parts of the log are not replicas.
-    """
-    logs: dict[int, dict[object, list[Segment]]] = {}
-    for segment in segments:
-        if segment.is_loaded and segment.partition is not None and segment.base_offset is not None:
-            log = logs.setdefault(segment.partition, {})
-            log.setdefault(segment.path.parent, []).append(segment)
-    left_out: set[Path] = set()
-    for folders in logs.values():
-        longest, others = _longest(list(folders.values()))
-        for other in others:
-            if other.end > (longest.segments[0].base_offset or 0):
-                notes.append(_note(other, longest))
-                left_out.update(segment.path for segment in other.segments)
-    return [segment for segment in segments if segment.path not in left_out]
-
-
-class _Replica(NamedTuple):
-    segments: list[Segment]
-    end: int
-    """Log end offset. Without an index, finding it requires reading all batch headers of a
-    segment.
-    """
-
-
-def _longest(logs: Sequence[list[Segment]]) -> tuple[_Replica, list[_Replica]]:
-    """Return the replica with the highest log end offset, and the others."""
-    if len(logs) == 1:  # its end is not needed
-        return _Replica(logs[0], _NO_END), []
-    replicas = [_Replica(log, _end(log)) for log in logs]
-    longest = max(replicas, key=attrgetter("end"))
-    return longest, [replica for replica in replicas if replica is not longest]
-
-
-def _note(other: _Replica, longest: _Replica) -> str:
-    return (
-        f"{other.segments[0].path.parent} left out: it ends at {_text(other.end)}, and "
-        f"{longest.segments[0].path.parent}, which holds the same partition, at "
-        f"{_text(longest.end)}."
-    )
-
-
-def _text(end: int) -> str:
-    return "an unknown offset" if end == _NO_END else f"offset {end}"
-
-
-def _end(log: Sequence[Segment]) -> int:
-    try:
-        return log_end(log[-1].path, log[-1].base_offset or 0)
-    except OSError:
-        return _NO_END

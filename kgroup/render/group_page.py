@@ -216,7 +216,7 @@ def _current(line: _MemberLine) -> str | None:
 
 
 def _target(line: _MemberLine) -> str | None:
-    """Return what a member shall have in the end, if that is not what it has."""
+    """Return a member's target assignment, if it differs from the current one."""
     member = line.member
     if member.target_assignment is None and member.target_tasks is None:
         return None

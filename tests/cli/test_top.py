@@ -266,7 +266,7 @@ def test_a_first_refresh_that_fails_ends_it() -> None:
 
 
 def test_a_bug_ends_it() -> None:
-    """In place of a screen that stands still."""
+    """An error ends the screen, which would otherwise freeze."""
 
     async def story(screen: Screen) -> None:
         screen.cluster.error = TypeError("a bug")

@@ -168,7 +168,7 @@ def test_generations_and_epochs_are_counted_exactly(type_: GroupType, field: str
     row = followed(*(reading(n, numbered(number)) for n, number in enumerate((4, 4, 7, 8))))
     assert (row.group.rebalance_count, row.group.is_rebalance_count_exact) == (4, True)
     assert [each.count for each in row.rebalances] == [3, 1]
-    # a group that was deleted and made anew begins again; what was between is not known
+    # a deleted group that was created again starts from zero; growth in between is unknown
     row = followed(*(reading(n, numbered(number)) for n, number in enumerate((4, 2))))
     assert (row.group.rebalance_count, row.group.is_rebalance_count_exact) == (0, False)
     row = followed(*(reading(n, numbered(number)) for n, number in enumerate((4, None, 6))))

@@ -80,6 +80,7 @@ class Column:
         stays: whether tables show the column even if it is blank in every row.
         is_list: whether the values are counts with lists, such as "2: orders 0-1", which a narrow
             terminal cuts at the end.
+        may_go_below: whether a terminal that has no room for the column writes it below the row.
         rank: order in which a narrow terminal leaves out columns, those of the highest rank first;
             0: never.
         is_alarm: whether values other than 0 stand out on a terminal.
@@ -96,6 +97,7 @@ class Column:
     is_prose: bool = False
     stays: bool = False
     is_list: bool = False
+    may_go_below: bool = False
     rank: int = 0
     is_alarm: bool = False
     form: str = ""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from kgroup.operation.describe import OffsetDescription, ShareOffsetDescription
 from kgroup.render.cell import Column, Kind, cell, columns_of, harmless, problem_line
-from kgroup.render.sheet import Part, Sheet, Title, apart, facts, section
+from kgroup.render.sheet import Either, Part, Sheet, facts, section, summary
 
 if TYPE_CHECKING:
     from kgroup.operation.check.check import Audit
@@ -23,8 +24,8 @@ FINDING_COLUMNS = columns_of(
     "kgroup.operation.check.rule.Finding",
     Column("group_id", Kind.NAME),
     Column("severity", Kind.TEXT),
-    Column("code", Kind.TEXT),
-    Column("reason", Kind.TEXT),
+    Column("code", Kind.TEXT, may_go_below=True),
+    Column("reason", Kind.TEXT, may_go_below=True),
     Column("advice", Kind.TEXT),
     Column("basis", Kind.TEXT),
     Column("topic", Kind.NAME),
@@ -41,8 +42,6 @@ FINDING_COLUMNS = columns_of(
     Column("evidence_to_ms", Kind.TIME),
     _COMMANDS,
 )
-_SHOWN = ("severity", "code", "reason")
-
 RULE_COLUMNS = columns_of(
     "kgroup.operation.check.rule.RuleDescription",
     Column("code", Kind.TEXT),
@@ -53,8 +52,8 @@ RULE_COLUMNS = columns_of(
 )
 _ADVICE_COLUMNS = (
     Column("code", Kind.TEXT),
-    Column("meaning", Kind.TEXT),
-    Column("advice", Kind.TEXT),
+    Column("meaning", Kind.TEXT, may_go_below=True),
+    Column("advice", Kind.TEXT, may_go_below=True),
 )
 
 _STATUS: Mapping[str, int] = {"error": 2, "warning": 1, "info": 0}
@@ -64,22 +63,80 @@ PLUGIN_UNKNOWN = 3
 """Status of a plugin without a result, for Nagios and Icinga."""
 
 
-def findings_page(findings: Sequence[Finding]) -> Iterator[Part]:
-    """Yield the findings of each group, then the advice for each kind of finding."""
-    groups = groupby(findings, key=lambda finding: finding.group_id)
-    yield from apart(_group_findings(group_id, list(own)) for group_id, own in groups)
+_PAGE_COLUMNS = (
+    FINDING_COLUMNS[1],
+    Column("group_id", Kind.NAME, "", lambda item: _subject(item)),
+    *FINDING_COLUMNS[2:4],
+    Column("evidence", Kind.TEXT, "", lambda item: _evidence(item), may_go_below=True),
+)
+
+
+def findings_page(
+    findings: Sequence[Finding],
+    groups: Collection[str] = (),
+    *,
+    is_partial: bool = False,
+    is_new: bool = False,
+    explain: bool = False,
+) -> Iterator[Part]:
+    """Yield the findings as a table, worst first, and the number of groups without any.
+
+    Args:
+        findings: the findings.
+        groups: ids of the checked groups.
+        is_partial: whether something could not be read.
+        is_new: whether known findings are left out.
+        explain: also show the evidence of each finding, and the meaning of its code and what to do.
+    """
+    findings = sorted(findings, key=lambda finding: finding.severity.rank)
     if findings:
+        yield _findings(findings, _PAGE_COLUMNS if explain else _PAGE_COLUMNS[:-1])
+    sound = {*groups} - {finding.group_id for finding in findings}
+    if sound:
+        alone = len(groups) == 1
+        name = f"Group {cell(next(iter(sound)), Kind.NAME)}"
+        who = f"{name}: no" if alone else f"{_groups(len(sound))} without"
+        unread = ", as far as it could be read" if is_partial else ""
+        text = summary(f"{who} {'new ' if is_new else ''}findings{unread}")
+        yield from ("\n", text) if findings else (text,)
+    if explain and findings:
         kinds = dict.fromkeys((finding.code, finding.advice) for finding in findings)
         rows = [(code, code.sentence, advice) for code, advice in kinds]
         yield from section("What to do", Sheet(_ADVICE_COLUMNS, rows), level=2)
 
 
-def _group_findings(group_id: str | None, findings: Sequence[Finding]) -> Iterator[Part]:
-    yield Title("Cluster" if group_id is None else f"Group {cell(group_id, Kind.NAME)}")
-    yield Sheet.of(FINDING_COLUMNS, findings).select(_SHOWN)
-    commands = dict.fromkeys(command for finding in findings for command in finding.commands)
-    if commands:
-        yield from ("\n", facts([("run", command) for command in commands]))
+def _groups(count: int) -> str:
+    return f"{count} group{'' if count == 1 else 's'}"
+
+
+def _findings(findings: Sequence[Finding], columns: tuple[Column, ...]) -> Part:
+    sheet = Sheet.of(columns, findings)
+    commands = [finding.commands for finding in findings]
+    runs = [("run", command) for command in dict.fromkeys(chain.from_iterable(commands))]
+    listed = section("Commands", facts(runs)) if runs else ()
+    return Either((replace(sheet, commands=commands),), (sheet, *listed))
+
+
+def _subject(finding: Finding) -> str:
+    return "(cluster)" if finding.group_id is None else finding.group_id
+
+
+def _evidence(finding: Finding) -> str:
+    """Return what a finding is based on, and the fields that its reason may not name."""
+    times = (finding.evidence_from_ms, finding.evidence_to_ms, finding.since_ms)
+    start, end, since = (None if ms is None else cell(ms, Kind.TIME) for ms in times)
+    values = (
+        (f"from {start} to {end}", start and end),
+        (f"since {since}", since),
+        (f"committed offset {finding.offset}", finding.offset),
+        (f"log start offset {finding.log_start_offset}", finding.log_start_offset),
+        (f"log end offset {finding.log_end_offset}", finding.log_end_offset),
+        (f"offset in Kafka {finding.kafka_offset}", finding.kafka_offset),
+        (f"member {finding.member_id}", finding.member_id),
+        (f"node {finding.path}", finding.path),
+    )
+    basis = finding.basis.sentence.removesuffix(".")
+    return "; ".join([basis, *(text for text, value in values if value is not None)])
 
 
 def nagios_status(audit: Audit) -> int:
@@ -101,8 +158,7 @@ def nagios_lines(audit: Audit) -> Iterator[str]:
     if lag is not None:
         data += f" lag={lag}"
     name = _STATUS_NAMES[nagios_status(audit)]
-    count = len(audit.groups)
-    groups = f"{count} group{'' if count == 1 else 's'}"
+    groups = _groups(len(audit.groups))
     yield f"KGROUP {name} - {summary or 'nothing found'}; {groups} checked | {data}\n"
     for finding in findings:
         where = "cluster" if finding.group_id is None else finding.group_id

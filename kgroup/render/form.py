@@ -110,5 +110,5 @@ def _sheet_text(sheet: Sheet, form: str, *, headers: bool, terminal: bool) -> It
     from kgroup.render.table import plain_table, rich_table
 
     if terminal:
-        return rich_table(columns, texts, headers=headers)
-    return iter([plain_table(columns, texts, headers=headers)])
+        return rich_table(columns, texts, headers=headers, commands=sheet.commands)
+    return iter([plain_table(columns, texts, headers=headers, commands=sheet.commands)])

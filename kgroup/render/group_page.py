@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.clients import Clients, all_members, host_of
 from kgroup.model.group import Broker, Group, Member, MemberState, Task
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import OffsetMark
@@ -35,7 +36,7 @@ from kgroup.render.cell import (
 )
 from kgroup.render.group import connect_work, owned, subscribed, topology_sheet
 from kgroup.render.sheet import Either, Part, Sheet, Title, Verdict, apart, facts, section
-from kgroup.render.verdict import Clients, all_members, host_of, verdict_words
+from kgroup.render.verdict import verdict_words
 
 SECTIONS = ("state", "members", "offsets")
 Sections = Collection[str]

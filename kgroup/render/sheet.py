@@ -37,11 +37,13 @@ class Sheet:
         columns: columns, in the order of csv and tsv.
         rows: rows with a hashable value for each column.
         head: when the table has a head.
+        commands: commands for each row, which stand below it, ready to paste; not in documents.
     """
 
     columns: tuple[Column, ...]
     rows: Iterable[Sequence[object]]
     head: Head = Head.CHOSEN
+    commands: Sequence[Sequence[str]] = ()
 
     @classmethod
     def of(cls, columns: tuple[Column, ...], items: Iterable[object]) -> Sheet:

@@ -6,12 +6,12 @@ Rows consist of texts, see `cell`. On a terminal a long table is written page by
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat, zip_longest
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from kgroup.render.cell import UNKNOWN, Column, Kind, MarkedText, visible
+from kgroup.render.cell import UNKNOWN, Column, Kind, MarkedText, harmless, visible
 from kgroup.render.sheet import Lines, Prose, Title, Verdict, Word
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _VERDICT_LINES = 4
 """Number of lines above which a verdict is shortened."""
 
 _GAP = 2
+_INDENT = " " * 4
+"""Blanks before what stands below a row."""
 RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
 _FOLDED = (Kind.TEXT, Kind.NAME)
 _ENDING = 6
@@ -46,6 +48,8 @@ _PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
 """Where a word may be wrapped: after separators within it, and between humps."""
 _WHOLE = re.compile(r"-.*|[0-9][-0-9T.:]*Z?[.,:;)]* *")
 """A word that is not wrapped if it fits in a line: an option, a number, a version, a time."""
+_SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^ ])+")
+"""A word of a shell command, with its quotes."""
 ALARM = "yellow"
 """Style of a lag, and of other numbers that should be 0."""
 WORD_STYLES = {
@@ -69,18 +73,28 @@ WORD_STYLES = {
     "no-owner": "red",
     "owner-gone": "red",
     "no-offset": "yellow",
+    "error": "red",
+    "warning": "yellow",
+    "info": "dim",
     UNKNOWN: "dim",
 }
-"""Styles of words on a terminal: states and marks."""
+"""Styles of words on a terminal: states, marks and severities."""
 
 
-def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool = True) -> str:
+def plain_table(
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    *,
+    headers: bool = True,
+    commands: Sequence[Sequence[str]] = (),
+) -> str:
     """Return aligned text without lines, for pipes.
 
     Args:
         columns: columns of the table, in order.
         rows: texts for each column, see `cell`.
         headers: whether a line with the titles comes first, even without rows.
+        commands: see `Sheet`.
     """
     lines: list[Row] = [[column.title for column in columns]] if headers else []
     lines += rows
@@ -94,7 +108,10 @@ def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool
             fields.append("%s")
             aligned.append(_aligned(texts, right=right))
     layout = (" " * _GAP).join(fields)
-    return "".join([f"{(layout % line).rstrip()}\n" for line in zip(*aligned, strict=True)])
+    written = [f"{(layout % line).rstrip()}\n" for line in zip(*aligned, strict=True)]
+    for at, own in enumerate(commands, headers):
+        written[at] += "".join(f"{_INDENT}{harmless(command)}\n" for command in own)
+    return "".join(written)
 
 
 def _padded(widths: Iterable[int]) -> int:
@@ -118,19 +135,20 @@ def rich_table(
     *,
     headers: bool = True,
     terminal_width: int | None = None,
+    commands: Sequence[Sequence[str]] = (),
 ) -> Iterator[str]:
     """Yield a table for a terminal; a width of None is that of the terminal itself.
 
-    Columns with a rank are left out, and texts are shortened or wrapped to fit; if there is too
-    little room, or if a row takes fewer lines this way, each field is written on its own line.
+    Columns with a rank are left out, the last columns that may stand below a row do so, and texts
+    are shortened or wrapped to fit; if there is too little room, or if a row takes fewer lines this
+    way, each field is written on its own line.
     """
     from rich.cells import cell_len
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     full_width = terminal_width or Console().width
     all_columns = columns
+    all_commands = iter(commands)
     for page in _pages(rows):
         needed = [max(map(cell_len, texts)) for texts in zip(*page, strict=True)]
         needed = needed or [0] * len(all_columns)
@@ -140,29 +158,105 @@ def rich_table(
             needed = [needed[at] for at in kept]
             page = [[row[at] for at in kept] for row in page]
         titles = [column.title if headers else "" for column in columns]
+        count = _beside(columns, titles, needed, full_width)
+        below = _below([row[count:] for row in page], all_commands, full_width)
+        columns, titles, needed = columns[:count], titles[:count], needed[:count]
+        page = [row[:count] for row in page]
         widths = _fit(columns, titles, needed, full_width - _GAP * (len(columns) - 1))
         fitted = [] if widths is None else _fitted(columns, page, widths)
         lines = sum(1 + max(text.count("\n") for text in row) for row in fitted)
         if widths is None or lines > len(page) * (len(columns) + 1):
-            fields = _fields(columns, titles, page, full_width)
+            fields = _fields(columns, titles, page, full_width, below)
             yield _on_terminal(fields, terminal_width, folded=False)
             continue
-        table = Table(
-            box=None,
-            pad_edge=False,
-            padding=(0, _GAP, 0, 0),
-            show_header=headers,
-            header_style="bold",
-        )
-        for column, title, width in zip(columns, titles, widths, strict=True):
-            side: Literal["left", "right"] = "right" if column.kind in RIGHT else "left"
-            table.add_column(
-                _lines(_words(title), width), justify=side, overflow="fold", width=width
-            )
-        for row in fitted:
-            cells = zip(row, columns, strict=True)
-            table.add_row(*(Text.assemble((text, _style(text, column))) for text, column in cells))
-        yield _on_terminal(table, terminal_width)
+        heads = [_lines(_words(t), width) for t, width in zip(titles, widths, strict=True)]
+        most = max(head.count("\n") for head in heads)
+        heads = ["\n" * (most - head.count("\n")) + head.replace(" \n", "\n") for head in heads]
+        head = _written(columns, [heads] if headers else [], widths, lambda *_: "bold")
+        body = _written(columns, fitted, widths, _style)
+        yield "".join([*head, *chain.from_iterable(zip(body, below, strict=True))])
+
+
+def _beside(
+    columns: Sequence[Column], titles: Sequence[str], needed: Sequence[int], full_width: int
+) -> int:
+    """Return the number of columns that have room beside each other, of those that may go below."""
+    count = len(columns)
+    widths = [max(pair) for pair in zip(needed, map(len, titles), strict=True)]
+    while count > 1 and columns[count - 1].may_go_below:
+        if sum(widths[:count]) + _GAP * (count - 1) <= full_width:
+            break
+        count -= 1
+    return count
+
+
+def _below(
+    rows: Iterable[Row], commands: Iterator[Sequence[str]], full_width: int
+) -> Iterator[str]:
+    """Yield what stands below each row: texts, and commands, wrapped so that they can be pasted."""
+    width = full_width - len(_INDENT)
+    for row, own in zip(rows, chain(commands, repeat(())), strict=False):
+        lines = [line for text in row for line in _filled(text.split(" "), width)]
+        for command in own:
+            lines += _filled(_SHELL_WORD.findall(harmless(command)), width, " \\", "  ")
+        yield "".join(f"{_INDENT}{line}\n" for line in lines)
+
+
+def _filled(words: Iterable[str], width: int, end: str = "", start: str = "") -> list[str]:
+    """Return words in lines, broken only between words.
+
+    Args:
+        words: the words.
+        width: width of the lines.
+        end: end of a line that another one follows.
+        start: start of the lines after the first.
+    """
+    from rich.cells import cell_len
+
+    lines: list[str] = []
+    for word in words:
+        if lines and cell_len(f"{lines[-1]} {word}{end}") <= width:
+            lines[-1] += f" {word}"
+        elif lines:
+            lines[-1] += end
+            lines.append(start + word)
+        else:
+            lines.append(word)
+    return lines
+
+
+def _written(
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    widths: Sequence[int],
+    style_of: Callable[[str, Column], str],
+) -> Iterator[str]:
+    """Yield the lines of each row, whose texts fit their columns; rich takes ten times as long."""
+    from rich.cells import cell_len
+
+    paints = _Paints()
+    gap = " " * _GAP
+    for row in rows:
+        styles = [paints[style_of(*pair)] for pair in zip(row, columns, strict=True)]
+        lines = []
+        for texts in zip_longest(*(text.split("\n") for text in row), fillvalue=""):
+            cells = []
+            for at, (text, (start, end)) in enumerate(zip(texts, styles, strict=True)):
+                blank = " " * (widths[at] - cell_len(text))
+                shown = f"{start}{text}{end}" if text else ""
+                cells.append(blank + shown if columns[at].kind in RIGHT else shown + blank)
+            lines.append(f"{gap.join(cells).rstrip()}\n")
+        yield "".join(lines)
+
+
+class _Paints(dict[str, tuple[str, str]]):
+    """What begins and ends a style on the terminal, as rich writes it; nothing without colours."""
+
+    def __missing__(self, style: str) -> tuple[str, str]:
+        from rich.text import Text
+
+        start, _, end = _on_terminal(Text("|", style=style), None).rstrip("\n").partition("|")
+        return self.setdefault(style, (start, end))
 
 
 def _kept(
@@ -316,7 +410,11 @@ def _words(title: str) -> list[str]:
 
 
 def _fields(
-    columns: Sequence[Column], titles: Sequence[str], page: Sequence[Row], full_width: int
+    columns: Sequence[Column],
+    titles: Sequence[str],
+    page: Sequence[Row],
+    full_width: int,
+    below: Iterable[str],
 ) -> Text:
     """Return the rows with a field per line and a blank line after each row.
 
@@ -330,7 +428,7 @@ def _fields(
     room = full_width - width - _GAP
     hanging = f"\n{' ' * (width + _GAP)}"
     fields = Text()
-    for number, row in enumerate(page):
+    for number, (row, rest) in enumerate(zip(page, below, strict=True)):
         fields.append("\n" if number else "")
         for column, title, text in zip(columns, titles, row, strict=True):
             if column.is_prose and room >= LEAST_TEXT:
@@ -338,6 +436,7 @@ def _fields(
                 text = _like(text, hanging.join(lines))
             fields.append(f"{title.ljust(width)}{' ' * _GAP}" if title else "", style="bold")
             fields.append(f"{text}\n", style=_style(text, column))
+        fields.append(rest)
     return fields
 
 

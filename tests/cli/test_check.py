@@ -49,7 +49,8 @@ def test_statuses(cli: Cli, tmp_path: Path) -> None:
     known = tmp_path / "known.json"
     known.write_text(cli("check", "--sample", "-o", "json").out, "utf-8")
     result = cli("check", "--sample", "--baseline", known)
-    assert (result.status, result.out) == (0, "")
+    assert result.status == 0
+    assert re.fullmatch(r"\d+ groups without new findings\n", result.out)
     assert " known findings are not shown\n" in result.err
     assert cli("check", "--sample", "--baseline", tmp_path / "no.json").status == 1
 
@@ -191,7 +192,7 @@ def test_the_past(cli: Cli, recorded_warehouse: Built, tmp_path: Path) -> None:
     """What the sample's groups did within a minute, at less than what is too much."""
     where = ("--sample", "order-service", "--warehouse", recorded_warehouse(sample_log_dir()))
     sound = cli("check", *where)
-    assert (sound.status, sound.out) == (0, "")
+    assert (sound.status, sound.out) == (0, "Group order-service: no findings\n")
     assert sound.err.startswith(
         "kgroup: note: Checked the past of cluster c from 2026-11-21T22:12:1"
     )
@@ -266,23 +267,24 @@ def test_rows(check: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "markdown"])
-def test_the_page_says_what_to_do_once_for_each_kind(check: Any, form: str) -> None:
-    result = check("-o", form)
+def test_explain_says_what_to_do_once_for_each_code(check: Any, form: str) -> None:
+    result = check("-o", form, "--explain")
     assert result.status == 5
-    findings, _, advice = result.out.partition("What to do")
+    table, _, rest = result.out.partition(" groups without findings")
     for row in json.loads(check("-o", "json").out)["data"]:
-        assert f"Group {row['group_id']}" in findings
-        assert row["code"] in findings
-        told = [line for line in advice.splitlines() if row["code"] in line.split()]
-        assert len(told) == 1
-        assert Rule(row["code"]).sentence in told[0]
-        assert row["advice"] in told[0]
+        (line,) = [line for line in table.splitlines() if row["reason"] in line]
+        assert {row["group_id"], row["code"], row["severity"]} <= set(line.split())
+        assert row["path"] in line
+        assert rest.count(Rule(row["code"]).sentence) == 1
+        assert row["advice"] in rest
+        assert row["advice"] not in table
+    assert "What to do" not in check("-o", form).out
 
 
 def test_groups_may_be_named(check: Any) -> None:
     sound = check("billing", "web")
-    assert (sound.status, sound.out) == (0, "")
-    assert sound.err == f"{NO_KAFKA}kgroup: note: 2 groups checked, nothing found\n"
+    assert (sound.status, sound.out) == (0, "2 groups without findings\n")
+    assert sound.err == NO_KAFKA
     assert check("nobody").status == 3
     assert check("nobody", "billing").status == 4
     assert check("nobody", "typo", "-o", "json").status == 5

@@ -543,7 +543,7 @@ def test_members_own_partitions_that_do_not_exist() -> None:
         ("orders", 1): LogRange(mark=OffsetMark.PARTITION_GONE),
         ("orders", 2): LogRange(mark=OffsetMark.PARTITION_GONE),
     }
-    owner = member("one", 0, 1, 2, client_host="/10.0.0.9")
+    owner = member("one", 0, 1, 2, client_id="pod-1", client_host="/10.0.0.9")
     (finding,) = check(
         FakeSource(group("g", owner), ranges=gone), Request(), lambda: NOW_MS
     ).report.data
@@ -553,7 +553,7 @@ def test_members_own_partitions_that_do_not_exist() -> None:
         "orders",
     )
     assert finding.reason == (
-        "one (10.0.0.9) owns orders-1, orders-2; orders has no such partitions."
+        "pod-1 at 10.0.0.9 owns orders-1, orders-2; orders has no such partitions."
     )
     deleted = {("orders", 0): LogRange(mark=OffsetMark.TOPIC_GONE)}
     source = FakeSource(group("g", member("one", 0)), ranges=deleted)
@@ -741,7 +741,7 @@ def test_groups_of_one_library_have_nothing_of_it() -> None:
             [("kafka-clients", "1.1.1"), ("kafka-clients", "3.9.2")],
             "info",
             "1 of 2 members with kafka-clients have an older version, which does not "
-            "send owned partitions: member-0.",
+            "send owned partitions: consumer-1 at 127.0.0.1.",
         ),
         ([("kafka-clients", "3.9.2"), ("kafka-clients", "4.3.1")], None, None),
     ],

@@ -227,7 +227,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[[Rows], Iterable[Part]]]
     plan.checks_page: (StepCheck, plan.checks_page),
     plan.diagram_text: (Plan, _each(plan.diagram_text)),
     offsets.plan_page: (PlannedOffset, offsets.plan_page),
-    check.findings_page: (Finding, check.findings_page),
+    check.findings_page: (Finding, partial(check.findings_page, groups=["g"], explain=True)),
     doctor.diagnoses_page: (Diagnosis, doctor.diagnoses_page),
     record.stats_page: (Count, record.stats_page),
     history.commit_page: (CommitSummary, history.commit_page),

@@ -111,6 +111,7 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     cls=_Plugin,
     epilog=examples(
         "kgroup check --sample",
+        "kgroup check --sample pricing --explain",
         "kgroup check --rules",
         "kgroup check --sample click-stats -o json",
         "kgroup check -b kafka-1:9092 --interval 60",
@@ -157,6 +158,11 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     callback=parsed(_parse_rules),
     shell_complete=suggest_rules,
     help="Check only this rule. Repeatable.",
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Also show, in tables, the evidence of each finding, what it means and what to do.",
 )
 @click.option("--rules", "lists_rules", is_flag=True, help="List the rules, and check nothing.")
 @click.option(
@@ -205,6 +211,7 @@ def command(
     warehouse: Path | None,
     cluster: str | None,
     rules: frozenset[Rule],
+    explain: bool,
     lists_rules: bool,
     limits: list[tuple[str, float]],
     fail_on: str,
@@ -218,7 +225,8 @@ def command(
     """Find problems with groups, and suggest what to do.
 
     Checks members, assignments, commits and lag and, if all groups are checked, the brokers that
-    coordinate them. Prints a row for each finding. The exit status is 5 if a finding has the
+    coordinate them. A table has a row for each finding, worst first, with the commands to run next
+    below it, and the number of groups without findings. The exit status is 5 if a finding has the
     severity of --fail-on or a higher one.
     """
     if lists_rules:
@@ -281,7 +289,14 @@ def command(
             raise
     report = audit.report
     if not nagios and not prometheus:
-        return show(report, output, render.findings_page)
+        page = partial(
+            render.findings_page,
+            groups=[description.group.group_id for description in audit.groups],
+            is_partial=bool(report.errors),
+            is_new=bool(known),
+            explain=explain,
+        )
+        return show(report, output, page, always=bool(audit.groups))
     status = int(report.exit_status)
     if nagios:
         status = _tell_plugin(render.nagios_lines(audit), render.nagios_status(audit))

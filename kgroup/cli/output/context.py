@@ -267,6 +267,7 @@ def show(
     *,
     sheet: Callable[[tuple[Any, ...]], Sheet] | None = None,
     row: Callable[[Any], object] | None = None,
+    always: bool = False,
 ) -> ExitStatus:
     """Write a report in the selected format.
 
@@ -277,6 +278,7 @@ def show(
         sheet: returns rows and columns for the report's data; None: a row of the declared columns
             for each item.
         row: returns the JSON object of a row, if it is not the row itself.
+        always: whether the page says something without rows, even beside errors and notes.
 
     Returns:
         The exit status of the report.
@@ -288,7 +290,7 @@ def show(
         write(OBJECTS[output.form](output.command, lines, report.errors))
     elif (
         output.form == "table"
-        and not (report.data or output.columns)
+        and not (report.data or output.columns or always)
         and (report.errors or report.notes)
     ):
         pass  # no headers without rows; errors and notes follow

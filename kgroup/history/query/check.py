@@ -21,6 +21,7 @@ from kgroup.history.sql.question import (
     recorded_time,
     rows_of,
 )
+from kgroup.model.clients import Clients
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import rfc3339
 from kgroup.operation.check.look import Evidence, finding_of, length
@@ -255,12 +256,14 @@ class _Past:
         now_ms, end = self.evidence.now.time_ms, offset.log_end_offset
         if first is None or not offset.waiting or end is None or end <= (first.log_end_offset or 0):
             return
+        clients = Clients(self.evidence.now.groups[group_id].group)
         if now_ms - first.time_ms >= self.evidence.limits.stuck_ms:
             yield finding_of(
                 Rule.STUCK_PARTITION,
                 f"{offset.topic}-{offset.partition}: the committed offset has been "
                 f"{offset.committed_offset} for {length(now_ms - first.time_ms)}, and the lag "
-                f"grew from {first.lag} to {offset.lag}; its owner is {offset.member_id}.",
+                f"grew from {first.lag} to {offset.lag}; its owner is "
+                f"{clients.label(offset.member_id)}.",
                 group_id,
                 topic=offset.topic,
                 partition=offset.partition,

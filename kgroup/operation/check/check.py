@@ -295,9 +295,6 @@ def check(
         count = len(asked) - len(new)
         notes += (f"{count} known finding{' is' if count == 1 else 's are'} not shown",)
     new.sort(key=_order)
-    count = len(report.data)
-    if not new and (count or not report.errors):
-        notes += (f"{count} group{'' if count == 1 else 's'} checked, nothing found",)
     paths = {finding.path for finding in findings} - {None}
     unread = (error for error in report.errors if error.path not in paths)
     errors = tuple(dict.fromkeys((*unread, *problems)))

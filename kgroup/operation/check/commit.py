@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from kgroup.model.clients import Clients
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, about_offset, ago, finding_of, length
@@ -26,6 +27,7 @@ _EXPIRING = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
 def check_commits(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about the committed offsets of a group, partition by partition."""
     group = description.group
+    clients = Clients(group)
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
     before = {(row.topic, row.partition): row for row in earlier.offsets} if earlier else {}
     for offset in description.offsets:
@@ -38,9 +40,9 @@ def check_commits(description: GroupDescription, evidence: Evidence) -> Iterator
         earlier_offset = before.get((offset.topic, offset.partition))
         if earlier_offset is not None:
             yield from _backward(group, offset, earlier_offset, evidence)
-            yield from _still(group, offset, earlier_offset, evidence)
-        yield from _old(group, offset, evidence)
-    yield from _never_committed(description, evidence)
+            yield from _still(group, clients, offset, earlier_offset, evidence)
+        yield from _old(group, clients, offset, evidence)
+    yield from _never_committed(description, clients, evidence)
     yield from check_lag(description, evidence)
     yield from _expiry(description, evidence)
     yield from _outside(description)
@@ -119,7 +121,9 @@ def _backward(
         yield about_offset(Rule.BACKWARD_COMMIT, text, group, offset, Basis.LOOKS)
 
 
-def _never_committed(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def _never_committed(
+    description: GroupDescription, clients: Clients, evidence: Evidence
+) -> Iterator[Finding]:
     """Yield findings about partitions with an owner and records, but without a commit.
 
     This can be normal: a consumer that started at the log end offset commits only after it has read
@@ -144,7 +148,7 @@ def _never_committed(description: GroupDescription, evidence: Evidence) -> Itera
         text = (
             f"{offset.topic}-{offset.partition}: nothing is committed, but the log has "
             f"grown by {_records(grown)} within {_between(evidence)}; its owner is "
-            f"{offset.member_id}."
+            f"{clients.label(offset.member_id)}."
         )
         yield about_offset(Rule.NEVER_COMMITTED, text, group, offset, Basis.LOOKS)
     since_ms, now_ms = group.state_timestamp_ms, evidence.now.time_ms
@@ -179,21 +183,21 @@ def check_lag(description: GroupDescription, evidence: Evidence) -> Iterator[Fin
         text = f"Up to {_records(waiting)} waiting (limit {most:.0f})"
         worst = max(rows, key=records_waiting, default=None)
         if worst is not None:
-            text += f", {records_waiting(worst)} of them in {_place(worst)}"
+            text += f", {records_waiting(worst)} of them in {_place(worst, description.group)}"
         yield finding_of(Rule.LAG, f"{text}.", group_id)
     late = max(rows, key=lambda row: row.time_lag_ms or 0, default=None)
     if most_ms is not None and late is not None and (late.time_lag_ms or 0) > most_ms:
         text = (
-            f"The next record of {_place(late)} has been waiting for "
+            f"The next record of {_place(late, description.group)} has been waiting for "
             f"{length(late.time_lag_ms or 0)} (limit {length(most_ms)})."
         )
         yield finding_of(Rule.TIME_LAG, text, group_id, since_ms=late.next_timestamp_ms)
 
 
-def _place(row: OffsetDescription | ShareOffsetDescription) -> str:
+def _place(row: OffsetDescription | ShareOffsetDescription, group: Group) -> str:
     """Return the name of a partition with its owner."""
     owner = (
-        f", owned by {row.member_id}"
+        f", owned by {Clients(group).label(row.member_id)}"
         if isinstance(row, OffsetDescription) and row.member_id is not None
         else ""
     )
@@ -201,7 +205,11 @@ def _place(row: OffsetDescription | ShareOffsetDescription) -> str:
 
 
 def _still(
-    group: Group, offset: OffsetDescription, before: OffsetDescription, evidence: Evidence
+    group: Group,
+    clients: Clients,
+    offset: OffsetDescription,
+    before: OffsetDescription,
+    evidence: Evidence,
 ) -> Iterator[Finding]:
     """Yield findings about offsets that did not change between two looks far enough apart."""
     if _between_ms(evidence) < evidence.limits.stuck_ms:
@@ -213,7 +221,8 @@ def _still(
     if offset.member_id and before.committed_offset == committed and is_behind:
         text = (
             f"{place}: the committed offset is still {committed} after {since}, but the lag "
-            f"has grown from {before.lag} to {offset.lag}; its owner is {offset.member_id}."
+            f"has grown from {before.lag} to {offset.lag}; its owner is "
+            f"{clients.label(offset.member_id)}."
         )
         yield about_offset(Rule.STUCK_PARTITION, text, group, offset, Basis.LOOKS)
     assert evidence.before is not None
@@ -236,7 +245,9 @@ def _between(evidence: Evidence) -> str:
     return f"{_between_ms(evidence) / 1000:.0f} s"
 
 
-def _old(group: Group, offset: OffsetDescription, evidence: Evidence) -> Iterator[Finding]:
+def _old(
+    group: Group, clients: Clients, offset: OffsetDescription, evidence: Evidence
+) -> Iterator[Finding]:
     then_ms, now_ms = offset.commit_timestamp_ms, evidence.now.time_ms
     if (
         offset.waiting
@@ -247,7 +258,7 @@ def _old(group: Group, offset: OffsetDescription, evidence: Evidence) -> Iterato
         text = (
             f"{offset.topic}-{offset.partition}: the last commit was "
             f"{ago(then_ms, now_ms)}, with up to {_records(offset.waiting)} waiting; its "
-            f"owner is {offset.member_id}."
+            f"owner is {clients.label(offset.member_id)}."
         )
         yield about_offset(Rule.OLD_COMMIT, text, group, offset, Basis.LOG)
 

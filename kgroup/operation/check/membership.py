@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kgroup.model.client_library import Certainty
+from kgroup.model.clients import Clients, host_of
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of
@@ -32,18 +33,19 @@ _LEFT_FOR_NOW = -2
 def check_membership(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about a group, except those about its committed offsets."""
     group = description.group
+    clients = Clients(group)
     yield from (*_reader(description, evidence),) or _nobody_reads(description)
     yield from _rebalance(group, evidence)
     yield from _shared_instance_ids(group, evidence)
     yield from _missing_static_members(group, evidence)
-    yield from _gone_partitions(description)
+    yield from _gone_partitions(description, clients)
     yield from _missing_topics(group, evidence)
     if group.type in _OF_PARTITIONS and group.state is GroupState.STABLE:
         yield from _no_owner(description)
-        yield from _shares(group, evidence)
-        yield from _protocols(group)
-        yield from _clients(group)
-        yield from _session_timeouts(group)
+        yield from _shares(group, clients, evidence)
+        yield from _protocols(group, clients)
+        yield from _clients(group, clients)
+        yield from _session_timeouts(group, clients)
 
 
 def _reader(description: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
@@ -143,13 +145,12 @@ def _missing_topics(group: Group, evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _gone_partitions(description: GroupDescription) -> Iterator[Finding]:
+def _gone_partitions(description: GroupDescription, clients: Clients) -> Iterator[Finding]:
     """Yield findings about members that own partitions which do not exist."""
     gone: dict[tuple[str, str], list[OffsetDescription]] = defaultdict(list)
     for offset in description.offsets:
         if offset.member_id is not None and offset.topic is not None and offset.mark in GONE:
             gone[offset.member_id, offset.topic].append(offset)
-    members = {member.member_id: member for member in description.group.members}
     for (member_id, topic), offsets in gone.items():
         names = first_names([f"{topic}-{offset.partition}" for offset in offsets])
         has = f"{topic} does not exist"
@@ -157,7 +158,7 @@ def _gone_partitions(description: GroupDescription) -> Iterator[Finding]:
             has = f"{topic} has no such partition{'' if len(offsets) == 1 else 's'}"
         yield finding_of(
             Rule.PARTITION_GONE,
-            f"{_named(member_id, members.get(member_id))} owns {names}; {has}.",
+            f"{clients.label(member_id)} owns {names}; {has}.",
             description.group.group_id,
             topic=topic,
             partition=offsets[0].partition if len(offsets) == 1 else None,
@@ -165,13 +166,7 @@ def _gone_partitions(description: GroupDescription) -> Iterator[Finding]:
         )
 
 
-def _named(member_id: str, member: Member | None) -> str:
-    """Return the name of a member, with its host if known."""
-    host = member.client_host if member else None
-    return member_id if not host else f"{member_id} ({host.removeprefix('/')})"
-
-
-def _shares(group: Group, evidence: Evidence) -> Iterator[Finding]:
+def _shares(group: Group, clients: Clients, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about uneven assignments among members with the same subscription."""
     alike: dict[frozenset[str], list[Member]] = defaultdict(list)
     for member in group.members:
@@ -185,15 +180,16 @@ def _shares(group: Group, evidence: Evidence) -> Iterator[Finding]:
         if not topics or not total:
             continue
         if group.assignor == _STREAMS:
-            yield from _streams_shares(group, members)
+            yield from _streams_shares(group, clients, members)
             continue
         if total < len(members):
-            yield _too_many_members(group, len(members), ("member", "partition"), total, idle)
+            names = [*map(clients.label, idle)]
+            yield _too_many_members(group, len(members), ("member", "partition"), total, names)
             continue
         for name in idle:
             yield finding_of(
                 Rule.IDLE_MEMBER,
-                f"{name} has no partitions; {len(members)} members share {total}.",
+                f"{clients.label(name)} has no partitions; {len(members)} members share {total}.",
                 group.group_id,
                 member_id=name,
             )
@@ -203,8 +199,8 @@ def _shares(group: Group, evidence: Evidence) -> Iterator[Finding]:
             light = next(name for name, count in counts.items() if count == least)
             yield finding_of(
                 Rule.UNEVEN_LOAD,
-                f"{heavy} has {most} partitions, but {light} has {least}; both subscribe to "
-                f"{first_names(sorted(topics))}.",
+                f"{clients.label(heavy)} has {most} partitions, but {clients.label(light)} has "
+                f"{least}; both subscribe to {first_names(sorted(topics))}.",
                 group.group_id,
                 member_id=heavy,
             )
@@ -223,7 +219,7 @@ def _too_many_members(
     )
 
 
-def _streams_shares(group: Group, members: Sequence[Member]) -> Iterator[Finding]:
+def _streams_shares(group: Group, clients: Clients, members: Sequence[Member]) -> Iterator[Finding]:
     """Yield findings about Kafka Streams threads without tasks; standby and warm-up tasks count.
 
     Standby tasks become active in the probing rebalance that the assignor schedules. Therefore,
@@ -236,14 +232,15 @@ def _streams_shares(group: Group, members: Sequence[Member]) -> Iterator[Finding
         return
     total = sum(active for active, _ in known.values())
     if total < len(members):
-        yield _too_many_members(group, len(members), ("thread", "active task"), total, idle)
+        names = [*map(clients.label, idle)]
+        yield _too_many_members(group, len(members), ("thread", "active task"), total, names)
         return
     for name in idle:
         yield replace(
             finding_of(
                 Rule.IDLE_MEMBER,
-                f"{name} has no active or standby task; {len(members)} threads share {total} "
-                "active tasks.",
+                f"{clients.label(name)} has no active or standby task; {len(members)} threads "
+                f"share {total} active tasks.",
                 group.group_id,
                 member_id=name,
             ),
@@ -260,13 +257,13 @@ def _streams_tasks(member: Member) -> tuple[int, int] | None:
     return len(data["activeTasks"]), len(data.get("standbyTasks") or ())
 
 
-def _protocols(group: Group) -> Iterator[Finding]:
+def _protocols(group: Group, clients: Clients) -> Iterator[Finding]:
     old = [member for member in group.members if member.uses_classic_protocol]
     if old and len(old) < len(group.members):
         yield finding_of(
             Rule.MIXED_PROTOCOLS,
             f"{len(old)} of {len(group.members)} members use the classic protocol: "
-            f"{first_names([member.member_id for member in old])}.",
+            f"{first_names([clients.label(member.member_id) for member in old])}.",
             group.group_id,
         )
     asked = Counter(member.assignor for member in group.members if member.assignor)
@@ -287,7 +284,7 @@ def _protocols(group: Group) -> Iterator[Finding]:
         )
 
 
-def _clients(group: Group) -> Iterator[Finding]:
+def _clients(group: Group, clients: Clients) -> Iterator[Finding]:
     """Yield findings about different client libraries or versions among classic members."""
     libraries = Counter(member.client_library for member in group.members if member.client_library)
     if len(libraries) > 1:
@@ -311,20 +308,21 @@ def _clients(group: Group) -> Iterator[Finding]:
             yield finding_of(
                 Rule.MIXED_CLIENTS,
                 f"{len(old)} of {len(group.members)} members with {next(iter(libraries))} have "
-                f"an older version, which does not send owned partitions: {first_names(old)}.",
+                f"an older version, which does not send owned partitions: "
+                f"{first_names(old, clients.label)}.",
                 group.group_id,
                 severity=Severity.INFO,
             )
 
 
-def _session_timeouts(group: Group) -> Iterator[Finding]:
+def _session_timeouts(group: Group, clients: Clients) -> Iterator[Finding]:
     for member in group.members:
         session, poll = member.session_timeout_ms, member.rebalance_timeout_ms
         if session is not None and poll is not None and session > poll:
             yield finding_of(
                 Rule.SESSION_TIMEOUT,
-                f"{member.member_id} has a session timeout of {session} ms, longer than its poll "
-                f"interval of {poll} ms.",
+                f"{clients.label(member.member_id)} has a session timeout of {session} ms, longer "
+                f"than its poll interval of {poll} ms.",
                 group.group_id,
                 basis=Basis.LOG,
                 member_id=member.member_id,
@@ -404,8 +402,7 @@ def _shared_instance_ids(group: Group, evidence: Evidence) -> Iterator[Finding]:
         yield finding_of(
             Rule.SHARED_INSTANCE_ID,
             f"{instance_id} had the member ids {ids} within {seconds:.0f} s{within}; the "
-            "last member runs on "
-            f"{(member.client_host or 'an unknown host').removeprefix('/')}.",
+            f"last member runs on {host_of(member) or 'an unknown host'}.",
             group.group_id,
             basis=Basis.LOOKS,
             member_id=new,

@@ -1,0 +1,151 @@
+"""The page of `kgroup check`: a table of findings, worst first, with the commands to run next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from rich.cells import cell_len
+
+from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
+from kgroup.operation.printed_command import kgroup_command
+from kgroup.render.check import findings_page
+from kgroup.render.form import page_text
+from tests.examples import examples
+
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class AnyFindings:
+    """Random findings with long ids.
+
+    Attributes:
+        findings: the findings.
+        names: ids, class names and addresses in them.
+        evidence: ids that only their evidence has.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.names: set[str] = set()
+        self.evidence: set[str] = set()
+        self.findings = [self._finding() for _ in range(random.randint(1, 12))]
+
+    def _name(self) -> str:
+        letters = self._random.choices("abcdefgh0123456789-._:/=", k=self._random.randint(18, 58))
+        return f"x{''.join(letters)}y"
+
+    def _finding(self) -> Finding:
+        random = self._random
+        code, group_id = random.choice(list(Rule)), random.choice((self._name(), "billing", None))
+        server, config, who, host, member_id = (self._name() for _ in range(5))
+        options = ("-b", server, "--command-config", f"/etc/a b/{config}")
+        commands = [
+            kgroup_command("offsets reset", [group_id or ""], (*options, way))
+            for way in random.sample(("--to-earliest", "--to-latest"), random.randint(0, 2))
+        ]
+        self.names |= {
+            who,
+            host,
+            *filter(None, [group_id]),
+            *((server, config) if commands else ()),
+        }
+        self.evidence.add(member_id)
+        return Finding(
+            code,
+            random.choice(list(Severity)),
+            random.choice(list(Basis)),
+            group_id,
+            f"{who} at {host} has {random.randint(1, 99)} partitions. " * random.randint(1, 3),
+            code.advice,
+            member_id=member_id,
+            commands=tuple(commands),
+        )
+
+
+def lines_of(
+    findings: Sequence[Finding],
+    groups: Sequence[str] = (),
+    *,
+    terminal: bool = False,
+    explain: bool = False,
+) -> list[str]:
+    parts = findings_page(findings, groups, explain=explain)
+    return STYLES.sub("", "".join(page_text(parts, terminal=terminal))).splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+@pytest.mark.parametrize("seed", range(examples(8)))
+def test_a_terminal_breaks_no_name_and_no_command(
+    seed: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    explain = seed % 2 == 1
+    shown = AnyFindings(Random(seed))
+    lines = lines_of(shown.findings, terminal=True, explain=explain)
+    text = "\n".join(lines)
+    for line in lines:
+        assert cell_len(line) <= width or len(line.removesuffix(" \\").split()) <= 3, text
+    for name in shown.names | (shown.evidence if explain else set()):
+        assert any(name in line for line in lines), text
+    pasted = re.sub(r" +", " ", text.replace("\\\n", ""))
+    for finding in shown.findings:
+        for command in finding.commands:
+            assert f"\n {command}" in pasted, text
+
+
+@pytest.mark.parametrize("width", [None, 80, 200])
+def test_a_row_for_each_finding_worst_first(
+    width: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = AnyFindings(Random(5)).findings
+    lines = lines_of(shown, terminal=width is not None)
+    heads = [line.split()[:2] for line in lines[1:] if not line.startswith(" ")]
+    assert sorted(heads) == sorted([f.severity, f.group_id or "(cluster)"] for f in shown)
+    ranks = [Severity(severity).rank for severity, _ in heads]
+    assert ranks == sorted(ranks)
+    assert len(set(ranks)) == 3
+
+
+def test_a_pipe_has_each_command_in_a_line_below_its_row() -> None:
+    finding = AnyFindings(Random(0)).findings[0]
+    finding = replace(finding, commands=("kgroup one 'a b' " + "c" * 300, "kgroup two"))
+    head, row, *commands = lines_of([finding])
+    assert head.split() == ["severity", "group_id", "code", "reason"]
+    assert row.endswith(f"  {finding.reason.strip()}")
+    assert [line.strip() for line in commands] == [*finding.commands]
+
+
+def test_groups_without_findings_are_a_count() -> None:
+    finding = replace(AnyFindings(Random(0)).findings[0], group_id="b")
+    assert lines_of([finding], ["a", "b", "c"])[-2:] == ["", "2 groups without findings"]
+    assert lines_of([finding], ["a", "b"])[-1] == "1 group without findings"
+    assert "without" not in "".join(lines_of([finding], ["b"]))
+    assert lines_of([], ["a", "b"]) == ["2 groups without findings"]
+    assert lines_of([], ["a"]) == ["Group a: no findings"]
+    assert lines_of([]) == []
+    unread = findings_page([], ["a", "b"], is_partial=True, is_new=True)
+    assert "".join(page_text(unread)) == (
+        "2 groups without new findings, as far as it could be read\n"
+    )
+
+
+def test_severities_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    findings = AnyFindings(Random(5)).findings
+    text = "".join(page_text(findings_page(findings), terminal=True))
+    for severity, color in (("error", 31), ("warning", 33), ("info", 2)):
+        assert f"\n\x1b[{color}m{severity}\x1b[0m " in text
+
+
+def test_explain_says_what_each_code_means_once() -> None:
+    findings = AnyFindings(Random(5)).findings
+    text = "\n".join(lines_of([*findings, *findings], explain=True))
+    for code in {finding.code for finding in findings}:
+        assert text.count(code.sentence) == 1
+    assert not any(finding.advice in "\n".join(lines_of(findings)) for finding in findings)

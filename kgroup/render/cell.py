@@ -56,6 +56,8 @@ class Kind(StrEnum):
     """Milliseconds."""
     AGE = "age"
     """Milliseconds, usually many; tables show days, hours, minutes or seconds."""
+    ROUGH_AGE = "rough age"
+    """Milliseconds until now; tables show them as `AGE` without fractions of a second."""
     FLAG = "flag"
 
 
@@ -224,6 +226,7 @@ _WRITERS: Mapping[Kind, Callable[[int], str]] = {
     Kind.TIME: rfc3339,
     Kind.DURATION: _duration,
     Kind.AGE: age,
+    Kind.ROUGH_AGE: rough_age,
 }
 """Writers of the kinds whose numbers are not written as they are."""
 

@@ -58,7 +58,7 @@ _COORDINATOR = _broker_column("coordinator")
 _OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER)
 _PARTITION_COUNT = Column("partition_count", Kind.NUMBER)
 _AGREES = Column("agrees", Kind.FLAG)
-_TIME_LAG = Column("time_lag_ms", Kind.AGE, is_alarm=True)
+_TIME_LAG = Column("time_lag_ms", Kind.ROUGH_AGE, is_alarm=True)
 _REPLICA_COLUMNS = (_broker_column("leader"), _ids_column("replicas"), _ids_column("isr"))
 _WORST = Column(
     "worst",
@@ -68,7 +68,7 @@ _WORST = Column(
 )
 _LAST_COMMIT_AGE = Column(
     "last_commit_age_ms",
-    Kind.AGE,
+    Kind.ROUGH_AGE,
     "time since the last commit",
     lambda item: None,  # see `list_sheet`
 )
@@ -97,7 +97,7 @@ LIST_COLUMNS = columns_of(
     Column("worst_lag", Kind.NUMBER),
     _LAST_COMMIT_AGE,
     Column("last_commit_timestamp_ms", Kind.TIME),
-    Column("max_time_lag_ms", Kind.AGE),
+    Column("max_time_lag_ms", Kind.ROUGH_AGE),
 )
 _LISTED = ("group_id", "type", "state", "member_count")
 _LISTED_LAG = ("total_lag", "worst", "last_commit_age_ms")
@@ -139,7 +139,7 @@ STATE_COLUMNS = columns_of(
     ),
     Column("member_count", Kind.NUMBER, "number of members", lambda item: len(item.members)),
     Column("total_lag", Kind.NUMBER, is_alarm=True),
-    Column("max_time_lag_ms", Kind.AGE, is_alarm=True),
+    Column("max_time_lag_ms", Kind.ROUGH_AGE, is_alarm=True),
 )
 MEMBER_COLUMNS = columns_of(
     "kgroup.model.group.Member",

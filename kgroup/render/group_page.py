@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -334,11 +333,6 @@ def _of_client(
     )
 
 
-def _rough(field: str, line: _PartitionLine) -> str | None:
-    ms = getattr(line.row, field, None)
-    return None if ms is None else rough_age(ms)
-
-
 def _ago(line: _PartitionLine) -> str | None:
     ms = getattr(line.row, "commit_timestamp_ms", None)
     return None if ms is None else f"{rough_age(line.now_ms - ms)} ago"
@@ -358,7 +352,7 @@ _PARTITION_COLUMNS = (
     ),
     _of_row("partition", Kind.NUMBER),
     _of_row("lag", Kind.NUMBER, is_alarm=True),
-    Column("behind", Kind.AGE, value=partial(_rough, "time_lag_ms"), is_alarm=True, rank=1),
+    _of_row("behind", Kind.ROUGH_AGE, "time_lag_ms", is_alarm=True, rank=1),
     _of_row("mark", Kind.TEXT, is_reference=True, rank=1),
     _of_row("state", Kind.TEXT, is_reference=True, rank=2),
     Column("offset", Kind.NUMBER, value=_offset, rank=4),

@@ -40,7 +40,7 @@ _VERDICT_LINES = 4
 _GAP = 2
 _INDENT = " " * 4
 """Blanks before what stands below a row."""
-RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
+RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE, Kind.ROUGH_AGE)
 _FOLDED = (Kind.TEXT, Kind.NAME)
 _ENDING = 6
 """Number of characters of a shortened id after the gap: ids of members differ at their ends."""

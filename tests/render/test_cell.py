@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.model.instant import rfc3339
-from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, ranges, visible
+from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, ranges, rough_age, visible
 
 
 @pytest.mark.parametrize(
@@ -99,6 +101,8 @@ def test_a_time_column_has_a_title_without_its_unit() -> None:
 )
 def test_age(ms: int, expected: str) -> None:
     assert age(ms) == cell(ms, Kind.AGE) == expected
+    rough = "0 s" if ms < 1000 else re.sub(r"[.]\d+", "", expected)
+    assert rough_age(ms) == cell(ms, Kind.ROUGH_AGE) == rough
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class TaskAssignment:
     """The tasks of a streams member, each list sorted.
 
     Attributes:
-        active: active tasks.
+        active: active tasks; the member processes their records.
         standby: standby tasks; the member keeps copies of their state.
         warmup: warm-up tasks; the member is restoring their state.
     """

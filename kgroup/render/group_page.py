@@ -33,8 +33,9 @@ from kgroup.render.cell import (
     ranges,
     rough_age,
 )
+from kgroup.render.explanation import terms
 from kgroup.render.group import connect_work, owned, subscribed, topology_sheet
-from kgroup.render.sheet import Either, Part, Sheet, Title, Verdict, apart, facts, section
+from kgroup.render.sheet import Either, Head, Part, Sheet, Title, Verdict, apart, facts, section
 from kgroup.render.verdict import verdict_words
 
 SECTIONS = ("state", "members", "offsets")
@@ -50,6 +51,7 @@ def description_page(
     now_ms: int,
     sort: Sort | None = None,
     changes: Iterable[Change] = (),
+    explain: bool = False,
 ) -> Iterator[Part]:
     """Yield a page of groups, one below the other, the one with the largest lag first.
 
@@ -59,15 +61,22 @@ def description_page(
         now_ms: current time in epoch milliseconds, for ages.
         sort: order of partitions; by default worst first.
         changes: changes of the groups to mark.
+        explain: whether the meanings of the terms on the page follow.
     """
     by_group: dict[str, list[Change]] = {}
     for change in changes:
         by_group.setdefault(change.group_id, []).append(change)
     ordered = sorted(groups, key=_badness)
-    return apart(
+    yield from apart(
         _group_parts(group, sections, now_ms, sort, by_group.get(group.group.group_id, ()))
         for group in ordered
     )
+    if explain and ordered:
+        rows = dict.fromkeys(term for group in ordered for term in terms(group))
+        yield from section("What it means", Sheet(_TERM_COLUMNS, rows, Head.IN_DOCUMENTS), level=2)
+
+
+_TERM_COLUMNS = (Column("term", Kind.TEXT), Column("meaning", Kind.TEXT, may_go_below=True))
 
 
 def _badness(description: GroupDescription) -> tuple[int, bool]:

@@ -188,6 +188,13 @@ def test_streams_and_share_groups_show_what_only_they_have(cli: Cli) -> None:
     assert " pending " in cli("describe", "--sample", "ledger").out
 
 
+def test_explain_is_for_one_look(cli: Cli) -> None:
+    assert "What it means" in cli("describe", "--sample", "ledger", "--explain").out
+    result = cli("describe", "--sample", "ledger", "--explain", "--watch", "1")
+    assert result.status == 2
+    assert "--explain and --watch cannot be used together" in result.err
+
+
 def test_markdown_has_heads_and_tables(cli: Cli) -> None:
     text = cli("describe", "--sample", "order-service", "-o", "markdown").out
     title, facts, members, *_ = read("markdown", text)

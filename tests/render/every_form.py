@@ -210,7 +210,7 @@ def _each(page: Callable[..., Iterable[Part]], *how: int) -> Callable[[Rows], It
 PAGES: Mapping[Callable[..., Any], tuple[type, Callable[[Rows], Iterable[Part]]]] = {
     description_page: (
         GroupDescription,
-        partial(description_page, sections=SECTIONS, now_ms=NOW_MS),
+        partial(description_page, sections=SECTIONS, now_ms=NOW_MS, explain=True),
     ),
     watch_page: (GroupDescription, _watch),
     group.list_page: (ListedGroup, partial(group.list_page, now_ms=NOW_MS, time_lag=True)),

@@ -563,3 +563,32 @@ def test_a_narrow_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     any_group = AnyGroup(Random(1), 17)
     lines = "\n".join(page(any_group.describe(), terminal=True))
     assert all(re.search(rf"\b{number}\b", lines) for _, number in any_group.names)
+
+
+@pytest.mark.parametrize("seed", range(examples(24)))
+def test_explain_says_once_what_each_word_on_the_page_means(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    description = AnyGroup(Random(seed), COUNTS[seed % len(COUNTS)]).describe()
+    group = description.group
+    parts = list(description_page([description], now_ms=NOW_MS, explain=True))
+    own = STYLES.sub("", "".join(page_text(parts, terminal=True)))
+    lines = own.partition("\nWhat it means\n")[2].splitlines()
+    explained = [line for line in lines if not line.startswith(" ")]
+    assert len(set(explained)) == len(explained)
+    assert all(len(line) <= 80 for line in lines)
+    marks = {offset.mark for offset in description.offsets} - {None}
+    assert {group.type, group.state, *marks} <= set(explained)
+    states = {member.state for member in group.members} - {None}
+    told = {f"{state} (member)" for state in states}
+    assert states <= {MemberState.STABLE} or told <= set(explained)
+    shown = page(description)
+    assert ("lag" in explained) == any(row.lag is not None for row in description.rows)
+    assert ("nothing committed" in explained) == ("nothing committed" in shown[0])
+    assert ("lag unknown" in explained) == any(
+        row.lag is None and row.mark is None and row.committed_offset is not None
+        for row in description.offsets
+    )
+    twice = "".join(page_text(description_page([description] * 2, now_ms=NOW_MS, explain=True)))
+    assert twice.count("Fewer records wait") == own.count("Fewer records wait") <= 1

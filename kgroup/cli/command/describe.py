@@ -37,6 +37,7 @@ from kgroup.operation.report import Sort
         "kgroup describe --sample --all --members",
         "kgroup describe --sample --all --offsets -o tsv --columns group_id,topic,partition,lag",
         "kgroup describe --sample stock-sync",
+        "kgroup describe --sample pricing --explain",
         "kgroup describe -b kafka-1:9092 billing shipping",
         "kgroup describe -C prod --all --offsets -o csv --isolation read-committed",
         "kgroup describe -b kafka-1:9092 billing --offsets --time-lag",
@@ -67,6 +68,12 @@ from kgroup.operation.report import Sort
     help="Also show the lag in time: the age of the next record to read. Reads a few kilobytes of "
     "each partition (needs READ on the topics); clusters only.",
 )
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Also show, in tables, what states, generations, lag and marks mean, and why something "
+    "is unknown.",
+)
 @log_budget_option
 @click.option(
     "--watch",
@@ -86,6 +93,7 @@ def command(
     sort: Sort | None,
     isolation: str,
     time_lag: bool,
+    explain: bool,
     log_budget: int,
     watch_s: float | None,
     output: Output,
@@ -99,6 +107,8 @@ def command(
     """
     check_choice(groups, regex, every=every)
     check_sections(sections, output)
+    if watch_s is not None and explain:
+        raise click.UsageError("--explain and --watch cannot be used together; leave out one")
     if watch_s is not None:
         check_watch(source.file and source.file.format.name, output)
     from kgroup.operation.describe import describe
@@ -137,4 +147,4 @@ def command(
                 lines=output.form == "jsonl" or not is_screen(),
             )
         report, now_ms = read(), source.instant_ms(opened)
-    return show_groups(report, output, sections, now_ms, sort)
+    return show_groups(report, output, sections, now_ms, sort, explain=explain)

@@ -45,6 +45,8 @@ def show_groups(
     sections: Sequence[str],
     now_ms: int,
     sort: Sort | None = None,
+    *,
+    explain: bool = False,
 ) -> ExitStatus:
     """Write descriptions in the selected format.
 
@@ -55,6 +57,7 @@ def show_groups(
             default offsets.
         now_ms: current time in epoch milliseconds, to show ages.
         sort: order of partitions; None: worst first in tables, by topic and partition elsewhere.
+        explain: whether a table ends with the meanings of its terms.
 
     Returns:
         The exit status of the report.
@@ -65,7 +68,7 @@ def show_groups(
 
     if sort is not None:
         report = with_sorted_partitions(report, sort)
-    page = partial(description_page, sections=sections, now_ms=now_ms, sort=sort)
+    page = partial(description_page, sections=sections, now_ms=now_ms, sort=sort, explain=explain)
     sheets: dict[str, Callable[..., Any]]
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
     return show(report, output, page, sheet=sheets[_one(sections)], row=description_object)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 _UNITS: Mapping[str, int] = {
     "ms": 1,
@@ -22,13 +22,43 @@ _ISO_DURATION = re.compile(
 )
 
 
+_zone: tzinfo | None = UTC
+"""Zone of the times that people are shown; None: the local zone."""
+
+
+def show_local_time(*, is_local: bool) -> None:
+    """Set whether `shown_time` returns local times, or UTC (the default)."""
+    global _zone
+    _zone = None if is_local else UTC
+
+
+def shows_utc() -> bool:
+    """Return whether `shown_time` returns times in UTC."""
+    return _zone is UTC
+
+
+def shown_time(epoch_ms: int) -> str:
+    """Return epoch milliseconds as a time with its UTC offset, for people; see `rfc3339`."""
+    return _time_text(epoch_ms, _zone)
+
+
+def shown_clock(epoch_ms: int) -> str:
+    """Return the time of day with the name of its zone, for times of about now."""
+    return datetime.fromtimestamp(epoch_ms // 1000, UTC).astimezone(_zone).strftime("%H:%M:%S %Z")
+
+
 def rfc3339(epoch_ms: int) -> str:
     """Return epoch milliseconds as a time in UTC; outside of the calendar as a number."""
+    return _time_text(epoch_ms, UTC)
+
+
+def _time_text(epoch_ms: int, zone: tzinfo | None) -> str:
     try:
-        time = datetime.fromtimestamp(epoch_ms // 1000, UTC).replace(tzinfo=None)
+        time = datetime.fromtimestamp(epoch_ms // 1000, UTC).astimezone(zone)
     except (OverflowError, ValueError, OSError):
-        return f"{epoch_ms} ms"
-    return f"{time.isoformat()}.{epoch_ms % 1000:03}Z"
+        return f"{epoch_ms} ms" if zone is UTC else _time_text(epoch_ms, UTC)
+    text = time.replace(microsecond=epoch_ms % 1000 * 1000).isoformat(timespec="milliseconds")
+    return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 
 
 def duration_ms(text: str) -> int | None:

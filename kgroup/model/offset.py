@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from kgroup.described_enum import DescribedEnum
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.redaction import redact
 from kgroup.value_class import value_class
 
@@ -153,8 +153,8 @@ class OffsetChange(Struct, frozen=True, gc=False):
             expected = f"leader epoch {_number(before.leader_epoch)}"
             found = _number(now.leader_epoch)
         elif _differ(before.commit_timestamp_ms, now.commit_timestamp_ms):
-            expected = f"a commit of {rfc3339(before.commit_timestamp_ms or 0)}"
-            found = rfc3339(now.commit_timestamp_ms or 0)
+            expected = f"a commit of {shown_time(before.commit_timestamp_ms or 0)}"
+            found = shown_time(now.commit_timestamp_ms or 0)
         else:
             return None
         return f"{self.topic}-{self.partition}: expected {expected}, found {found}"

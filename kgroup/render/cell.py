@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Kind(StrEnum):
     """An identifier; quoted if it is empty, a dash, or begins or ends with a blank."""
     NUMBER = "number"
     TIME = "time"
-    """Epoch milliseconds; tables show RFC 3339."""
+    """Epoch milliseconds; tables show RFC 3339 in the local zone, or in UTC."""
     DURATION = "duration"
     """Milliseconds."""
     AGE = "age"
@@ -223,7 +223,7 @@ def _runs(numbers: Iterable[int]) -> Iterator[str]:
 
 
 _WRITERS: Mapping[Kind, Callable[[int], str]] = {
-    Kind.TIME: rfc3339,
+    Kind.TIME: shown_time,
     Kind.DURATION: _duration,
     Kind.AGE: age,
     Kind.ROUGH_AGE: rough_age,

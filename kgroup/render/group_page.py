@@ -16,7 +16,7 @@ from typing import Any
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.clients import Clients, all_members, host_of
 from kgroup.model.group import Broker, Group, Member, MemberState, Task
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import GroupDescription, ShareOffsetDescription, sorted_partitions
@@ -167,7 +167,7 @@ def _delayed(delay_ms: int, since_ms: int | None, now_ms: int) -> str:
     until_ms = since_ms + delay_ms
     left_ms = until_ms - now_ms
     when = f"{rough_age(left_ms)} left" if left_ms > 0 else f"{rough_age(-left_ms)} ago"
-    return f"{what}, until {rfc3339(until_ms)} ({when})"
+    return f"{what}, until {shown_time(until_ms)} ({when})"
 
 
 # --- members ---
@@ -504,7 +504,7 @@ def _mark(
 
 def change_line(change: Change) -> str:
     """Return a change as a line for people."""
-    parts = [rfc3339(change.time_ms), cell(change.group_id, Kind.NAME), change.change]
+    parts = [shown_time(change.time_ms), cell(change.group_id, Kind.NAME), change.change]
     if change.member_id is not None:
         parts.append(cell(change.member_id, Kind.NAME))
     if change.partition is not None:
@@ -580,7 +580,7 @@ def watch_page(
         now_ms: time of this round in epoch milliseconds.
         sort: see `description_page`.
     """
-    yield Title(f"{rfc3339(now_ms)}, every {interval_s:g} s; * has changed since the last")
+    yield Title(f"{shown_time(now_ms)}, every {interval_s:g} s; * has changed since the last")
     yield from problem_lines(problems)
     yield from (f"{change_line(event)}\n" for event in reversed(events))
     if groups:

@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import shown_id
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.render.cell import (
     CLUSTER,
     GROUP,
@@ -414,7 +414,7 @@ def picture_text(
         short = name if len(name) <= room else f"…{name[-room + 1 :]}"
         line = _line(of_row, letters, since, until, cells)
         yield f"{short:{room}} |{line}\n"
-    begin, end = rfc3339(since), rfc3339(until)
+    begin, end = shown_time(since), shown_time(until)
     if len(begin) + len(end) < cells:
         yield f"{'':{room}}  {begin}{end:>{cells - len(begin)}}\n\n"
     else:

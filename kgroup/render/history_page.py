@@ -162,6 +162,7 @@ def _figure(page: GroupPage) -> str:
     _mark_rebalances(figure, page)
     figure.update_annotations(x=0, xanchor="left", font_size=14)
     figure.update_xaxes(type="date", showticklabels=True)
+    figure.update_xaxes(title_text="UTC", row=len(heights), col=1)
     if page.since_ms is not None and page.until_ms is not None:
         margin = max(1000, (page.until_ms - page.since_ms) // 50)
         around = [_time(page.since_ms - margin), _time(page.until_ms + margin)]

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroup.model.instant import shown_time, shows_utc
 from kgroup.operation.decode import NOT_COMMITTED
 from kgroup.render.cell import UNKNOWN, Column, Kind, cell, visible
 from kgroup.render.delimited import Delimited
@@ -222,7 +223,11 @@ def _escape_where(mask: pa.Array, texts: pa.Array, escape: Callable[[str], str])
 
 
 def as_times(column: pa.Array) -> pa.Array:
-    """Return epoch milliseconds as RFC 3339; outside of its years as a number with its unit."""
+    """Return epoch milliseconds as `shown_time` does."""
+    if not shows_utc():
+        times_ms = column.dictionary_encode()
+        written = [None if ms is None else shown_time(ms) for ms in times_ms.dictionary.to_pylist()]
+        return pa.array(written, _TEXT).take(times_ms.indices)
     first, last = _TIMES_MS
     is_time = pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
     instants = pc.if_else(is_time, column, None).cast(pa.timestamp("ms", "UTC"))

@@ -46,7 +46,7 @@ _ENDING = 6
 """Number of characters of a shortened id after the gap: ids of members differ at their ends."""
 _PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
 """Where a word may be wrapped: after separators within it, and between humps."""
-_WHOLE = re.compile(r"-.*|[0-9][-0-9T.:]*Z?[.,:;)]* *")
+_WHOLE = re.compile(r"-.*|[0-9][-+0-9T.:]*Z?[.,:;)]* *")
 """A word that is not wrapped if it fits in a line: an option, a number, a version, a time."""
 _SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^ ])+")
 """A word of a shell command, with its quotes."""

@@ -6,7 +6,6 @@ alone, so that a screen without colours says the same.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from kgroup.model.group import Group, GroupType
+from kgroup.model.instant import shown_clock
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.top import FollowedGroup, SeenRebalance, TopRow
@@ -124,11 +124,6 @@ def short_age(ms: int | None) -> str:
     if seconds < 48 * 3600:
         return f"{seconds / 3600:.1f} h"
     return f"{min(seconds // 86400, 99_999):.0f} d"
-
-
-def clock(ms: int) -> str:
-    """Write a time of this day, in the local time zone, which is named."""
-    return time.strftime("%H:%M:%S %Z", time.localtime(ms / 1000))
 
 
 def sparkline(values: Sequence[int | None], width: int) -> str:
@@ -360,7 +355,7 @@ class TopScreen:
             what += f", {len(self.shown):,} shown"
         lag = f"{sum(row.group.total_lag or 0 for row in self.shown):,}"
         lag += "?" * any(row.group.unknown_count for row in self.shown)
-        right = "reading ..." if self.read_ms is None else f"{clock(self.read_ms)}"
+        right = "reading ..." if self.read_ms is None else f"{shown_clock(self.read_ms)}"
         if self.read_ms is not None:
             right += f", {short_age(now_ms - self.read_ms)} ago, every {self.interval_s:g} s"
         left = f"kgroup top  {visible(self.title)}"
@@ -377,11 +372,15 @@ class TopScreen:
         spans: Line = []
         if self.trouble is not None:
             since = self.read_ms if self.read_ms is not None else self.failing_since_ms
-            age = "" if since is None else f" since {clock(since)} ({short_age(now_ms - since)})"
+            age = (
+                ""
+                if since is None
+                else f" since {shown_clock(since)} ({short_age(now_ms - since)})"
+            )
             spans.append((f"! stale{age}: {harmless(self.trouble)}", "bold red"))
             return spans
         if self.paused_ms is not None:
-            spans.append((f"PAUSED since {clock(self.paused_ms)}", "reverse"))
+            spans.append((f"PAUSED since {shown_clock(self.paused_ms)}", "reverse"))
         if self.is_typing:
             spans.append((f"/{visible(self.text_filter)}_", "bold"))
         elif self.text_filter:
@@ -575,7 +574,7 @@ def _rebalance_lines(rebalances: Sequence[SeenRebalance], width: int) -> Iterato
         yield [("  none", "dim")]
     for each in reversed(rebalances):
         least = "" if each.is_exact else "at least "
-        text = f"  {clock(each.time_ms)}  {least}{each.count}"
+        text = f"  {shown_clock(each.time_ms)}  {least}{each.count}"
         if not each.is_over:
             text += ", going on"
         for names, verb in ((each.joined, "joined"), (each.left, "left")):

@@ -141,7 +141,7 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
         ("list --sample -o JSON", "'grid'; did you mean 'json' or 'jsonl'?"),
         ("check --sample --limit stuk=1h", "time-lag, found 'stuk'; did you mean 'stuck'?"),
         ("check --sample --bogus", "No such option '--bogus'.\n"),
-        ("offsets reset g --to 3", "'--to-file', '--to-time'"),
+        ("offsets reset g --to 3", "'--to-time', '--topic'"),
         ("list --sample --columns kind,grop_id", "no column kind, grop_id; there are: group_id, "),
         ("list --sample --columns grop_id", "max_time_lag_ms; did you mean 'group_id'?"),
         ("describe --sample ledger --columns topc", "next_timestamp_ms; did you mean 'topic'"),

@@ -6,7 +6,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from hypothesis import example, given
@@ -20,6 +20,7 @@ from kgroup.cli.option.parameter import (
     parse_record_bytes,
     parse_time,
 )
+from kgroup.model.instant import rfc3339, show_local_time, shown_time
 from kgroup.model.pattern import parse_regex
 
 NOW = 1_700_000_000_004
@@ -145,6 +146,34 @@ def test_a_log_does_not_end_before_it_begins(text: str) -> None:
 def test_instant_is_exact(instant: datetime) -> None:
     elapsed = instant - datetime(1970, 1, 1, tzinfo=UTC)
     assert parse_instant(instant.isoformat()) == elapsed // timedelta(milliseconds=1)
+
+
+_IN_ZONES = st.integers(100_000_000_000, 4_102_444_800_000) | st.integers(
+    1_698_537_600_000,
+    1_698_544_800_000,  # two hours around the clock change of 2023 in Europe
+)
+
+
+@given(_IN_ZONES, st.sampled_from(["CET-1CEST,M3.5.0,M10.5.0/3", *sorted(available_timezones())]))
+@example(1_698_537_600_004, "Europe/Berlin")  # 02:00:00.004, the first time
+@example(1_698_541_200_004, "Europe/Berlin")  # 02:00:00.004, again
+@example(1_700_000_000_004, "Asia/Kathmandu")
+def test_what_is_shown_is_the_same_instant_as_an_option(instant_ms: int, zone: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        show_local_time(is_local=True)
+        try:
+            shown = shown_time(instant_ms)
+        finally:
+            show_local_time(is_local=False)
+    time.tzset()
+    assert parse_time(shown) == parse_end(shown)[1] == instant_ms
+    if not zone.startswith("CET-"):
+        local = datetime.fromtimestamp(instant_ms // 1000, ZoneInfo(zone))
+        assert datetime.fromisoformat(shown).utcoffset() == local.utcoffset()
+    assert shown_time(instant_ms) == rfc3339(instant_ms)
+    assert shown.endswith("Z") is (datetime.fromisoformat(shown).utcoffset() == timedelta())
 
 
 KEY = bytes.fromhex("0001000167000174" + "00000000")

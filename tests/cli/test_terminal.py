@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -106,6 +107,27 @@ def test_no_number_and_no_time_is_cut(
     for row in expected:
         assert {rfc3339(row[name]) for name in times} <= set(words)
         assert {str(row[name]) for name in numbers} <= set(words)
+
+
+def test_people_are_shown_local_times(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts get epoch milliseconds."""
+    args = ("offsets", "show", "--sample", "ledger")
+    document = cli(*args, "-o", "json").out
+    times = [offset["commit_timestamp_ms"] for offset in json.loads(document)["data"]]
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Kathmandu")
+        time.tzset()
+        tables = [cli(*args, "-o", form).out for form in ("table", "markdown")]
+        in_utc = cli(*args, "--utc")
+        csv = cli(*args, "-o", "csv", "--columns", "commit_timestamp_ms", "--no-headers")
+        assert cli(*args, "-o", "json").out == document
+    time.tzset()
+    local = [rfc3339(ms + 20_700_000).replace("Z", "+05:45") for ms in times]
+    for table in tables:
+        assert re.findall(r"20\S+\+05:45", table) == local
+    assert in_utc.out == cli(*args).out
+    assert re.findall(r"20\S+Z", in_utc.out) == [rfc3339(ms) for ms in times]
+    assert csv.out.split() == list(map(str, times))
 
 
 @pytest.mark.parametrize(

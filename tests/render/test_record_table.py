@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import struct
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.columnar.schema import ColumnBuilder
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import rfc3339, show_local_time
 from kgroup.render import record_table
 from kgroup.render.cell import Kind, cell
 from kgroup.render.markup import MARKUPS
@@ -179,6 +180,18 @@ def test_arrow_columns_say_what_single_cells_say(texts: list[str]) -> None:
 def test_arrow_times_are_python_s(times: list[int | None]) -> None:
     found = as_times(pa.array(times, pa.int64())).to_pylist()
     assert found == [None if time is None else rfc3339(time) for time in times]
+
+
+def test_arrow_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Kathmandu")
+        time.tzset()
+        show_local_time(is_local=True)
+        found = as_times(pa.array([0, None, 1_700_000_000_004, 0], pa.int64())).to_pylist()
+        show_local_time(is_local=False)
+    time.tzset()
+    first = "1970-01-01T05:30:00.000+05:30"
+    assert found == [first, None, "2023-11-15T03:58:20.004+05:45", first]
 
 
 def test_commit_key_layout_is_the_decoder_s() -> None:

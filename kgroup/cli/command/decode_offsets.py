@@ -47,7 +47,7 @@ from kgroup.cli.output.context import (
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.cli.shell.suggestion import suggest_record_types
 from kgroup.errors import ExitStatus, InputError, near_names
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class RecordFilter:
         """Raise a usage error if the time range is empty."""
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise click.UsageError(
-                f"--since must be earlier than --until, found --since {rfc3339(self.since)} and "
-                f"--until {rfc3339(self.until)}"
+                f"--since must be earlier than --until, found --since {shown_time(self.since)} and "
+                f"--until {shown_time(self.until)}"
             )
 
     def selection(self) -> Selection:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.command_group import Command
-from kgroup.cli.option.common import examples, parsed
+from kgroup.cli.option.common import UTC_OPTION, examples, parsed
 from kgroup.cli.option.group_filter import group_filter_options
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
 from kgroup.errors import ExitStatus, KgroupError
 from kgroup.model.group import GroupType
+from kgroup.model.instant import show_local_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,8 +63,14 @@ if TYPE_CHECKING:
     type=click.Choice(["screen", "jsonl"]),
     help="screen or jsonl.  [default: screen on a terminal, else jsonl]",
 )
+@UTC_OPTION
 def command(
-    source: Source, chosen: GroupFilter, interval_s: float, refreshes: int | None, form: str | None
+    source: Source,
+    chosen: GroupFilter,
+    interval_s: float,
+    refreshes: int | None,
+    form: str | None,
+    utc: bool,
 ) -> ExitStatus:
     """Watch all groups on one live screen: lag, growth, time lag, state, rebalances.
 
@@ -73,6 +80,7 @@ def command(
     from kgroup.cli.output.round_lines import is_screen
     from kgroup.operation.top import Top
 
+    show_local_time(is_local=not utc)
     if set(chosen.types) == {GroupType.ZOOKEEPER}:
         source = source.of_zookeeper
     shows_screen = form == "screen" or (form is None and is_screen())

@@ -23,9 +23,10 @@ from kgroup.cli.option.parameter import local_time_note, parse_time
 from kgroup.cli.output.context import COLORS, Output, choose_color, columns_named, warn_notes
 from kgroup.cli.shell.suggestion import Items, suggest_parts
 from kgroup.errors import near_names
+from kgroup.model.instant import show_local_time
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.report import Sort
-from kgroup.render.form import FORMS, OBJECTS
+from kgroup.render.form import FORMS, OBJECTS, SEPARATED
 
 
 class AnyPath(click.Path):
@@ -187,7 +188,7 @@ def options_into(
 def output_options(
     columns: str | None, by_option: Mapping[str, str] = MappingProxyType({})
 ) -> Decorator:
-    """Add `-o`, `--columns`, `--no-headers` and `--color`; the command takes ``output: Output``.
+    """Add the output options; the command takes ``output: Output``.
 
     Args:
         columns: columns of the command, by their name in `kgroup.render`; None: the columns of the
@@ -195,11 +196,13 @@ def output_options(
         by_option: columns by the option that selects other rows: ``--members``, ``--type topic``.
     """
     chosen = click.option("--columns", cls=ColumnsOption, columns=columns, by_option=by_option)
-    options = (_FORM_OPTION, chosen, _NO_HEADERS_OPTION, _COLOR_OPTION)
+    options = (_FORM_OPTION, chosen, _NO_HEADERS_OPTION, _COLOR_OPTION, UTC_OPTION)
     return options_into("output", _output, *options)
 
 
-def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool, color: str) -> Output:
+def _output(
+    form: str, columns: tuple[str, ...] | None, no_headers: bool, color: str, utc: bool
+) -> Output:
     if form in OBJECTS:
         for name, is_given in (("--columns", columns), ("--no-headers", no_headers)):
             if is_given:
@@ -208,6 +211,7 @@ def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool, color:
                 )
     ctx = click.get_current_context()
     choose_color(ctx, color)
+    show_local_time(is_local=not (utc or form in OBJECTS or form in SEPARATED))
     _, _, command = ctx.command_path.partition(" ")
     option = next(param for param in ctx.command.params if isinstance(param, ColumnsOption))
     return Output(form, columns or (), not no_headers, command, option.declared_by(ctx))
@@ -313,6 +317,7 @@ _COLOR_OPTION = _output_option(
     help="Color tables: auto on a terminal unless NO_COLOR is set, always also in a pipe.",
 )
 _NO_HEADERS_OPTION = _output_option("--no-headers", is_flag=True, help="Leave out the header row.")
+UTC_OPTION = _output_option("--utc", is_flag=True, help="Show times in UTC, not in the local zone.")
 
 
 def _parse_columns(text: str) -> tuple[str, ...]:

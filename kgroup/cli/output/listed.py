@@ -73,12 +73,12 @@ def _watch_page(
     report: Report[ListedGroup], sheets: Iterable[Sheet], interval_s: float
 ) -> Iterator[Part]:
     """Yield the page: its time, the problems, and the groups as they were last read."""
-    from kgroup.model.instant import rfc3339
+    from kgroup.model.instant import shown_time
     from kgroup.render.cell import harmless
     from kgroup.render.group_page import problem_lines
     from kgroup.render.sheet import Title
 
-    yield Title(f"{rfc3339(time.time_ns() // 1_000_000)}, every {interval_s:g} s")
+    yield Title(f"{shown_time(time.time_ns() // 1_000_000)}, every {interval_s:g} s")
     yield from problem_lines(report.errors)
     yield from (f"note: {harmless(note)}\n" for note in report.notes)
     yield from sheets

@@ -23,7 +23,7 @@ from kgroup.history.sql.question import (
 )
 from kgroup.model.clients import Clients
 from kgroup.model.cluster import TopicPartition
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.operation.check.look import Evidence, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.describe import OffsetDescription
@@ -57,7 +57,7 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
         return Report((), notes=(note,))
     span = max(since_ms, known.first_ms), min(now_ms, known.last_ms)
     if span[0] > span[1]:
-        times = f"from {rfc3339(known.first_ms)} to {rfc3339(known.last_ms)}"
+        times = f"from {shown_time(known.first_ms)} to {shown_time(known.last_ms)}"
         text = f"Records of cluster {name} are known {times}; none is within the period to check"
         return Report((), notes=(f"{text} (--limit past).",))
     past = _Past(engine, evidence, name, since_ms, until_ms)
@@ -70,7 +70,9 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
         )
         for finding in (*past.rebalances(), *past.shared_instance_ids(), *past.commits())
     ]
-    note = f"Checked the past of cluster {name} from {rfc3339(span[0])} to {rfc3339(span[1])}."
+    note = (
+        f"Checked the past of cluster {name} from {shown_time(span[0])} to {shown_time(span[1])}."
+    )
     return Report(tuple(findings), notes=(note,))
 
 
@@ -172,7 +174,7 @@ class _Past:
                 Rule.SHARED_INSTANCE_ID,
                 f"{instance_id} was replaced {len(seen) - 1} times within "
                 f"{length(last['time_ms'] - first['time_ms'])} in generation {generation_id}, "
-                f"since {rfc3339(first['time_ms'])}, on {first_names([*hosts])}.",
+                f"since {shown_time(first['time_ms'])}, on {first_names([*hosts])}.",
                 group_id,
                 member_id=last["member_id"],
                 since_ms=first["time_ms"],
@@ -307,7 +309,7 @@ def _storm(storms: Sequence[Storm]) -> Finding:
     storm = max(storms, key=lambda each: each.rebalance_count)
     text = (
         f"{storm.rebalance_count} rebalances within {length(storm.to_ms - storm.from_ms)}, since "
-        f"{rfc3339(storm.from_ms)}"
+        f"{shown_time(storm.from_ms)}"
     )
     if storm.started_by:
         first = storm.started_by[0]
@@ -324,7 +326,7 @@ def _jump(summary: CommitSummary) -> Iterator[Finding]:
     if not jumps:
         return
     last = jumps[-1]
-    when = "" if last.time_ms is None else f" at {rfc3339(last.time_ms)}"
+    when = "" if last.time_ms is None else f" at {shown_time(last.time_ms)}"
     who = last.member_id or "a client that did not own the partition"
     more = f"; it was the last of {len(jumps)} backward commits" if len(jumps) > 1 else ""
     yield finding_of(
@@ -362,7 +364,7 @@ def _pause(
     yield finding_of(
         Rule.COMMIT_PAUSE,
         f"{summary.topic}-{summary.partition}: nothing was committed for "
-        f"{length(pause.pause_ms)}, since {rfc3339(pause.since_ms)}, while up to {most} "
+        f"{length(pause.pause_ms)}, since {shown_time(pause.since_ms)}, while up to {most} "
         f"record{'' if most == 1 else 's'} waited; its owner was {owner}.",
         summary.group_id,
         topic=summary.topic,

@@ -20,7 +20,7 @@ from kgroup.history.sql.question import (
     where,
 )
 from kgroup.model.cluster import TopicPartition
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.log_range import LogRange
 from kgroup.model.record import known
 from kgroup.operation.report import Report
@@ -144,9 +144,9 @@ def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:
         )
     elif last_ms is not None and latest.time_ms > last_ms:
         yield (
-            f"Commits of cluster {latest.cluster} are known up to {rfc3339(last_ms)}, and log end "
-            f"offsets up to {rfc3339(latest.time_ms)}: a lag at a log end offset later than the "
-            "last known commit is an upper limit."
+            f"Commits of cluster {latest.cluster} are known up to {shown_time(last_ms)}, and log "
+            f"end offsets up to {shown_time(latest.time_ms)}: a lag at a log end offset later than "
+            "the last known commit is an upper limit."
         )
 
 

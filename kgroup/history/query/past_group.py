@@ -28,7 +28,7 @@ from kgroup.history.warehouse.table_file import by_partition
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.group import Group, Image
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import Problem
 from kgroup.model.record import DecodedRecord
@@ -104,17 +104,17 @@ def describe_past(
     cluster = cluster_of_group(engine, group_id, cluster)
     first_ms = first_times(engine, cluster, [group_id]).get(group_id)
     if first_ms is None or first_ms > at_ms:
-        when = "has no time" if first_ms is None else f"is from {rfc3339(first_ms)}"
+        when = "has no time" if first_ms is None else f"is from {shown_time(first_ms)}"
         raise NotFoundError(
-            f"group {group_id!r} at {rfc3339(at_ms)}: unknown; its first record in the warehouse "
-            f"{when}",
+            f"group {group_id!r} at {shown_time(at_ms)}: unknown; its first record in the "
+            f"warehouse {when}",
             group_id=group_id,
         )
     report = describe(PastGroups(engine, cluster, at_ms), [group_id])
     errors = tuple(
         Problem(
             ProblemKind.NOT_FOUND,
-            f"The group did not exist at {rfc3339(at_ms)}.",
+            f"The group did not exist at {shown_time(at_ms)}.",
             group_id=group_id,
         )
         if problem.kind is ProblemKind.NOT_FOUND

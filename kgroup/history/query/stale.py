@@ -24,7 +24,7 @@ from kgroup.history.query.past_group import PastGroups
 from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.question import cluster_names, known_up_to, recorded_time
 from kgroup.model.group import Group, GroupState, GroupType
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.offset import CommittedOffset
 from kgroup.operation.report import Report
 
@@ -103,12 +103,12 @@ def stale_offsets(
             notes.append(f"No record of cluster {name} has a time.")
             continue
         if at_ms is None:
-            notes.append(f"Cluster {name} as of its last known record, from {rfc3339(when)}.")
+            notes.append(f"Cluster {name} as of its last known record, from {shown_time(when)}.")
         elif at_ms > last_ms:
             notes.append(known_up_to(name, last_ms))
         elif span.first_ms is not None and at_ms < span.first_ms:
             notes.append(
-                f"Records of cluster {name} are known since {rfc3339(span.first_ms)}; earlier "
+                f"Records of cluster {name} are known since {shown_time(span.first_ms)}; earlier "
                 "commits are unknown."
             )
         for group in PastGroups(engine, name, when).read().image.groups.values():

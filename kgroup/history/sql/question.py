@@ -10,7 +10,7 @@ import orjson
 
 from kgroup.errors import NotFoundError, UnknownGroupError, UsageError, near_names
 from kgroup.history.sql.engine import Engine, Parameter
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.snapshot import Snapshot
 
 Row = dict[str, Any]
@@ -195,7 +195,7 @@ def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None
     if offsets_partition is not None:
         of_partition = f"partition {offsets_partition} of __consumer_offsets in "
     return (
-        f"Records of {of_partition}cluster {cluster} are known up to {rfc3339(last_ms)}; later "
+        f"Records of {of_partition}cluster {cluster} are known up to {shown_time(last_ms)}; later "
         "records are unknown."
     )
 

@@ -19,7 +19,7 @@ from kgroup.assignor.zookeeper import thread_name
 from kgroup.errors import ProblemKind, UsageError, shown_id
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import (
@@ -377,7 +377,7 @@ def _threads(count: int) -> str:
 
 def _when(then_ms: int, now_ms: int) -> str:
     """Return a time and its age; the time is included because a snapshot may be old."""
-    time = rfc3339(then_ms // 1000 * 1000).replace(".000Z", "Z")
+    time = shown_time(then_ms // 1000 * 1000).replace(".000", "")
     return f"{ago(then_ms, now_ms)}, at {time}"
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from kgroup.described_enum import DescribedEnum
 from kgroup.errors import ProblemKind, UsageError, near_names, shown_id
 from kgroup.model.cluster import TopicPartition
-from kgroup.model.instant import rfc3339
+from kgroup.model.instant import shown_time
 from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
@@ -143,7 +143,7 @@ def plan_reset(
                 if to.goal is ResetTarget.TIME and starts[at].start is None:
                     target = replace(target, mark=OffsetMark.NO_RECORD_SINCE)
                 targets.setdefault(group_id, {})[at] = target
-    time = (f"the time is {rfc3339(to.number)}, in UTC",) if to.goal is ResetTarget.TIME else ()
+    time = (f"the time is {shown_time(to.number)}",) if to.goal is ResetTarget.TIME else ()
     return make_plan(
         reading.offsets,
         targets,

@@ -18,8 +18,9 @@ from kgroup.columnar.small_segment import Stretch, stretches
 from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Log, Segment
-from kgroup.protocol.batch.batch import Damage, RecordBatch
-from kgroup.protocol.batch.record_batch import read_file_batches
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.byte_window import ByteRange
+from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.batch.transaction import TransactionIndex, once
 
 if TYPE_CHECKING:
@@ -81,6 +82,59 @@ class FileLogs:
     def __iter__(self) -> Iterator[Log | Problem]:
         """Yield the problems, then the logs in order."""
         yield from self._items
+
+
+class TimedLogs:
+    """Logs of which the times of the first and last records are noted; implements `Logs`.
+
+    Attributes:
+        first_ms: time of the earliest of the logs' first records; None if unknown.
+        last_ms: latest time in the last batches of the logs; None if unknown.
+    """
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+        self.log_count = logs.log_count
+        self.file_count = logs.file_count
+        self.is_sought = logs.is_sought
+        self.first_ms: int | None = None
+        self.last_ms: int | None = None
+
+    def __iter__(self) -> Iterator[Log | Problem]:
+        """Yield the logs, and note their times before."""
+        for log in self._logs:
+            if isinstance(log, Log):
+                with suppress(OSError):  # reported when the records are read
+                    self._note(log)
+            yield log
+
+    def _note(self, log: Log) -> None:
+        records = (record for batch in _batches(log.segments) for record in read_records(batch))
+        first = next((record for record in records if isinstance(record, Record)), None)
+        if first is not None and first.timestamp_ms is not None:
+            self.first_ms = min(first.timestamp_ms, self.first_ms or first.timestamp_ms)
+        lasts = (_last_ms(segment.path) for segment in reversed(log.segments))
+        last_ms = next((last for last in lasts if last is not None), None)
+        if last_ms is not None:
+            self.last_ms = max(last_ms, self.last_ms or last_ms)
+
+
+_END = 1 << 16
+"""Bytes at the end of a file in which the last batches are searched first."""
+
+
+def _last_ms(path: Path) -> int | None:
+    """Return the latest time in the last batches of a file; None if it has none with a time."""
+    end = max(0, path.stat().st_size - _END)
+    with path.open("rb", buffering=0) as file:
+        for start in dict.fromkeys((end, 0)):  # a batch may be larger than the end
+            file.seek(start)
+            items = read_file_batches(file, part=ByteRange(start))
+            batches = [item for item in items if isinstance(item, RecordBatch)]
+            if batches:
+                times = (batch.max_timestamp_ms for batch in batches)
+                return max((time for time in times if time is not None), default=None)
+    return None
 
 
 class LogReader:

@@ -5,6 +5,7 @@ Arrow's functions are imported only when rows are filtered, because the import i
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from kgroup.columnar.log_reader import AsOf, FileLogs, LogReader, Logs, logs_of
+from kgroup.columnar.log_reader import AsOf, FileLogs, LogReader, Logs, TimedLogs, logs_of
 from kgroup.columnar.schema import ColumnBuilder, records
 from kgroup.errors import ExitStatus, ProblemKind, UsageError, near_names
+from kgroup.model.instant import shown_time
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.record import TransactionStatus
@@ -176,6 +178,33 @@ def _filter(batch: pa.RecordBatch, masks: list[pa.Array]) -> pa.RecordBatch:
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedTimes:
+    """Times of a filter or a view, and the logs that may not reach them.
+
+    Attributes:
+        times_ms: the requested times.
+        logs: the logs, which are read.
+        has_start: whether the logs are read from their start.
+        end_ms: time up to which the logs are complete; None for that of their last record.
+    """
+
+    times_ms: Sequence[int]
+    logs: TimedLogs
+    has_start: bool
+    end_ms: int | None
+
+    def notes(self) -> Iterator[str]:
+        """Yield notes on times before the first and after the last record."""
+        first_ms, last_ms = self.logs.first_ms, self.logs.last_ms
+        if self.has_start and first_ms is not None and min(self.times_ms) < first_ms:
+            yield f"The first record is from {shown_time(first_ms)}; earlier records are unknown."
+        if last_ms is not None and max(self.times_ms) > (self.end_ms or last_ms):
+            yield f"The last record is from {shown_time(last_ms)}; later records are unknown."
+        if last_ms is None and self.end_ms is not None:
+            yield f"No record is known from {shown_time(min(self.times_ms))} on."
+
+
 class Decoding:
     """Decoded records of segments or logs.
 
@@ -183,8 +212,16 @@ class Decoding:
         log: reader of the log, with counts and problems.
     """
 
-    def __init__(self, log: LogReader, selection: Selection, *, without_tombstones: bool) -> None:
+    def __init__(
+        self,
+        log: LogReader,
+        selection: Selection,
+        *,
+        without_tombstones: bool,
+        times: RequestedTimes | None,
+    ) -> None:
         self.log = log
+        self._times = times
         self._selection = selection
         self._without_tombstones = without_tombstones
         self._groups = Names("group", selection.groups)
@@ -235,6 +272,11 @@ class Decoding:
         if not self.log.problems and self.nothing_named_exists:
             return ExitStatus.NOT_FOUND
         return ExitStatus.PARTLY if self.problems() else ExitStatus.DONE
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the log, and on requested times of which it has no records."""
+        return (*self.log.notes, *(self._times.notes() if self._times else ()))
 
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of the log, and the selected names that it does not contain."""
@@ -295,6 +337,13 @@ def decode(
     """
     if isinstance(source, Sequence):
         source = FileLogs(logs_of(source, selection.from_offset or 0), problems)
+    limits = (selection.since_ms, selection.until_ms, as_of and as_of.time_ms)
+    times = None
+    if times_ms := [ms for ms in limits if ms is not None]:
+        has_start = selection.from_offset is None and not source.is_sought
+        end_ms = None if isinstance(source, FileLogs) else time.time_ns() // 1_000_000
+        source = TimedLogs(source)
+        times = RequestedTimes(times_ms, source, has_start, end_ms)
     log = LogReader(
         source,
         as_of=as_of,
@@ -311,7 +360,7 @@ def decode(
             "an offset identifies a record only within a partition of __consumer_offsets, "
             f"found {log.log_count} (or single files); choose one of them, or a time"
         )
-    return Decoding(log, selection, without_tombstones=as_of is not None)
+    return Decoding(log, selection, without_tombstones=as_of is not None, times=times)
 
 
 def decode_message(key: bytes, value: bytes | None) -> Report[pa.RecordBatch]:

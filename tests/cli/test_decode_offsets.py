@@ -315,6 +315,39 @@ def test_filters_reach_the_decoder(cli: Cli, log: Log) -> None:
     assert offsets("--as-of", "2023-11-15") == [0, 2]
 
 
+EARLY = "kgroup: note: The first record is from 2023-11-14T22:13:20.000Z; earlier records are "
+LATE = "kgroup: note: The last record is from 2023-11-14T22:14:20.000Z; later records are "
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--since", "2023-11-14T22:13:20Z", "--until", "2023-11-14T22:14:20Z"], []),
+        (["--since", "2023-11-14T22:13:19Z"], [EARLY]),
+        (["--until", "2023-11-14T22:13:19Z"], [EARLY]),
+        (["--since", "2023-11-14T22:14:21Z", "--stats"], [LATE]),
+        (["--until", "2023-11-14T22:14:21Z", "--from-offset", "1"], [LATE]),
+        (["--since", "2023-11-14", "--latest", "--until", "2023-11-15"], [EARLY, LATE]),
+        (["--as-of", "2023-11-14T22:13:20Z"], []),
+        (["--as-of", "2023-11-14T22:13:19Z"], [EARLY]),
+        (["--as-of", "2023-11-14T22:14:21Z"], [LATE]),
+        (["--as-of", "offset:1"], []),
+    ],
+)
+def test_a_time_without_records_is_reported(
+    cli: Cli, tmp_path: Path, options: list[str], expected: list[str]
+) -> None:
+    """The last batch is larger than what is read first to find it."""
+    first, last = 1_700_000_000_000, 1_700_000_060_000
+    large = [commit(2 + at, "g", metadata="x" * 30_000, time_ms=last) for at in range(3)]
+    early = [commit(0, "g", time_ms=first), commit(1, "h", time_ms=first + 1000)]
+    log = Log(tmp_path)
+    log.add(0, batch(early), batch(large))
+    result = cli("decode-offsets", log.root, *options)
+    assert result.status == 0
+    assert [line.removesuffix("unknown.") for line in result.err.splitlines()] == expected
+
+
 def test_names_that_may_have_been_meant(cli: Cli) -> None:
     result = cli("decode-offsets", "--sample", "--group", "ledgr")
     assert result.status == 3

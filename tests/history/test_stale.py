@@ -210,4 +210,4 @@ def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
     )
     assert "later records are unknown" in late.notes[0]
     assert (early.data, len(early.notes)) == ((), 1)
-    assert "earlier commits are unknown" in early.notes[0]
+    assert "earlier records are unknown" in early.notes[0]

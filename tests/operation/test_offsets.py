@@ -124,6 +124,18 @@ def test_a_time() -> None:
     assert plan.notes == ("the time is 1970-01-01T00:00:07.000Z",)
 
 
+def test_records_since_a_time_may_have_been_deleted() -> None:
+    """The log of orders-0 starts at 10; that of orders-1 still has its first record."""
+    plan = reset(
+        ResetTo(ResetTarget.TIME, 7_000), times={("orders", 0, 7_000): 10, ("orders", 1, 7_000): 0}
+    )
+    assert targets(plan) == {("orders", 0): 10, ("orders", 1): 0}
+    assert plan.notes[1:] == (
+        "target is the log start offset of orders-0; earlier records since that time, if there "
+        "were any, have been deleted",
+    )
+
+
 def test_a_partition_that_tells_no_times_is_left_alone() -> None:
     plan = reset(ResetTo(ResetTarget.TIME, 7_000), times={("orders", 1, 7_000): 3})
     assert targets(plan) == {("orders", 1): 3}

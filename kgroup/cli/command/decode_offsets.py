@@ -606,7 +606,7 @@ def _show_rows(
     rows = decoding.map if target is None else rows_of_file
     _write(rows, decoding.problems, target, output, is_endless=is_endless)
     progress.finish()
-    warn_notes(decoding.log.notes)
+    warn_notes(decoding.notes)
     warn_of(() if is_endless else decoding.problems())
 
 
@@ -616,5 +616,5 @@ def _show_stats(decoding: Decoding, output: Output, progress: ProgressLine) -> N
 
     report = count_records(decoding)
     progress.finish()
-    warn_notes(decoding.log.notes)
+    warn_notes(decoding.notes)
     show(report, output, stats_page)

@@ -14,6 +14,7 @@ from kgroup.history.sql.question import (
     Row,
     check_topic,
     cluster_of_group,
+    outside_notes,
     read_intervals,
     rows_of,
     where,
@@ -183,7 +184,9 @@ def commit_summaries(
         _summary(cluster, group_id, row, events.get(_log_of(row), ()), pause_ms, owners, removals)
         for row in counts
     )
-    return Report(data, notes=tuple(_notes(engine, condition, parameters, group_id, data)))
+    notes = _notes(engine, condition, parameters, group_id, data)
+    outside = outside_notes(engine, [cluster], since_ms, until_ms)
+    return Report(data, notes=(*notes, *outside))
 
 
 def eventful_groups(

@@ -15,6 +15,7 @@ from kgroup.history.sql.question import (
     Interval,
     cluster_of_group,
     first_times,
+    outside_notes,
     recorded_time,
     rows_of,
 )
@@ -173,7 +174,8 @@ def group_page(
         _lags(engine, cluster, group_id, since_ms, until_ms),
         tuple(left_out),
     )
-    return Report((page,), notes=tuple(_notes(page)))
+    outside = outside_notes(engine, [cluster], since_ms, until_ms)
+    return Report((page,), notes=(*_notes(page), *outside))
 
 
 def _notes(page: GroupPage) -> Iterator[str]:

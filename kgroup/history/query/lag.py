@@ -15,6 +15,7 @@ from kgroup.history.sql.question import (
     all_ends,
     check_topic,
     cluster_of_group,
+    outside_notes,
     recorded_time,
     rows_of,
     where,
@@ -128,9 +129,11 @@ def lags(
     if not rows and topic is not None:
         check_topic(engine, topic, cluster, given=(end.topic for end in given))
     rows.sort(key=lambda row: (row.time_ms, row.topic, row.partition))
-    nothing = f"Group {group_id!r} had no committed offsets that match."
-    notes = (nothing,) if when and not rows else tuple(_unknown(rows, last_ms))
-    return Report(tuple(rows), notes=notes)
+    outside = outside_notes(engine, [cluster], at_ms, since_ms, until_ms)
+    if when and not rows:
+        nothing = f"Group {group_id!r} has no known committed offsets that match."
+        return Report((), notes=(nothing, *outside))
+    return Report(tuple(rows), notes=(*_unknown(rows, last_ms), *outside))
 
 
 def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:

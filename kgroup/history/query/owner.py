@@ -20,6 +20,7 @@ from kgroup.history.sql.question import (
     group_ids,
     known_up_to,
     no_group,
+    outside_notes,
     overlaps,
     read_intervals,
     recorded_time,
@@ -80,6 +81,7 @@ def timeline(
     if not intervals and topic is not None:
         check_topic(engine, topic, cluster, by_id=True)
     notes = [] if intervals else [_why_none(engine, cluster, group_id)]
+    notes += outside_notes(engine, [cluster], since_ms, until_ms)
     untimed = sum(not interval.is_timed for interval in intervals)
     if untimed:
         notes.append(f"The log has no times for {untimed} of the intervals, only offsets.")

@@ -18,9 +18,8 @@ from kgroup.history.sql.question import (
     cluster_of_group,
     ends_at,
     first_times,
-    known_up_to,
     marks,
-    recorded_time,
+    outside_notes,
     rows_of,
     topic_names,
 )
@@ -121,10 +120,7 @@ def describe_past(
         else problem
         for problem in report.errors
     )
-    notes = list(report.notes)
-    last_ms = recorded_time(engine, cluster).last_ms
-    if last_ms is not None and at_ms > last_ms:
-        notes.append(known_up_to(cluster, last_ms))
+    notes = (*report.notes, *outside_notes(engine, [cluster], at_ms))
     data = tuple(
         PastDescription(
             **{field.name: getattr(description, field.name) for field in fields(description)},
@@ -133,7 +129,7 @@ def describe_past(
         )
         for description in report.data
     )
-    return Report(data, errors, tuple(notes))
+    return Report(data, errors, notes)
 
 
 class PastGroups(GroupSource):

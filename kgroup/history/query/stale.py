@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from kgroup.history.query.past_group import PastGroups
 from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.question import cluster_names, known_up_to, recorded_time
+from kgroup.history.sql.question import cluster_names, outside_notes, recorded_time
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.instant import shown_time
 from kgroup.model.offset import CommittedOffset
@@ -96,21 +96,14 @@ def stale_offsets(
     rows: list[StaleOffset] = []
     notes = []
     for name in cluster_names(engine) if cluster is None else [cluster]:
-        span = recorded_time(engine, name)
-        last_ms = span.last_ms
+        last_ms = recorded_time(engine, name).last_ms
         when = last_ms if at_ms is None else at_ms
         if when is None or last_ms is None:
             notes.append(f"No record of cluster {name} has a time.")
             continue
         if at_ms is None:
             notes.append(f"Cluster {name} as of its last known record, from {shown_time(when)}.")
-        elif at_ms > last_ms:
-            notes.append(known_up_to(name, last_ms))
-        elif span.first_ms is not None and at_ms < span.first_ms:
-            notes.append(
-                f"Records of cluster {name} are known since {shown_time(span.first_ms)}; earlier "
-                "commits are unknown."
-            )
+        notes += outside_notes(engine, [name], at_ms)
         for group in PastGroups(engine, name, when).read().image.groups.values():
             rows += (
                 row

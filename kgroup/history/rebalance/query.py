@@ -13,8 +13,10 @@ from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import (
     MEMBER_TABLES,
     Row,
+    cluster_names,
     cluster_of_group,
     marks,
+    outside_notes,
     rows_of,
     topic_names,
     where,
@@ -65,13 +67,15 @@ def rebalances(
             and (until_ms is None or rebalance.time_ms < until_ms)
         )
     )
-    notes: tuple[str, ...] = ()
+    clusters = cluster_names(engine) if cluster is None else [cluster]
+    notes = outside_notes(engine, clusters, since_ms, until_ms)
     if group_id is not None and not chosen:
-        notes = (
+        notes.insert(
+            0,
             f"Group {group_id!r} did not rebalance, according to the warehouse: it only committed "
             "offsets, or rebalanced at other times.",
         )
-    return Report(chosen, notes=notes)
+    return Report(chosen, notes=tuple(notes))
 
 
 def _keys(

@@ -200,6 +200,28 @@ def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None
     )
 
 
+def outside_notes(engine: Engine, clusters: Iterable[str], *times_ms: int | None) -> list[str]:
+    """Return notes on requested times before the first or after the last record of a cluster.
+
+    Args:
+        engine: query engine.
+        clusters: clusters of the answer.
+        times_ms: the requested times; None for those that were not given.
+    """
+    notes = []
+    for cluster in clusters if (times := [ms for ms in times_ms if ms is not None]) else ():
+        known = recorded_time(engine, cluster)
+        if known.first_ms is not None and min(times) < known.first_ms:
+            since = shown_time(known.first_ms)
+            notes.append(
+                f"Records of cluster {cluster} are known since {since}; earlier records are "
+                "unknown."
+            )
+        if known.last_ms is not None and max(times) > known.last_ms:
+            notes.append(known_up_to(cluster, known.last_ms))
+    return notes
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """An interval in which a member owned a partition; see the table for its columns.

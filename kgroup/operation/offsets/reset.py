@@ -19,6 +19,7 @@ from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan, OffsetTarget, active_groups, gone, make_plan
 from kgroup.operation.offsets.read import read_stored, unread
+from kgroup.operation.report import first_names
 from kgroup.source.base import GroupSource, OffsetReading
 
 _Offsets = Mapping[TopicPartition, int]
@@ -125,6 +126,7 @@ def plan_reset(
         for group_id, offsets in reading.offsets.items()
     }
     targets: dict[str, dict[TopicPartition, OffsetTarget]] = {}
+    at_log_start: dict[str, None] = {}
     for group_id, ats in chosen.items():
         others = to.of_group(group_id)
         for at in sorted(ats):
@@ -142,8 +144,15 @@ def plan_reset(
                 target = _clamped(at, wanted, known)
                 if to.goal is ResetTarget.TIME and starts[at].start is None:
                     target = replace(target, mark=OffsetMark.NO_RECORD_SINCE)
+                elif to.goal is ResetTarget.TIME and log.start and wanted == log.start:
+                    at_log_start[f"{at[0]}-{at[1]}"] = None
                 targets.setdefault(group_id, {})[at] = target
-    time = (f"the time is {shown_time(to.number)}",) if to.goal is ResetTarget.TIME else ()
+    notes = [f"the time is {shown_time(to.number)}"] if to.goal is ResetTarget.TIME else []
+    if at_log_start:
+        notes.append(
+            f"target is the log start offset of {first_names([*at_log_start])}; earlier records "
+            "since that time, if there were any, have been deleted"
+        )
     return make_plan(
         reading.offsets,
         targets,
@@ -151,7 +160,7 @@ def plan_reset(
         times=_times(cluster, committed, targets, logs.ranges, problems) if with_times else {},
         sizes=_sizes(cluster, every) if with_times else {},
         problems=(*active_groups(cluster or store, targets.keys()), *problems),
-        notes=(*reading.notes, *time, *_new_groups(reading, targets)),
+        notes=(*reading.notes, *notes, *_new_groups(reading, targets)),
     )
 
 

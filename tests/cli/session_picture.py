@@ -17,7 +17,7 @@ _WIDTH = 120
 _COMMANDS = (
     "kgroup list --sample",
     "kgroup describe --sample order-service",
-    "kgroup assign --sample order-service --dry-run --remove-member order-service-3",
+    "kgroup assign --sample order-service --remove-member order-service-3",
 )
 
 

@@ -30,10 +30,11 @@ SPEC = {
 PAGE = (Path(__file__).parents[2] / "docs" / "assign.md").read_text("utf-8")
 
 
-def test_without_dry_run_it_says_who_assigns(cli: Cli) -> None:
-    result = cli("assign", "order-service", "--sample")
-    assert (result.status, result.out) == (2, "")
-    assert "--dry-run shows what they would do" in result.err
+@pytest.mark.parametrize("more", [["-o", "json"], ["--compare"], ["--remove-member", "nope"]])
+def test_dry_run_makes_no_difference(cli: Cli, more: list[str]) -> None:
+    result = cli("assign", "order-service", "--sample", *more)
+    assert result == cli("assign", "order-service", "--sample", "--dry-run", *more)
+    assert result.status == (3 if "nope" in more else 0)
 
 
 def test_a_recorded_group_stays_as_it_is(cli: Cli) -> None:

@@ -187,18 +187,21 @@ def _checked_client(text: str) -> str:
     "assign",
     cls=Command,
     epilog=examples(
-        "kgroup assign order-service --sample --dry-run",
-        "kgroup assign order-service --sample --dry-run --strategy cooperative-sticky --settle",
-        "kgroup assign order-service --sample --dry-run --add-member 2 --partitions orders=12",
-        "kgroup assign order-service --sample --dry-run --compare",
-        "kgroup assign stock-sync --sample --dry-run --add-member 1:host=depot-3,streams=2",
-        "kgroup assign -b kafka-1:9092 billing --dry-run --remove-member billing-3-0a4f",
+        "kgroup assign order-service --sample",
+        "kgroup assign order-service --sample --strategy cooperative-sticky --settle",
+        "kgroup assign order-service --sample --add-member 2 --partitions orders=12",
+        "kgroup assign order-service --sample --compare",
+        "kgroup assign stock-sync --sample --add-member 1:host=depot-3,streams=2",
+        "kgroup assign -b kafka-1:9092 billing --remove-member billing-3-0a4f",
         "kgroup assign --dry-run --spec groups.jsonl -o jsonl",
     ),
 )
 @click.argument("group", required=False, type=ID, shell_complete=suggest_groups)
 @click.option(
-    "--dry-run", is_flag=True, help="Compute the assignment, and change nothing. Required."
+    "--dry-run",
+    is_flag=True,
+    expose_value=False,
+    help="Change nothing. The command never does, with or without this option.",
 )
 @source_options(required=False)
 @click.option(
@@ -243,7 +246,6 @@ def _checked_client(text: str) -> str:
 )
 def command(
     group: str | None,
-    dry_run: bool,
     source: Source,
     spec: Path | None,
     strategy: str | None,
@@ -258,14 +260,9 @@ def command(
 ) -> ExitStatus:
     """Show what a rebalance would move, and how balanced the assignment would be.
 
-    The assignment is exactly that of the assignor in the leader's client library, including its
-    order and its bugs.
+    A dry run: kgroup runs the assignor of the leader's client library, including its order and its
+    bugs. Only members or the coordinator can really assign; nothing is sent to the group.
     """
-    if not dry_run:
-        raise click.UsageError(
-            "kgroup cannot assign partitions, as only the members of a group, or its coordinator, "
-            "can; --dry-run shows what they would do"
-        )
     if (group is None) == (spec is None):
         given = "neither" if group is None else "both"
         raise click.UsageError(f"name one group, or give --spec FILE; found {given}")

@@ -62,7 +62,7 @@ class NextCommand:
 
 _LOOK_TWICE = NextCommand("check GROUP --interval 60", Reach.LIVE)
 _MEMBERS = NextCommand("describe GROUP --members")
-_COMPARE = NextCommand("assign GROUP --dry-run --compare")
+_COMPARE = NextCommand("assign GROUP --compare")
 _TO_START = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-earliest", Reach.LIVE)
 _TO_END = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-latest", Reach.LIVE)
 _CAUSES = NextCommand("history rebalances GROUP", Reach.WAREHOUSE)

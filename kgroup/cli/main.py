@@ -219,7 +219,7 @@ def status_of(args: Sequence[str]) -> int:
 def _invoke(args: Sequence[str]) -> int:
     """Parse and run; click's own `main` handles broken pipes and interrupts differently."""
     try:
-        with kgroup.make_context("kgroup", list(args)) as ctx:
+        with kgroup.make_context("kgroup", list(args), obj=tuple(args)) as ctx:
             return int(kgroup.invoke(ctx) or ExitStatus.DONE)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -18,9 +19,10 @@ import kgroup.cli.main
 from kgroup import __version__
 from kgroup.cli.command import zk
 from kgroup.cli.main import COMMANDS
+from kgroup.cli.usage import _ACTIONS, _COMMANDS
 from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
 from tests.cli.command_line import Cli
-from tests.cli.commands import EVERY_COMMAND
+from tests.cli.commands import EVERY_COMMAND, context_of, split_line
 from tests.cli.loaded import loaded_by
 
 
@@ -117,20 +119,83 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("describe --group g", "describe g"),
+        ("coordinator -g g --sample", "coordinator g --sample"),
+        ("describe --all-groups", "describe --all"),
+        ("list --brokers b", "list --bootstrap-server b"),
+        ("list --json", "list -o json"),
+        ("list --group=g -b b", "describe g -b b"),
+        ("history build --log-dir x --to y", "history build --from x --to y"),
+        ("history show --to y", "history show --warehouse y"),
+        ("--describe", "describe GROUP"),
+        ("--bootstrap-server b --list", "list --bootstrap-server b"),
+        ("--bootstrap-server b --describe --group g", "describe g --bootstrap-server b"),
+        ("-b b offsets show g", "offsets show g -b b"),
+        ("offsets -b b show g", "offsets show g -b b"),
+        ("offsets describe g", "describe g --offsets"),
+        ("--delete --group g --group h", "offsets delete g h"),
+        ("--delete-offsets --group g --topic t", "offsets delete g --topic t"),
+        (
+            "--bootstrap-server=b --reset-offsets --group g --topic t:0,1 --to-datetime "
+            "2026-11-28T05:02:00.000 --execute",
+            "offsets reset g --bootstrap-server=b --topic t:0,1 --to-time 2026-11-28T05:02:00.000 "
+            "--execute",
+        ),
+        (
+            "--reset-offsets --all-groups --all-topics --shift-by -10 --dry-run",
+            "offsets reset --all --shift-by -10",
+        ),
+        ("reset g --by-duration PT2H", "offsets reset g --to-time PT2H"),
+        ("offsets reset g --from-file plan.csv", "offsets reset g --to-file plan.csv"),
+        ("describe g --to-earliest", "offsets reset g --to-earliest"),
+        ("assign g --execute --sample", "assign g --sample"),
+        ("delete g -b b", "offsets delete g -b b"),
+        ("delete --regex x.*", "offsets delete --regex 'x.*'"),
+        ("delete -- -g", "offsets delete -- -g"),
+        ("export g", "offsets export g -f FILE"),
+        ("export g -f o.json", "offsets export g -f o.json"),
+        ("copy g", "offsets copy FROM TO --group g"),
+        ("copy zookeeper:z kafka:k", "offsets copy zookeeper:z kafka:k --group GROUP"),
+        ("storms g", "history storms g --warehouse DIR"),
+        ("owner orders 3 --at 2h", "history owner orders 3 --at 2h --warehouse DIR"),
+        ("version", "--version"),
+        ("lag g -X sasl.password=hunter22", "describe g -X sasl.password=[hidden]"),
+    ],
+)
+def test_the_line_that_was_meant(cli: Cli, words: str, line: str) -> None:
+    result = cli(*words.split())
+    assert (result.status, result.out) == (2, "")
+    assert result.err.splitlines()[0].endswith(f". Did you mean: kgroup {line}")
+
+
+_BLANKS = {"PARTITION": "0", "TIME": "2h"}
+_VALUES = {"--to-offset": "3", "--shift-by": "-3", "--to-datetime": "2026-11-28T05:02:00Z"}
+_VALUES |= {"--by-duration": "PT2H", "--from-file": "plan.csv"}
+
+
+@pytest.mark.parametrize("words", [*_COMMANDS, *_ACTIONS])
+def test_the_suggested_line_is_complete(cli: Cli, words: str) -> None:
+    first = cli(*words.split(), *filter(None, [_VALUES.get(words)])).err.splitlines()[0]
+    line = shlex.split(first.partition("Did you mean: kgroup ")[2])
+    if line in (["zk"], ["--version"]):
+        return
+    name, args = split_line([_BLANKS.get(word, word) for word in line])
+    EVERY_COMMAND[name].make_context(name, args, context_of(name))  # or it is a usage error
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("describe --group g", "Groups are arguments, not an option: kgroup describe GROUP"),
-        ("coordinator -g g", "Groups are arguments, not an option: kgroup coordinator GROUP"),
-        ("describe --all-groups", "Did you mean --all?"),
-        ("list --brokers b", "Did you mean --bootstrap-server?"),
-        ("list --json", "Did you mean -o json?"),
-        ("history build --log-dir x --to y", "Did you mean --from?"),
-        ("history show --to y", "Did you mean --warehouse?"),
-        ("--describe", "Did you mean 'kgroup describe'?"),
         ("help", "No such command 'help'. Did you mean kgroup --help?"),
         ("help describe", "Did you mean kgroup describe --help?"),
         ("zk help owners", "Did you mean kgroup zk owners --help?"),
         ("--bootstrap-server b", "Put options after the command: kgroup COMMAND"),
+        ("list --topic t:0,1", "expected the name of a topic, found 't:0,1'; use --topic t\n"),
+        ("decode-offsets --topic t:0,1", "; use --topic t --partition 0 --partition 1\n"),
+        ("list --execute", "'--execute': this command changes no groups and no offsets. Did you"),
+        ("offsets reset g --dry-run", "'--dry-run': without --execute, only the plan is shown. "),
         ("--verion", "No such option '--verion'. Did you mean '--version'?"),
         ("describe -dash", "Put an id that begins with a dash after --: kgroup describe -- -ID"),
         ("list -dash", "No such option '-d'."),

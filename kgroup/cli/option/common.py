@@ -111,8 +111,26 @@ class _Id(click.ParamType):  # type: ignore[type-arg]  # older versions of click
         return text
 
 
+class _Topic(_Id):
+    """The name of a topic; TOPIC:PARTITIONS, which Kafka's own tools take, is rejected."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Convert the text."""
+        text = super().convert(value, param, ctx)
+        if match := re.fullmatch(r"([^:]+):(\d+(?:,\d+)*)", text):
+            words = [f"--topic {match[1]}"]
+            if ctx and any("--partition" in other.opts for other in ctx.command.params):
+                words += [f"--partition {number}" for number in match[2].split(",")]
+            self.fail(
+                f"expected the name of a topic, found {text!r}; use {' '.join(words)}", param, ctx
+            )
+        return text
+
+
 ID = _Id()
-"""Id of a group, member or producer, or name of a topic."""
+"""Id of a group, member or producer."""
+TOPIC = _Topic()
+"""Name of a topic."""
 PATH = InputPath()
 FOLDER = InputFolder()
 

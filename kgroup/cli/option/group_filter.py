@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kgroup.cli.option.common import ID, CaseInsensitiveChoice, options_into, regex_option
+from kgroup.cli.option.common import TOPIC, CaseInsensitiveChoice, options_into, regex_option
 from kgroup.cli.option.suggestion import suggest_topics
 from kgroup.cli.shell.suggestion import suggest_choices
 from kgroup.model.group import GroupState, GroupType
@@ -45,7 +45,7 @@ group_filter_options = options_into(
         "topics",
         metavar="NAME",
         multiple=True,
-        type=ID,
+        type=TOPIC,
         shell_complete=suggest_topics,
         help="Only groups that subscribe to this topic, own partitions of it, or have committed "
         "offsets for it. Repeatable.",

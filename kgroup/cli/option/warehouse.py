@@ -16,6 +16,7 @@ from kgroup.cli.command_group import Block, BlockOption
 from kgroup.cli.option.common import (
     FOLDER,
     ID,
+    TOPIC,
     CaseInsensitiveChoice,
     Decorator,
     OutputFolder,
@@ -164,7 +165,9 @@ any_group_argument: Decorator = click.argument(
 )
 """Group id, as ``group_id``; None for all groups."""
 
-topic_option: Decorator = click.option("--topic", metavar="NAME", type=ID, help="Only this topic.")
+topic_option: Decorator = click.option(
+    "--topic", metavar="NAME", type=TOPIC, help="Only this topic."
+)
 
 
 to_option: Decorator = click.option(

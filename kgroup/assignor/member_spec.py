@@ -61,7 +61,7 @@ class MemberSpec:
         subscription_generation: generation in that message, if it differs from `generation`.
         user_data: user data as the assignor reads it, if it differs from what the library sends.
         unknown_id: `member_id` is a placeholder, because the coordinator has not assigned one.
-        host: host of a new ZooKeeper consumer, the first part of its id.
+        host: client address; of a new ZooKeeper consumer, the first part of its id.
         streams: threads of a ZooKeeper consumer by topic; see `streams_of`.
         threads: thread of a ZooKeeper consumer that owns each partition, where known.
         client: library that wrote the subscription; None if unknown.

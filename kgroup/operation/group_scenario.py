@@ -10,9 +10,10 @@ from dataclasses import replace
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assignor_of
-from kgroup.errors import NotFoundError, UnfitError, named_group, shown_id
+from kgroup.errors import UnfitError, named_group, shown_id
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import AssignedPartition, Group, GroupType, Member, MemberState
+from kgroup.model.member_name import MemberName, find_member
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.operation.assign.group import (
@@ -111,7 +112,9 @@ def scenario_of(
             started[name] = _started(group, known[name])
         else:
             config = _of_classic_group(config, (spec.strategy,), known[name])
-            started[name] = StartMember(member_spec.member_id, member_spec.owned or ())
+            started[name] = StartMember(
+                member_spec.member_id, member_spec.owned or (), host=member_spec.host
+            )
         members[name] = MemberPlan(config)
     start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
     title = f"Group {shown_id(group_id)} as it is"
@@ -154,7 +157,10 @@ def _on_zookeeper(
         name = member.member_id.removeprefix(f"{group.group_id}_")
         connectors[name] = ZookeeperMemberPlan(config)
         started[name] = StartMember(
-            member.member_id, owned, threads=dict(zip(owned, threads, strict=True))
+            member.member_id,
+            owned,
+            threads=dict(zip(owned, threads, strict=True)),
+            host=member.client_host,
         )
     started = dict(_on_known_partitions(started, topics, notes))
     free = {
@@ -269,6 +275,7 @@ def _started(group: Group, member: Member) -> StartMember:
         epoch if member.previous_member_epoch is None else member.previous_member_epoch,
         state,
         is_away=epoch == PAUSE_EPOCH,
+        host=member.client_host,
     )
 
 
@@ -377,30 +384,24 @@ def with_steps(scenario: Scenario, steps: Sequence[tuple[Action, str]]) -> Scena
     """Return the scenario with steps that act on existing members one second after its start.
 
     Raises:
+        UsageError: several members have the name of one.
         NotFoundError: the group has no such member.
     """
-    first_steps = [Step(_SOON_MS, action, _member_named(scenario, text)) for action, text in steps]
+    members = {} if scenario.start is None else scenario.start.members
+    by_name = {_name_of(scenario, name): name for name in members}
+    group = named_group(scenario.group_id)
+    first_steps = [
+        Step(_SOON_MS, action, by_name[find_member(text, [*by_name], group)])
+        for action, text in steps
+    ]
     return replace(scenario, steps=(*first_steps, *scenario.steps))
 
 
-def _member_named(scenario: Scenario, text: str) -> str:
-    """Return the one member whose name, member id or client id is, or begins with, a text."""
-    members = {} if scenario.start is None else scenario.start.members
-    texts = {}
-    for name, member in members.items():
-        plan = scenario.members.get(name)
-        client_id = name if plan is None else plan.config.client_id
-        texts[name] = (name, member.member_id, client_id)
-    same = [name for name, own in texts.items() if text in own]
-    alike = [
-        name for name, own in texts.items() if any(own_text.startswith(text) for own_text in own)
-    ]
-    matching = same or (alike if text else [])
-    if len(matching) == 1:
-        return matching[0]
-    names = first_names(list(members))
-    what = f"{text!r}, which {first_names(matching)} begin with" if matching else repr(text)
-    raise NotFoundError(
-        f"{named_group(scenario.group_id)}: expected a member ({names}), found {what}",
-        group_id=scenario.group_id,
-    )
+def _name_of(scenario: Scenario, name: str) -> MemberName:
+    """Return the names of a member at the start of a scenario."""
+    assert scenario.start is not None
+    member, plan = scenario.start.members[name], scenario.members.get(name)
+    if plan is None:
+        return MemberName(member.member_id, host=member.host, others=(name,))
+    config = plan.config
+    return MemberName(member.member_id, config.instance_id, config.client_id, member.host, (name,))

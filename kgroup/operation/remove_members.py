@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, NotFoundError, ProblemKind, named_group
 from kgroup.model.group import Group, GroupType, Member
+from kgroup.model.member_name import MemberName, find_member, name_of
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import Result, failed
 from kgroup.operation.report import Report
@@ -42,27 +43,38 @@ class RemovedMember:
 def plan_removal(
     source: GroupSource,
     group_id: str,
-    member_ids: Collection[str] = (),
+    names: Collection[str] = (),
     instance_ids: Collection[str] = (),
     *,
     every: bool = False,
 ) -> Report[RemovedMember]:
     """Return the members of a group to remove: the named ones, or all.
 
+    Args:
+        source: a source of groups.
+        group_id: group id.
+        names: names of members, see `kgroup.model.member_name.called`.
+        instance_ids: instance ids of members.
+        every: whether to remove all members.
+
     Returns:
-        Members sorted by id; named members that do not exist are errors.
+        Members sorted by id; named members that do not exist are errors. Notes say which members
+        are meant by names that are not member ids.
 
     Raises:
+        UsageError: a name means several members.
         InputError: the source has nothing to read.
         BrokerError: no broker answers.
     """
     reading, missing = select_groups(source, [group_id], Question(offsets=False, log_budget=0))
     group = reading.image.groups.get(group_id)
     members = () if group is None else group.members
+    meant, unknown = _meant(group_id, names, members)
+    ids = {member.member_id for member in meant.values()}
     rows = tuple(
         _row(group_id, member)
         for member in members
-        if every or member.member_id in member_ids or member.instance_id in instance_ids
+        if every or member.member_id in ids or member.instance_id in instance_ids
     )
     problems = [*missing, *reading.problems]
     if group is not None and rows and group.type not in _REMOVABLE:
@@ -73,11 +85,28 @@ def plan_removal(
         )
         problems.append(Problem(ProblemKind.UNSUPPORTED, text, group_id=group_id))
     if group is not None:
-        problems += _not_there(group, member_ids, instance_ids)
+        problems += [*unknown, *_not_there(group, instance_ids)]
         if every and not members:
             text = "The group has no members."
             problems.append(Problem(ProblemKind.NOT_FOUND, text, group_id=group_id))
-    return Report(rows, tuple(problems), reading.notes)
+    notes = (f"{name} is {member}" for name, member in meant.items() if name != member.member_id)
+    return Report(rows, tuple(problems), (*reading.notes, *notes))
+
+
+def _meant(
+    group_id: str, names: Collection[str], members: Collection[Member]
+) -> tuple[Mapping[str, MemberName], Sequence[Problem]]:
+    """Return the members that names mean, and a problem for each name that means none."""
+    known = [name_of(member) for member in members]
+    meant, problems = {}, []
+    for name in names:
+        try:
+            meant[name] = find_member(name, known, named_group(group_id))
+        except NotFoundError as error:
+            reason = str(error).removeprefix(f"{named_group(group_id)} has")
+            reason = f"The group has{reason}{'' if reason.endswith('?') else '.'}"
+            problems.append(Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id))
+    return meant, problems
 
 
 def carry_out_removal(
@@ -148,15 +177,11 @@ def _row(group_id: str, member: Member) -> RemovedMember:
     )
 
 
-def _not_there(
-    group: Group, member_ids: Collection[str], instance_ids: Collection[str]
-) -> Iterable[Problem]:
-    ids = {member.member_id for member in group.members}
+def _not_there(group: Group, instance_ids: Collection[str]) -> Iterable[Problem]:
     instances = {member.instance_id for member in group.members}
-    is_hidden = group.type is GroupType.CLASSIC and ids and instances == {None}
+    is_hidden = group.type is GroupType.CLASSIC and instances == {None}
     hidden = ", as far as known: brokers before 2.4 do not report instance ids" if is_hidden else ""
-    for kind, wanted, known in (("member", member_ids, ids), ("instance", instance_ids, instances)):
-        for name in wanted:
-            if name not in known:
-                reason = f"The group has no {kind} {name!r}{hidden if kind == 'instance' else ''}."
-                yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group.group_id)
+    for name in instance_ids:
+        if name not in instances:
+            reason = f"The group has no instance {name!r}{hidden}."
+            yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group.group_id)

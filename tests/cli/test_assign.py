@@ -180,7 +180,7 @@ def test_missing_groups_members_and_topics(cli: Cli) -> None:
     assert "--partitions: group order-service has no topic order; it has: orders." in result.err
     result = cli("assign", "order-service", "--sample", "--dry-run", "--remove-member", "nope")
     assert result.status == 3
-    assert "group order-service has no member nope; there are: order-service-1-" in result.err
+    assert "group order-service has no member 'nope'; it has: order-service-1 at " in result.err
 
 
 def test_a_topic_that_is_subscribed_to_and_not_known(cli: Cli) -> None:

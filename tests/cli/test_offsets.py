@@ -326,7 +326,7 @@ def test_no_heads_stand_over_nothing_of_which_something_is_told(cli: Cli) -> Non
 def test_whom_to_remove_has_to_be_said(cli: Cli) -> None:
     for options in ((), ("--all", "--member", "m")):
         result = cli("members", "remove", "--sample", "order-service", *options)
-        assert (result.status, "no members selected: use --member ID" in result.err) == (2, True)
+        assert (result.status, "no members selected: use --member NAME" in result.err) == (2, True)
     result = cli("members", "remove", "--sample", "order-service", "--all", "--execute")
     assert (result.status, "--execute needs a live cluster" in result.err) == (2, True)
 

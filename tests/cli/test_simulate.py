@@ -228,8 +228,9 @@ def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
             1,
             "expected a group of type classic or consumer or zookeeper, found streams",
         ),
-        (("order-service", "--crash", "order"), 3, "found 'order', which order-service-3, o"),
-        (("order-service", "--crash", "nobody"), 3, "expected a member (order-service-3, order"),
+        (("order-service", "--crash", "order"), 3, "has no member 'order'"),
+        (("order-service", "--crash", "127.0.0.1"), 2, "'127.0.0.1' means 3 members; name one by "),
+        (("order-service", "--crash", "nobody"), 3, "has no member 'nobody'; it has: order-serv"),
     ],
 )
 def test_groups_that_are_none(cli: Cli, args: tuple[str, ...], status: int, said: str) -> None:

@@ -117,9 +117,9 @@ def test_names_of_members() -> None:
     spec = what_if.add_members(group(), AddedMembers(2, "c", "i", "r", ("t",)))
     assert [m.instance_id for m in spec.members] == [None, None, "i-1", "i-2"]
     assert what_if.remove_member(spec, "i-2").members == spec.members[:3]
-    with pytest.raises(UsageError, match="several members have client id c"):
+    with pytest.raises(UsageError, match="'c' means 2 members; name one by its member id: c .new-1"):
         what_if.remove_member(spec, "c")
-    with pytest.raises(NotFoundError, match="no member x; there are: a, b"):
+    with pytest.raises(NotFoundError, match="no member 'x'; it has: a, b"):
         what_if.restart_member(group(), "x")
 
 
@@ -452,7 +452,7 @@ def test_a_leader_that_is_restarted_is_told_by_its_new_id() -> None:
 
 
 def test_only_members_of_classic_groups_lead() -> None:
-    with pytest.raises(NotFoundError, match="no member x; there are: a, b"):
+    with pytest.raises(NotFoundError, match="no member 'x'; it has: a, b"):
         what_if.lead(group(), "x")
     members = [{"member_id": "a", "topics": ["t"]}]
     with pytest.raises(

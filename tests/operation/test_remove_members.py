@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind, UsageError
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import Result
@@ -78,6 +78,19 @@ def test_members_go_by_both_their_ids() -> None:
     assert cluster.asked == [("g", {"p-1": None, "s-1": "i-1"}, "moved")]
     assert [row.result for row in done.data] == [Result.DONE, Result.DONE]
     assert done.exit_status is ExitStatus.DONE
+
+
+def test_members_go_by_names_that_are_not_their_ids() -> None:
+    web = Member("web-1-8f3c", None, "web-1", "/10.0.0.1")
+    other = Member("web-10-4a1d", None, "web-10", "/10.0.0.2")
+    for name in ("web-1", "10.0.0.1", "web-1-8"):
+        plan = plan_removal(Live(web, other, STATIC), "g", [name])
+        assert ([row.member_id for row in plan.data], plan.errors) == (["web-1-8f3c"], ())
+        assert plan.notes == (f"{name} is web-1 at 10.0.0.1 (web-1-8f3c)",)
+    assert plan_removal(Live(other), "g", ["web-1"]).data == (), "its id begins so"
+    assert plan_removal(Live(web, STATIC), "g", ["web-1-8f3c"]).notes == ()
+    with pytest.raises(UsageError, match="'web-1' means 2 members"):
+        plan_removal(Live(web, replace(web, member_id="web-1-77aa"), STATIC), "g", ["web-1", "s-1"])
 
 
 def test_instances_may_not_be_known() -> None:
@@ -177,8 +190,12 @@ def test_nobody_answers_when_members_are_to_be_removed(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("member_ids", "instance_ids", "reasons"),
     [
-        (["x"], [], ["The group has no member 'x'."]),
-        (["i-1"], ["s-1"], ["The group has no member 'i-1'.", "The group has no instance 's-1'."]),
+        (["x"], [], ["The group has no member 'x'; it has: p-1, s-1."]),
+        (
+            [""],
+            ["s-1"],
+            ["The group has no member ''; it has: p-1, s-1.", "The group has no instance 's-1'."],
+        ),
     ],
 )
 def test_names_that_are_none(

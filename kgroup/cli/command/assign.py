@@ -119,11 +119,18 @@ what_if_options = options_into(
         is_flag=False,
         flag_value="1",
     ),
-    _what_if("--remove-member", "remove", "ID", "a member leaves?", suggest=suggest_members),
+    _what_if(
+        "--remove-member",
+        "remove",
+        "MEMBER",
+        "a member leaves? Here and below, MEMBER is a member id or the start of it, an instance "
+        "id, a client id or a host.",
+        suggest=suggest_members,
+    ),
     _what_if(
         "--restart-member",
         "restart",
-        "ID",
+        "MEMBER",
         "a member restarts with a new id and without its previous assignment?",
         suggest=suggest_members,
     ),
@@ -152,13 +159,13 @@ what_if_options = options_into(
     _what_if(
         "--subscribe",
         "subscribe",
-        "ID=TOPIC,...",
+        "MEMBER=TOPIC,...",
         "a member subscribes to these topics instead?",
         parse=_subscription,
     ),
     click.option(
         "--leader",
-        metavar="ID",
+        metavar="MEMBER",
         multiple=True,
         callback=_leader,
         shell_complete=suggest_members,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -17,7 +18,7 @@ from kgroup.cli.option.execution import (
 )
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members
-from kgroup.cli.output.context import Output, json_errors, show, warn
+from kgroup.cli.output.context import Output, json_errors, show, warn, warn_notes
 from kgroup.errors import ExitStatus, UsageError, named_group
 
 command = CommandGroup(
@@ -39,18 +40,20 @@ _INTERRUPTED = (
     epilog=examples(
         "kgroup members remove --sample order-service --all",
         "kgroup members remove -b kafka-1:9092 billing --instance billing-pod-3",
+        "kgroup members remove -b kafka-1:9092 billing --member 10.0.4.17",
         "kgroup members remove -b kafka-1:9092 billing --all --reason 'moved to eu-1' --execute",
     ),
 )
 @click.argument("group", metavar="GROUP", type=ID, shell_complete=suggest_groups)
 @click.option(
     "--member",
-    "member_ids",
-    metavar="ID",
+    "members",
+    metavar="NAME",
     multiple=True,
     type=ID,
     shell_complete=suggest_members,
-    help="Remove the member with this id. Repeatable.",
+    help="Remove this member, named by its id or the start of it, instance id, client id or host. "
+    "Repeatable.",
 )
 @click.option(
     "--instance",
@@ -67,7 +70,7 @@ _INTERRUPTED = (
 @output_options("offsets.REMOVAL_COLUMNS")
 def remove_command(
     group: str,
-    member_ids: Sequence[str],
+    members: Sequence[str],
     instance_ids: Sequence[str],
     every: bool,
     reason: str | None,
@@ -81,9 +84,9 @@ def remove_command(
     a long session timeout. A member that is still running rejoins at once. Without --execute, only
     the plan is shown.
     """
-    if every == bool(member_ids or instance_ids):
+    if every == bool(members or instance_ids):
         raise click.UsageError(
-            "no members selected: use --member ID, --instance ID, or --all alone"
+            "no members selected: use --member NAME, --instance ID, or --all alone"
         )
     from kgroup.operation.offsets.plan import Result
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
@@ -92,13 +95,15 @@ def remove_command(
     from kgroup.source.base import GroupSource
 
     with json_errors(output), source.open() as opened:
-        plan = plan_removal(opened, group, member_ids, instance_ids, every=every)
+        plan = plan_removal(opened, group, members, instance_ids, every=every)
         is_empty = not any(row.result is Result.PLANNED for row in plan.data)
         if execution.is_wanted and not is_empty:
             if not opened.can(GroupSource.remove_members):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
             sheet = Sheet.of(REMOVAL_COLUMNS, plan.data)
             sheet.select(output.columns)  # report unknown columns before removing members
+            warn_notes(plan.notes)  # such as: which member has this client id
+            plan = replace(plan, notes=())
             count = len(plan.data)
             execution.ask(
                 [sheet.without_blank()],

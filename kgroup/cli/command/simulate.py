@@ -59,7 +59,8 @@ _VERSION_ADVICE = "; version in a scenario file changes that"
     "--crash",
     metavar="MEMBER",
     multiple=True,
-    help="With --from: crash this member at the start. Repeatable.",
+    help="With --from: crash this member at the start, named by its id or the start of it, "
+    "instance id, client id or host. Repeatable.",
 )
 @click.option(
     "--stop",

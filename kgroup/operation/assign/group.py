@@ -361,6 +361,7 @@ def _member(
         topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),
         instance_id=member.instance_id,
         client_id=member.client_id,
+        host=member.client_host,
         rack=member.rack_id or rack_in_user_data(group.assignor, subscription.user_data),
         owned=tuple(
             (partition.topic or partition.topic_id or "", partition.partition)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from operator import attrgetter
 
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.model.cluster import TopicPartition
+from kgroup.model.member_name import MemberName, find_member
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
@@ -50,7 +50,7 @@ class Changes:
         drop_topics: topics to delete.
         add_topics: topics to create, with their numbers of partitions.
         partitions: topics whose number of partitions changes.
-        remove: members that leave; see `_find` for the names of members.
+        remove: members that leave, by any name that `find_member` knows.
         restart: members that leave and rejoin.
         add: members that join.
         subscribe: members whose subscription changes.
@@ -182,7 +182,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
 
 
 def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
-    """Remove a member; see `_find` for its names."""
+    """Remove a member."""
     return leaves(spec, _find(spec, name))
 
 
@@ -332,25 +332,16 @@ def _called(spec: GroupSpec) -> str:
     return "the group" if spec.id is None else named_group(spec.id)
 
 
-def _names(spec: GroupSpec, member: MemberSpec) -> Mapping[str, str | None]:
-    """Return the names of a member by kind; those of a ZooKeeper consumer are parts of its id."""
+def _name(spec: GroupSpec, member: MemberSpec) -> MemberName:
+    """Return the names of a member; those of a ZooKeeper consumer are parts of its id."""
     member_id = member.member_id
     if spec.protocol == "zookeeper" and spec.id is not None:
         name = member_id.removeprefix(f"{spec.id}_")
-        return {"id": member_id, "consumer.id": name, "host": consumer_host(spec.id, member_id)}
-    return {"id": member_id, "instance id": member.instance_id, "client id": member.client_id}
+        return MemberName(member_id, host=consumer_host(spec.id, member_id), others=(name,))
+    return MemberName(member_id, member.instance_id, member.client_id, member.host)
 
 
-def _find(spec: GroupSpec, name: str) -> MemberSpec:
-    """Return the member with an id, instance id or other name, which must be unique."""
-    called = [_names(spec, member) for member in spec.members]
-    for kind in ("id", "instance id", "client id", "consumer.id", "host"):
-        pairs = zip(spec.members, called, strict=True)
-        specs = [member for member, names in pairs if names.get(kind) == name]
-        if len(specs) == 1:
-            return specs[0]
-        if specs:
-            ids = ", ".join(member.member_id for member in specs)
-            raise UsageError(f"several members have {kind} {name}; name one by its id: {ids}")
-    ids = first_names(spec.members, attrgetter("member_id"))
-    raise NotFoundError(f"{_called(spec)} has no member {name}; there are: {ids}")
+def _find(spec: GroupSpec, text: str) -> MemberSpec:
+    """Return the member that a text means."""
+    names = [_name(spec, member) for member in spec.members]
+    return spec.members[names.index(find_member(text, names, _called(spec)))]

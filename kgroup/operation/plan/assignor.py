@@ -98,7 +98,7 @@ def plan_assignors(
     known_names: dict[str, None] = {}
 
     def make(running: RunningGroup) -> Plan:
-        known_names.update(dict.fromkeys(running.names))
+        known_names.update(dict.fromkeys(text for name in running.names for text in name.texts))
         own = {text: names for text, names in settings.items() if not text or running.has(text)}
         for text in own.keys() & groups.keys():
             groups[text].append(running.group.group_id)

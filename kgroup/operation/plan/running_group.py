@@ -9,6 +9,7 @@ from typing import Final
 from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, named_group
 from kgroup.model.client_library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.member_name import MemberName, called, find_member, name_of
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
 from kgroup.operation.group_scenario import assumptions, member_names, scenario_of
@@ -108,40 +109,25 @@ class RunningGroup:
         return Precondition("stable", text, verdict, found, None if is_stable else check)
 
     @property
-    def names(self) -> Sequence[str]:
-        """All names, instance ids, client ids and member ids; see `named`."""
-        identities = [
-            (name, member.instance_id, member.client_id, member.member_id)
-            for name, member in self.by_name.items()
-        ]
-        return [text for texts in identities for text in texts if text]
+    def names(self) -> Mapping[MemberName, str]:
+        """The names of the members in the scenario, by all their names."""
+        return {
+            replace(name_of(member), others=(name,)): name for name, member in self.by_name.items()
+        }
 
     def has(self, text: str) -> bool:
-        """Return whether a member has this name or id; see `named`."""
-        return bool(self._called(text))
-
-    def _called(self, text: str) -> Sequence[str]:
-        return [
-            name
-            for name, member in self.by_name.items()
-            if text in (name, member.member_id, member.instance_id, member.client_id)
-        ]
+        """Return whether a member has this name; see `named`."""
+        return bool(called(text, [*self.names]))
 
     def named(self, text: str) -> str:
-        """Return the name of the member with a name, member id, client id or instance id.
+        """Return the name in the scenario of the member that a text means.
 
         Raises:
-            NotFoundError: no member, or several members, have it.
+            UsageError: it means several members.
+            NotFoundError: it means none.
         """
-        names = self._called(text)
-        if len(names) == 1:
-            return names[0]
-        what = f"{len(names)} that are called {text!r}" if names else repr(text)
-        raise NotFoundError(
-            f"{named_group(self.group.group_id)}: expected one member "
-            f"({first_names(list(self.by_name))}), found {what}",
-            group_id=self.group.group_id,
-        )
+        names = self.names
+        return names[find_member(text, [*names], named_group(self.group.group_id))]
 
 
 def plan_of(

@@ -152,6 +152,7 @@ class StartMember:
         state: state of the reconciliation.
         is_away: its application is not running: a static member that may return.
         threads: with ZooKeeper, the number of the stream that reads each partition.
+        host: client address; None if unknown.
     """
 
     member_id: str
@@ -163,6 +164,7 @@ class StartMember:
     state: MemberState = MemberState.STABLE
     is_away: bool = False
     threads: Mapping[TopicPartition, int] = field(default_factory=dict)
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -423,14 +423,15 @@ def test_some_goals_need_a_cluster(goal: ResetTarget) -> None:
         (GroupState.DEAD, 0, None),
         (None, 0, None),
         (GroupState.PREPARING_REBALANCE, 0, "The group is PreparingRebalance; stop its members"),
-        (GroupState.STABLE, 1, "The group is Stable and has 1 member; stop"),
-        (None, 2, "The group is in an unknown state and has 2 members; stop"),
+        (GroupState.STABLE, 1, "The group is Stable and has 1 member: c-0 at h; stop"),
+        (None, 2, "The group is in an unknown state and has 2 members: c-0 at h, c-1 at h; stop"),
+        (GroupState.STABLE, 12, "The group is Stable and has 12 members: c-0 at h, c-1 at h, c-2 "),
     ],
 )
 def test_what_makes_a_group_active(
     state: GroupState | None, members: int, text: str | None
 ) -> None:
-    found = tuple(Member(f"m-{n}", None) for n in range(members))
+    found = tuple(Member(f"m-{n}", None, f"c-{n}", "/h") for n in range(members))
     source = FakeSource(Group("g", GroupType.CLASSIC, state, members=found))
     reasons = [group.reason for group in active_groups(source, ["g"])]
     assert len(reasons) == (text is not None)

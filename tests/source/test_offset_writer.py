@@ -356,8 +356,8 @@ def test_a_group_that_is_not_empty_is_left_alone(
     (problem,) = write(broker, changes_to(WANTED, THERE))
     assert problem.kind is ProblemKind.ACTIVE
     assert problem.reason == (
-        f"The group is {state_name}, with 0 members; only they may commit: stop or remove them "
-        "first."
+        f"The group is {state_name}, with 0 members; only members may commit: stop or remove "
+        "them first."
     )
     assert "OffsetCommit" not in broker.names
 

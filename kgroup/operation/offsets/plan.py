@@ -16,6 +16,7 @@ from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import GONE, LogRange, OffsetMark
+from kgroup.model.member_name import first_members
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_same
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
@@ -371,7 +372,9 @@ def why_active(groups: Iterable[Group]) -> tuple[Problem, ...]:
 
 def _members(group: Group) -> str:
     count = len(group.members)
-    return f" and has {count} member{'' if count == 1 else 's'}" if count else ""
+    if not count:
+        return ""
+    return f" and has {count} member{'' if count == 1 else 's'}: {first_members(group.members)}"
 
 
 def carry_out(

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.member_name import first_members
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
@@ -348,9 +349,10 @@ class _Writer:
             return None
         if group.members or group.state not in (GroupState.EMPTY, GroupState.DEAD, None):
             count = len(group.members)
+            members = f": {first_members(group.members)}" if count else ""
             text = (
-                f"The group is {group.state}, with {count} member{'' if count == 1 else 's'}; only "
-                "they may commit: stop or remove them first."
+                f"The group is {group.state}, with {count} member{'' if count == 1 else 's'}"
+                f"{members}; only members may commit: stop or remove them first."
             )
             return ProblemKind.ACTIVE, text
         return None

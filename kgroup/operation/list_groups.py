@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
 from kgroup.model.group import Broker, Group, GroupState, GroupType
+from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
 from kgroup.operation.group_filter import EVERY_GROUP, GroupFilter
 from kgroup.operation.group_lag import (
     GroupLag,
+    group_lag,
     known_member_count,
     read_group_lags,
     with_group_time_lags,
 )
 from kgroup.operation.report import Report, Sort, outcome
+from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.source.base import GroupSource
 
 
@@ -145,26 +149,73 @@ def list_with_lag(
         rows = [row for row in rows if row.total_lag is not None and row.total_lag >= min_lag]
         notes += _left_out(unknown, f"their lag is not known and may be {min_lag} or more")
     if idle_since_ms is not None:
-        hidden = {problem.group_id for problem in reading.problems}
-        rows = [row for row in rows if not row.member_count]
-        since = {
-            row.group_id: _last_activity_ms(row, reading.groups[row.group_id])
-            for row in rows
-            if row.member_count is not None and row.group_id not in hidden
-        }
-        unknown = [row for row in rows if since.get(row.group_id) is None]
-        notes += _left_out(unknown, "their members, or the time of their last commit, are unknown")
-        rows = [
-            row
-            for row in rows
-            if (last_ms := since.get(row.group_id)) is not None and last_ms <= idle_since_ms
-        ]
+        rows, left_out = _idle(rows, reading.groups, reading.problems, idle_since_ms)
+        notes += left_out
     return Report(
         verdict=outcome(reading.rows, reading.problems),
         data=tuple(_with_lag(row, reading.groups[row.group_id]) for row in rows),
         errors=reading.problems,
         notes=tuple(notes),
     )
+
+
+def idle_groups(
+    source: GroupSource,
+    idle_since_ms: int,
+    *,
+    log_budget: int,
+    regex: Pattern | None = None,
+    group_ids: Collection[str] | None = None,
+) -> Report[GroupLag]:
+    """Return the groups that are idle as for `list_with_lag`, without lag.
+
+    Args:
+        source: source of groups.
+        idle_since_ms: as in `list_with_lag`.
+        log_budget: as in `list_with_lag`.
+        regex: only groups whose whole id matches.
+        group_ids: only these groups.
+
+    Returns:
+        Idle groups; notes name the groups about which too little is known.
+
+    Raises:
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
+    """
+    question = GroupFilter(regex=regex).question(log_budget=log_budget, last_commits=True)
+    reading = source.read(group_ids, question)
+    committing = with_kafka_commits(source, reading.image.groups.values())
+    problems = (*reading.problems, *committing.problems)
+    groups = {group.group_id: group for group in committing.groups}
+    rows = [group_lag(group, {}) for group in committing.groups]
+    idle, left_out = _idle(rows, groups, problems, idle_since_ms)
+    notes = (*reading.notes, *committing.notes, *left_out)
+    return Report(tuple(idle), problems, notes, outcome(rows, problems))
+
+
+def _idle(
+    rows: Iterable[GroupLag],
+    groups: Mapping[str, Group],
+    problems: Iterable[Problem],
+    idle_since_ms: int,
+) -> tuple[list[GroupLag], tuple[str, ...]]:
+    """Return the idle groups, and a note on groups that may be idle."""
+    hidden = {problem.group_id for problem in problems}
+    rows = [row for row in rows if not row.member_count]
+    since = {
+        row.group_id: _last_activity_ms(row, groups[row.group_id])
+        for row in rows
+        if row.member_count is not None and row.group_id not in hidden
+    }
+    unknown = [row for row in rows if since.get(row.group_id) is None]
+    idle = [
+        row
+        for row in rows
+        if (last_ms := since.get(row.group_id)) is not None and last_ms <= idle_since_ms
+    ]
+    why = "their members, or the time of their last commit, are unknown"
+    return idle, tuple(_left_out(unknown, why))
 
 
 def sorted_groups(report: Report[ListedGroup], sort: Sort) -> Report[ListedGroup]:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import base64
+import json
+import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.pattern import parse_regex
+from kgroup.operation.offsets.deletion import plan_idle_deletion
+from kgroup.operation.offsets.plan import IdleSince, Result, carry_out
+from kgroup.source.base import DEFAULT_LOG_BUDGET
 from kgroup.source.broker.source import LiveCluster
-from tests.broker.group_tools import offsets_by_kafka
+from tests.broker.group_tools import consumer_groups, offsets_by_kafka
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker
+from tests.cli.command_line import Cli
 from tests.contract.offset_store import changes_to, essence
 from tests.record.raw import commit, create_topics
 from tests.record.raw_consumer import RawConsumer
 from tests.record.wire import Wire
+from tests.waiting import until
 
 AT = ("orders", 0)
 
@@ -55,6 +64,40 @@ def test_members_of_the_consumer_protocol(orders_broker: Broker, store: LiveClus
     assert offsets_by_kafka(orders_broker, "modern") == {AT: 5}
     assert store.delete_groups(["modern"]) == ()
     assert store.read_offsets(["modern"]).offsets == {}
+
+
+def test_idle_groups_are_deleted_and_those_that_become_active_stay(
+    orders_broker: Broker, store: LiveCluster, cli: Cli, tmp_path: Path
+) -> None:
+    version, bootstrap = orders_broker.version, orders_broker.bootstrap
+    where = ["-b", bootstrap, "--regex", "idle-.*", "--idle-for", "1s"]
+
+    def idle() -> list[str]:
+        lines = cli("list", *where, "-o", "jsonl").out.splitlines()
+        return [json.loads(line)["group_id"] for line in lines]
+
+    with Wire(version, bootstrap) as wire:
+        for group_id in ("idle-1", "idle-2"):
+            commit(wire, group_id, {AT: 1})
+        until(lambda: idle() == ["idle-1", "idle-2"])
+        since = IdleSince(time.time_ns() // 1_000_000 - 1_000, DEFAULT_LOG_BUDGET)
+        plan = plan_idle_deletion(store, since, parse_regex("idle-.*"))
+        assert (plan.deleted, plan.notes) == (("idle-1", "idle-2"), ())
+        commit(wire, "idle-1", {AT: 1})  # the same offset: only its time tells of it
+        report = carry_out(store, plan)
+    assert [row.result for row in report.data] == [Result.REFUSED, Result.DONE]
+    assert [problem.kind for problem in report.errors] == [ProblemKind.CHANGED]
+    groups = {row["group"] for row in consumer_groups(version, bootstrap, "--list")}
+    assert groups & {"idle-1", "idle-2"} == {"idle-1"}
+
+    until(lambda: idle() == ["idle-1"])
+    backup = tmp_path / "backup.json"
+    line = ["offsets", "delete", *where, "--execute", "--yes", "--backup", backup]
+    assert cli(*map(str, line)).status == 0
+    assert store.read_offsets(["idle-1"]).offsets == {}
+    undo = ["offsets", "import", str(backup), "--all", "-b", bootstrap, "--execute", "--yes"]
+    assert cli(*undo).status == 0
+    assert offsets_by_kafka(orders_broker, "idle-1") == {AT: 1}
 
 
 def test_the_group_with_an_empty_id(store: LiveCluster) -> None:

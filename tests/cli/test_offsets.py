@@ -210,6 +210,11 @@ def test_active_groups_are_refused(cli: Cli) -> None:
         ("import --sample", "Missing argument 'FILE'"),
         ("delete --sample", "no groups selected: name groups, or use --regex RE"),
         ("delete --sample --all", "No such option '--all'"),
+        ("delete ledger --sample --idle-for 1d", "leave out group names, --topic and --delete-"),
+        ("delete --sample --idle-for 1d --delete-hidden", "leave out group names, --topic and"),
+        ("delete --sample --idle-for 0s", "expected a duration greater than 0, found '0s'"),
+        ("delete --sample ledger --log-budget 1", "--log-budget is for --idle-for"),
+        ("delete --sql o.db --idle-for 1d", "--idle-for needs a source that knows the members"),
         ("shwo", "Did you mean show?"),
     ],
 )

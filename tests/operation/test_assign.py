@@ -117,7 +117,7 @@ def test_names_of_members() -> None:
     spec = what_if.add_members(group(), AddedMembers(2, "c", "i", "r", ("t",)))
     assert [m.instance_id for m in spec.members] == [None, None, "i-1", "i-2"]
     assert what_if.remove_member(spec, "i-2").members == spec.members[:3]
-    with pytest.raises(UsageError, match="'c' means 2 members; name one by its member id: c .new-1"):
+    with pytest.raises(UsageError, match="'c' means 2 members; name one by its member id: c"):
         what_if.remove_member(spec, "c")
     with pytest.raises(NotFoundError, match="no member 'x'; it has: a, b"):
         what_if.restart_member(group(), "x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,10 @@ from kgroup.model.group import (
     Topology,
 )
 from kgroup.model.offset import CommittedOffset
+from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.deletion import plan_deletion
-from kgroup.operation.offsets.plan import Result, carry_out
+from kgroup.operation.offsets.deletion import plan_deletion, plan_idle_deletion
+from kgroup.operation.offsets.plan import IdleSince, Result, carry_out
 from kgroup.source.base import OffsetReading
 from tests.operation.offset_stores import Store
 from tests.operation.sources import FakeSource
@@ -88,6 +90,82 @@ def test_topics_that_members_read_are_left_alone(
     )
     left = {READ, KEPT} - refused
     assert {(change.topic, change.partition) for change in plan.changes.get("g", ())} == left
+
+
+class Clock(Cluster):
+    """Groups with the times of their last commits: their only offsets are of READ."""
+
+    def __init__(self, *groups: Group) -> None:
+        super().__init__(*groups, offsets={})
+        self.offsets = {group.group_id: group.offsets for group in groups if group.offsets}
+
+
+def committed(group_id: str, *times: int | None, **fields: Any) -> Group:
+    offsets = tuple(
+        CommittedOffset("orders", at, 7, commit_timestamp_ms=time) for at, time in enumerate(times)
+    )
+    return Group(
+        group_id, CLASSIC, fields.pop("state", GroupState.EMPTY), offsets=offsets, **fields
+    )
+
+
+SINCE = IdleSince(5_000, 1 << 20)
+
+
+def test_only_groups_that_are_known_to_be_idle_are_deleted() -> None:
+    store = Clock(
+        committed("busy", 1_000, state=STABLE, members=(member("orders"),)),
+        committed("fresh", 1_000, 5_001),
+        committed("old", 1_000, 5_000),
+        committed("refused", 1_000, state=STABLE),
+        committed("unborn"),
+        committed("untimed", None),
+        Group("share", GroupType.SHARE, GroupState.EMPTY, state_timestamp_ms=1_000),
+    )
+    plan = plan_idle_deletion(store, SINCE)
+    assert (plan.deleted, plan.problems) == (("old",), ())
+    assert [(offset.group_id, offset.partition) for offset in plan.backup] == [
+        ("old", 0),
+        ("old", 1),
+    ]
+    left_out, shared = plan.notes
+    assert left_out.startswith(
+        "3 groups left out ('refused', 'unborn', 'untimed'): their members, "
+    )
+    assert shared == "share groups left out (share): they cannot be backed up"
+    carry_out(store, plan)
+    assert store.deleted == ["old"]
+    assert plan_idle_deletion(store, SINCE, parse_regex("o.*")).deleted == ("old",)
+
+
+def test_where_no_group_is_idle_nothing_is_planned() -> None:
+    """Without names, a plan of deletions is about all groups."""
+    store = Clock(committed("fresh", 5_001))
+    for regex in (None, parse_regex("f.*"), parse_regex("none")):
+        plan = plan_idle_deletion(store, SINCE, regex)
+        assert (plan.is_empty, plan.rows, plan.report.exit_status) == (True, (), ExitStatus.DONE)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        committed("g", 6_000),  # it has committed the same offset again
+        committed("g", None),
+        committed("g", 1_000, state=STABLE, members=(member("orders"),)),
+    ],
+    ids=["commit", "unknown", "member"],
+)
+def test_a_group_that_became_active_stays(now: Group) -> None:
+    store = Clock(committed("g", 1_000), committed("h", 2_000))
+    plan = plan_idle_deletion(store, SINCE)
+    assert plan.deleted == ("g", "h")
+    store.replace(now)
+    done = carry_out(store, plan)
+    assert store.deleted == ["h"]
+    assert [row.result for row in done.data] == [Result.REFUSED, Result.DONE]
+    (problem,) = done.errors
+    assert (problem.kind, problem.group_id) == (ProblemKind.CHANGED, "g")
+    assert problem.reason.startswith("The group has become active, or it is no longer known that")
 
 
 def test_a_group_that_has_committed_nothing_has_a_row() -> None:

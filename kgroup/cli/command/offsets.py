@@ -26,7 +26,7 @@ from kgroup.cli.option.common import (
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.file import OutputFile, output_file_option
-from kgroup.cli.option.parameter import parse_topics
+from kgroup.cli.option.parameter import parse_some_time, parse_topics
 from kgroup.cli.option.store import (
     GROUP_OPTION,
     SqlNames,
@@ -563,11 +563,30 @@ def _refuse(problems: Sequence[Problem]) -> None:
     epilog=examples(
         "kgroup offsets delete --sample invoice-batch --topic payments",
         "kgroup offsets delete -b kafka-1:9092 billing --execute",
+        "kgroup offsets delete --sample --idle-for 10s",
+        "kgroup offsets delete -b kafka-1:9092 --idle-for 30d",
     ),
 )
 @groups_argument
 @regex_option
 @topic_option
+@click.option(
+    "--idle-for",
+    "idle_for_ms",
+    metavar="DURATION",
+    callback=parsed(parse_some_time),
+    help="Delete all groups, or those of --regex, that have had no member and no commit for so "
+    "long (30d, 12h), as 'kgroup list --idle-for' lists them. Groups whose last commit is unknown "
+    "stay.",
+)
+@click.option(
+    "--log-budget",
+    "log_budget_mib",
+    metavar="MIB",
+    type=click.IntRange(min=0, max=2**31 - 1),
+    help="With --idle-for: read at most this many MiB back from the end of each "
+    "__consumer_offsets partition of a cluster, for the times of last commits.  [default: 32]",
+)
 @click.option(
     "--delete-hidden",
     is_flag=True,
@@ -581,22 +600,42 @@ def delete_command(
     groups: Sequence[str],
     regex: Pattern | None,
     topics: Topics,
+    idle_for_ms: int | None,
+    log_budget_mib: int | None,
     delete_hidden: bool,
     store: StoreChoice,
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
-    """Delete groups, or their committed offsets for topics.
+    """Delete groups, their committed offsets for topics, or all groups idle for a time.
 
     Without --topic, delete whole groups; --regex selects groups with committed offsets. Groups with
     members are not deleted. With --topic, a consumer group with members loses only offsets for
     topics that no member subscribes to. Share groups, which cannot be backed up, and groups with
     offsets that you may not see are not deleted. Without --execute, only the plan is shown.
     """
-    if not groups and regex is None:
-        raise click.UsageError("no groups selected: name groups, or use --regex RE")
-    from kgroup.operation.offsets.deletion import plan_deletion
+    if idle_for_ms is None and log_budget_mib is not None:
+        raise click.UsageError("--log-budget is for --idle-for")
+    if idle_for_ms is not None and (groups or topics or delete_hidden):
+        raise click.UsageError(
+            "--idle-for deletes whole groups, chosen by their last commit: leave out group names, "
+            "--topic and --delete-hidden (--regex selects groups)"
+        )
+    if not groups and regex is None and idle_for_ms is None:
+        raise click.UsageError(
+            "no groups selected: name groups, or use --regex RE or --idle-for DURATION"
+        )
+    from kgroup.operation.offsets.deletion import plan_deletion, plan_idle_deletion
+    from kgroup.operation.offsets.plan import IdleSince
+    from kgroup.source.base import DEFAULT_LOG_BUDGET, GroupSource
 
     with json_errors(output), store.open(tuple(groups)) as target:
-        plan = plan_deletion(target, groups, regex, topics=topics, hidden=delete_hidden)
+        if idle_for_ms is None:
+            plan = plan_deletion(target, groups, regex, topics=topics, hidden=delete_hidden)
+        elif target.can(GroupSource.read):
+            budget = DEFAULT_LOG_BUDGET if log_budget_mib is None else log_budget_mib << 20
+            since_ms = store.source.instant_ms(target) - idle_for_ms
+            plan = plan_idle_deletion(target, IdleSince(since_ms, budget), regex)
+        else:
+            raise click.UsageError("--idle-for needs a source that knows the members of groups")
         return execution.run(plan, target, store, output)

@@ -12,8 +12,10 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
+from kgroup.operation.list_groups import idle_groups
 from kgroup.operation.offsets.plan import (
     EVERY,
+    IdleSince,
     OffsetPlan,
     OffsetTarget,
     PlannedOffset,
@@ -25,6 +27,7 @@ from kgroup.operation.offsets.plan import (
     why_active,
 )
 from kgroup.operation.offsets.read import read_stored, unread
+from kgroup.operation.report import first_names
 from kgroup.source.base import GroupSource, OffsetReading, Question
 
 _SHARED = (
@@ -93,6 +96,31 @@ def plan_deletion(
         missing = not_committed(targets, topics, group_ids, reading.problems)
         return _of_topics(reading, targets, groups.values(), (*shared, *missing))
     return _of_groups(reading, targets, groups, (*shared, *(() if hidden else _unsaved(reading))))
+
+
+def plan_idle_deletion(
+    store: GroupSource, idle: IdleSince, regex: Pattern | None = None
+) -> OffsetPlan:
+    """Plan to delete the groups that have had no member and no commit since a time.
+
+    Groups whose last commit is unknown stay, and share groups, which cannot be backed up; notes
+    name them. Before the plan is executed, groups are read again: those that became active stay.
+
+    Raises:
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
+    """
+    report = idle_groups(store, idle.time_ms, log_budget=idle.log_budget, regex=regex)
+    shared = [row.group_id for row in report.data if row.type is GroupType.SHARE]
+    group_ids = [row.group_id for row in report.data if row.type is not GroupType.SHARE]
+    # Without ids, `plan_deletion` would plan to delete every group.
+    nothing = OffsetPlan((), {}, verdict=report.verdict)
+    plan = plan_deletion(store, group_ids) if group_ids else nothing
+    notes = [*report.notes, *plan.notes]
+    if shared:
+        notes.append(f"share groups left out ({first_names(shared)}): they cannot be backed up")
+    problems = tuple(dict.fromkeys((*report.errors, *plan.problems)))
+    return replace(plan, problems=problems, notes=tuple(notes), only_idle=idle)
 
 
 def _of_topics(

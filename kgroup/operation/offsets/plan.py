@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -19,6 +20,7 @@ from kgroup.model.log_range import GONE, LogRange, OffsetMark
 from kgroup.model.member_name import first_members
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_same
 from kgroup.model.problem import Problem
+from kgroup.operation.list_groups import idle_groups
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report, first_names
 from kgroup.source.base import GroupSource, Question
@@ -155,6 +157,13 @@ class PlannedOffset(Struct, frozen=True, gc=False):
         return cls(group_id, *nothing, *nothing, *nothing, result)
 
 
+class IdleSince(NamedTuple):
+    """When groups were last active at the latest; see `idle_groups`."""
+
+    time_ms: int
+    log_budget: int
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetPlan:
     """A plan to change committed offsets.
@@ -165,6 +174,8 @@ class OffsetPlan:
         problems: what is missing from the plan.
         notes: assumptions and choices, for people.
         deleted: groups to delete as a whole; `changes` has their committed offsets.
+        only_idle: delete only groups that are still idle; None: whether they are or not.
+        verdict: exit status, if rows and problems do not tell it.
     """
 
     rows: tuple[PlannedOffset, ...]
@@ -172,6 +183,8 @@ class OffsetPlan:
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    only_idle: IdleSince | None = None
+    verdict: ExitStatus | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -181,7 +194,7 @@ class OffsetPlan:
     @property
     def report(self) -> Report[PlannedOffset]:
         """The plan as a report."""
-        return Report(self.rows, self.problems, self.notes)
+        return Report(self.rows, self.problems, self.notes, self.verdict)
 
     @property
     def backup(self) -> tuple[StoredOffset, ...]:
@@ -457,7 +470,12 @@ def _delete(
 
 
 def _changed(store: GroupSource, plan: OffsetPlan) -> tuple[Problem, ...]:
-    """Return problems of groups to delete that have committed since the plan and its backup."""
+    """Return problems of groups to delete that were active since the plan and its backup."""
+    idle = {*plan.deleted}
+    if plan.only_idle is not None:
+        time_ms, log_budget = plan.only_idle
+        report = idle_groups(store, time_ms, log_budget=log_budget, group_ids=plan.deleted)
+        idle = {row.group_id for row in report.data}
     reading = store.read_offsets(plan.deleted)
     unknown = unread(reading, plan.deleted)
     problems = []
@@ -468,6 +486,8 @@ def _changed(store: GroupSource, plan: OffsetPlan) -> tuple[Problem, ...]:
         changed = conflict((*planned.values(), *new), now)
         if group_id in unknown:
             changed = "The committed offsets of the group can no longer be read."
+        if group_id not in idle:
+            changed = "The group has become active, or it is no longer known that it is idle."
         if changed is not None:
             text = f"{changed} Plan the deletion again."
             problems.append(Problem(ProblemKind.CHANGED, text, group_id=group_id))

@@ -28,40 +28,34 @@ from kgroup.pandas_import import leave_out_pandas
 from kgroup.redaction import forget_secrets, keep_environment, redact
 
 COMMANDS: CommandTable = {
-    "list": (
-        "command.list_groups",
-        "List groups with their type, state, members, lag and last commit.",
-    ),
-    "top": (
-        "command.top",
-        "Watch all groups on one live screen: lag, growth, time lag, state, rebalances.",
-    ),
-    "describe": (
-        "command.describe",
-        "Show the state, members, assignments and committed offsets of groups.",
-    ),
+    "list": ("command.list_groups", "List groups with their state, members, lag and last commit."),
+    "top": ("command.top", "Watch all groups live, by lag, with growth and rebalances."),
+    "describe": ("command.describe", "Show who is behind in a group: members, hosts, partitions."),
     "coordinator": (
         "command.coordinator",
         "Find a group's coordinator and its __consumer_offsets partition.",
     ),
-    "assign": (
-        "command.assign",
-        "Show what a rebalance would move, and how balanced the assignment would be.",
-    ),
-    "check": ("command.check", "Find problems with groups, and suggest what to do."),
+    "assign": ("command.assign", "Show what would move if members join, leave or change."),
+    "check": ("command.check", "Find problems, and what to do; also lag for Prometheus."),
     "simulate": (
         "command.simulate",
-        "Simulate joins, leaves, crashes and commits of group members.",
+        "Simulate crashes and restarts, and how long partitions stop.",
     ),
-    "plan": ("command.plan", "Plan a migration of groups, step by step."),
-    "offsets": ("command.offsets", "Show, compare and change committed offsets."),
-    "members": ("command.members", "Remove members from groups."),
+    "plan": ("command.plan", "Plan migrations off eager strategies and old protocols."),
+    "offsets": (
+        "command.offsets",
+        "Show, reset, export (back up), import (undo), copy, diff and delete offsets.",
+    ),
+    "members": ("command.members", "Remove members that are gone from a group."),
     "snapshot": ("command.snapshot", "Save groups and offsets to a file, to inspect them offline."),
-    "decode-offsets": ("command.decode_offsets", "Decode the records of __consumer_offsets."),
+    "decode-offsets": (
+        "command.decode_offsets",
+        "Show what is in a segment, or topic, of __consumer_offsets.",
+    ),
     "zk": ("command.zk", "Inspect the nodes and fetchers of ZooKeeper consumers."),
     "history": (
         "command.history",
-        "Query the past of groups: owners, commits, lag and rebalances.",
+        "Show what happened, and why: timeline, rebalances, owner, commits, lag, as-of.",
     ),
     "doctor": (
         "command.doctor",
@@ -107,9 +101,8 @@ kgroup = click.option(
         --execute.
 
         \b
-        Exit status: 0 success, 1 failure, 2 usage error, 3 none of the named groups exists,
-        4 partial success (a group is missing, or damaged records were skipped and reported),
-        5 a problem, difference or unfinished step was found (check, offsets diff, plan, doctor).
+        Exit status: 0 success, 1 failure, 2 usage error, 3 no such group, 4 partial
+        success, 5 found a problem or difference (check, plan, offsets diff, doctor).
         """,
         COMMANDS,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -265,7 +265,7 @@ def command(
     changes: Changes,
     output: Output,
 ) -> ExitStatus:
-    """Show what a rebalance would move, and how balanced the assignment would be.
+    """Show what would move if members join, leave or change.
 
     A dry run: kgroup runs the assignor of the leader's client library, including its order and its
     bugs. Only members or the coordinator can really assign; nothing is sent to the group.

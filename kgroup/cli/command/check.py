@@ -222,7 +222,7 @@ def command(
     log_budget: int,
     output: Output,
 ) -> ExitStatus | int:
-    """Find problems with groups, and suggest what to do.
+    """Find problems, and what to do; also lag for Prometheus.
 
     Checks members, assignments, commits and lag and, if all groups are checked, the brokers that
     coordinate them. A table has a row for each finding, worst first, with the commands to run next

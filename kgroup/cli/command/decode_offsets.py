@@ -420,7 +420,7 @@ def command(
     target: OutputFile | None,
     output: Output,
 ) -> ExitStatus:
-    """Decode the records of __consumer_offsets.
+    """Show what is in a segment, or topic, of __consumer_offsets.
 
     PATH is a segment file, a __consumer_offsets-N folder, a broker's log directory, or - for
     standard input. --bootstrap-server reads the topic of a live cluster instead, without joining a

@@ -98,7 +98,7 @@ def command(
     watch_s: float | None,
     output: Output,
 ) -> ExitStatus:
-    """Show the state, members, assignments and committed offsets of groups.
+    """Show who is behind in a group: members, hosts, partitions.
 
     Select groups by name, with --regex, or with --all. A table begins with the verdict: state,
     members, and where the lag is; the members and partitions follow, worst first. Tables have the

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 command = CommandGroup(
     "kgroup history",
-    """Query the past of groups: owners, commits, lag and rebalances.
+    """Show what happened, and why: timeline, rebalances, owner, commits, lag, as-of.
 
     __consumer_offsets has what groups did, until compaction removes it. A warehouse, which is a
     folder of tables, keeps it: 'build' and 'stream' fill the tables, and the other commands query

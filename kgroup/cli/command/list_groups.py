@@ -116,7 +116,7 @@ def command(
     watch_s: float | None,
     output: Output,
 ) -> ExitStatus:
-    """List groups with their type, state, members, lag and last commit.
+    """List groups with their state, members, lag and last commit.
 
     With several filters, lists the groups that match all of them. Lag counts the records of
     committed partitions; the worst partition is the one with the largest lag. What is not known

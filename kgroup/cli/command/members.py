@@ -23,7 +23,7 @@ from kgroup.errors import ExitStatus, UsageError, named_group
 
 command = CommandGroup(
     "kgroup members",
-    """Remove members from groups.
+    """Remove members that are gone from a group.
 
     'kgroup describe' shows the members. Without --execute, only the plan is shown.
     """,

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 command = CommandGroup(
     "kgroup offsets",
-    """Show, compare and change committed offsets.
+    """Show, reset, export (back up), import (undo), copy, diff and delete offsets.
 
     Offsets are stored in Kafka, in ZooKeeper (by consumers of 0.8), in a SQL table (by applications
     that commit them with their results), or in files. Commands that change offsets only show the
@@ -125,7 +125,7 @@ def export_command(
     form: str | None,
     store: StoreChoice,
 ) -> ExitStatus:
-    """Write committed offsets to a file.
+    """Back up committed offsets to a file.
 
     JSON and JSON lines have all fields. CSV has the format of kafka-consumer-groups
     --reset-offsets: topic,partition,offset if a single group is named, else
@@ -346,7 +346,7 @@ def copy_command(
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
-    """Copy committed offsets from one store to another.
+    """Copy committed offsets to another cluster or store.
 
     A store is kafka:HOST:PORT (or kafka: the cluster of -b, -C or the environment),
     zookeeper:HOST:PORT/CHROOT, sql:URL (or sql: the database of the profile or the environment), or
@@ -494,7 +494,7 @@ def reset_command(
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
-    """Reset committed offsets.
+    """Reset committed offsets to a time, an offset, or another group's.
 
     Without --topic, reset all partitions that the group has committed. An offset out of a
     partition's range is replaced by the log start or end offset, and marked. Groups with members
@@ -607,7 +607,7 @@ def delete_command(
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
-    """Delete groups, their committed offsets for topics, or all groups idle for a time.
+    """Delete groups, all that are idle (for 30d, say), or offsets for topics.
 
     Without --topic, delete whole groups; --regex selects groups with committed offsets. Groups with
     members are not deleted. With --topic, a consumer group with members loses only offsets for

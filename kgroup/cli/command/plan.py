@@ -48,16 +48,17 @@ if TYPE_CHECKING:
 
 command = DefaultGroup(
     "kgroup plan",
-    """Plan a migration of groups, step by step.
+    """Plan migrations off eager strategies and old protocols.
 
     A plan has preconditions, steps (what to set, what to do, what to expect), how to go back, and a
     forecast by the simulator of what each step costs. 'kgroup plan verify' compares a saved plan
     (-o json) with the group, and 'kgroup plan apply --execute' copies offsets where a step does.
     Everything else only sends read requests.
 
-    Without a target, 'kgroup plan GROUP...' shows which migrations make sense for groups, and what
-    each would save; 'kgroup plan --list' lists all targets. Put a group that has the name of a
-    target after the options and --: 'kgroup plan --sample -- assignor'.
+    Without a target, 'kgroup plan GROUP...' (or --all) shows which migrations make sense, such as
+    for groups with an eager strategy, and what each would save; 'kgroup plan --list' lists all
+    targets. Put a group that has the name of a target after the options and --: 'kgroup plan
+    --sample -- assignor'.
     """,
     "COMMAND [ARGS]... | [GROUP...]",
 )

@@ -103,7 +103,7 @@ def command(
     diagram: bool,
     output: Output,
 ) -> ExitStatus:
-    """Simulate joins, leaves, crashes and commits of group members.
+    """Simulate crashes and restarts, and how long partitions stop.
 
     SCENARIO is a TOML file, - for standard input, or the name of a scenario that comes with kgroup
     (--list). The coordinator and the consumers are state machines on a virtual clock that answer as

@@ -72,7 +72,7 @@ def command(
     form: str | None,
     utc: bool,
 ) -> ExitStatus:
-    """Watch all groups on one live screen: lag, growth, time lag, state, rebalances.
+    """Watch all groups live, by lag, with growth and rebalances.
 
     Keys sort, filter and open a group; ? lists them. In a pipe each refresh writes a JSON line for
     each group. The screen needs the extra [top]: pip install 'kgroup[top]'. Nothing is changed.

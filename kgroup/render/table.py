@@ -48,8 +48,8 @@ _PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
 """Where a word may be wrapped: after separators within it, and between humps."""
 _WHOLE = re.compile(r"-.*|[0-9][-+0-9T.:]*Z?[.,:;)]* *")
 """A word that is not wrapped if it fits in a line: an option, a number, a version, a time."""
-_SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^ ])+")
-"""A word of a shell command, with its quotes."""
+_SHELL_WORD = re.compile(r"(?:-[^ ]+ (?!-))?(?:'[^']*'|\"[^\"]*\"|[^ ])+")
+"""A word of a shell command, with its quotes; an option with its value."""
 ALARM = "yellow"
 """Style of a lag, and of other numbers that should be 0."""
 WORD_STYLES = {

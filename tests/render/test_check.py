@@ -89,6 +89,7 @@ def test_a_terminal_breaks_no_name_and_no_command(
     text = "\n".join(lines)
     for line in lines:
         assert cell_len(line) <= width or len(line.removesuffix(" \\").split()) <= 3, text
+        assert not re.search(r" (-b|--command-config) \\$", line), text
     for name in shown.names | (shown.evidence if explain else set()):
         assert any(name in line for line in lines), text
     pasted = re.sub(r" +", " ", text.replace("\\\n", ""))

@@ -52,6 +52,8 @@ _SHELL_WORD = re.compile(r"(?:-[^ ]+ (?!-))?(?:'[^']*'|\"[^\"]*\"|[^ ])+")
 """A word of a shell command, with its quotes; an option with its value."""
 ALARM = "yellow"
 """Style of a lag, and of other numbers that should be 0."""
+COMMAND = "cyan"
+"""Style of a command to run next."""
 WORD_STYLES = {
     "Stable": "green",
     "Empty": "cyan",
@@ -195,10 +197,12 @@ def _below(
 ) -> Iterator[str]:
     """Yield what stands below each row: texts, and commands, wrapped so that they can be pasted."""
     width = full_width - len(_INDENT)
+    start, end = _Paints()[COMMAND]
     for row, own in zip(rows, chain(commands, repeat(())), strict=False):
         lines = [line for text in row for line in _filled(text.split(" "), width)]
         for command in own:
-            lines += _filled(_SHELL_WORD.findall(harmless(command)), width, " \\", "  ")
+            filled = _filled(_SHELL_WORD.findall(harmless(command)), width, " \\", "  ")
+            lines += [f"{start}{line}{end}" for line in filled]
         yield "".join(f"{_INDENT}{line}\n" for line in lines)
 
 
@@ -436,7 +440,7 @@ def _fields(
                 text = _like(text, hanging.join(lines))
             fields.append(f"{title.ljust(width)}{' ' * _GAP}" if title else "", style="bold")
             fields.append(f"{text}\n", style=_style(text, column))
-        fields.append(rest)
+        fields.append_text(Text.from_ansi(rest.rstrip())).append("\n" if rest else "")
     return fields
 
 

@@ -375,8 +375,9 @@ def _cut(text: str, width: int, end: str = "") -> str:
     """Return as much of the start of a text as fits before a gap and its end."""
     from rich.cells import cell_len
 
-    start = text[:width]
-    while start and cell_len(f"{start}…{end}") > width:
+    room = max(width - 1 - cell_len(end), 0)
+    start = text[:room]
+    while cell_len(start) > room:
         start = start[:-1]
     return f"{start}…{end}"
 

@@ -110,8 +110,13 @@ def _groups(count: int) -> str:
 
 
 def _findings(findings: Sequence[Finding], columns: tuple[Column, ...]) -> Part:
+    """Return the table; commands of several findings in a row stand below the last of them."""
     sheet = Sheet.of(columns, findings)
-    commands = [finding.commands for finding in findings]
+    after = (*(finding.commands for finding in findings[1:]), ())
+    commands = [
+        () if finding.commands == following else finding.commands
+        for finding, following in zip(findings, after, strict=True)
+    ]
     runs = [("run", command) for command in dict.fromkeys(chain.from_iterable(commands))]
     listed = section("Commands", facts(runs)) if runs else ()
     return Either((replace(sheet, commands=commands),), (sheet, *listed))

@@ -448,6 +448,8 @@ def _fields(
 def _style(text: str, column: Column) -> str:
     if isinstance(text, MarkedText):
         return "bold reverse"
+    if column.may_go_below:
+        return ""
     is_alarm = column.is_alarm and text.partition(" ")[0] != "0"
     return WORD_STYLES.get(text, ALARM if is_alarm else "")
 

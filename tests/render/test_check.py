@@ -121,6 +121,15 @@ def test_a_pipe_has_each_command_in_a_line_below_its_row() -> None:
     assert [line.strip() for line in commands] == [*finding.commands]
 
 
+def test_the_commands_of_several_findings_in_a_row_stand_below_the_last() -> None:
+    finding = replace(AnyFindings(Random(0)).findings[0], commands=("kgroup one", "kgroup two"))
+    others = [replace(finding, partition=number) for number in range(4)]
+    others[2] = replace(finding, commands=("kgroup one",))
+    lines = [line.split()[1] for line in lines_of(others)[1:]]
+    group_id = finding.group_id or "(cluster)"
+    assert lines == [*[group_id] * 2, "one", "two", group_id, "one", group_id, "one", "two"]
+
+
 def test_groups_without_findings_are_a_count() -> None:
     finding = replace(AnyFindings(Random(0)).findings[0], group_id="b")
     assert lines_of([finding], ["a", "b", "c"])[-2:] == ["", "2 groups without findings"]
@@ -138,8 +147,9 @@ def test_groups_without_findings_are_a_count() -> None:
 def test_severities_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    findings = AnyFindings(Random(5)).findings
+    findings = [replace(f, code=Rule.BEFORE_START) for f in AnyFindings(Random(5)).findings]
     text = "".join(page_text(findings_page(findings), terminal=True))
+    assert "before-start\n" in text, "a mark elsewhere, which is red"
     for severity, color in (("error", 31), ("warning", 33), ("info", 2)):
         assert f"\n\x1b[{color}m{severity}\x1b[0m " in text
 

@@ -51,6 +51,11 @@ def is_secret(key: str) -> bool:
     return _SECRET_KEY.search(key) is not None
 
 
+def is_reference(value: str) -> bool:
+    """Return whether the value of a secret key is a reference: env:NAME, file:PATH, cmd:COMMAND."""
+    return "".join(value).startswith(("env:", "file:", "cmd:"))
+
+
 def keep_secret(secret: str) -> None:
     """Make `redact` hide a text: verbatim, escaped, percent-encoded and in base64."""
     global _pattern
@@ -76,7 +81,8 @@ def keep_userinfo(text: str) -> None:
 def keep_named_secrets(text: str) -> None:
     """Keep the secrets that follow their names: `password="..."`, `?token=...`."""
     for match in _NAMED.finditer("".join(text)):
-        keep_secret(match[2].strip("\"'"))
+        if not is_reference(secret := match[2].strip("\"'")):
+            keep_secret(secret)
 
 
 def keep_environment(environment: Mapping[str, str]) -> None:

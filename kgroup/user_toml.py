@@ -1,4 +1,4 @@
-"""Parse users' TOML files within limits."""
+"""Parse users' TOML files within limits, and find where their tables begin."""
 
 from __future__ import annotations
 
@@ -52,3 +52,27 @@ def parse_toml(text: str) -> dict[str, Any]:
                 line, f"expected at most {_MOST_LEVELS} levels of tables and lists, found more"
             )
     return tomllib.loads(text)
+
+
+def table_starts(text: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Return where each table of a TOML text begins, and the keys in its header.
+
+    Comment lines directly above the header belong to the table.
+
+    Args:
+        text: text that `parse_toml` accepts, with LF line ends.
+    """
+    starts, depth = [], 0
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        start = text.rfind("\n", 0, match.start()) + 1
+        if token == "[" and depth == 0 and not text[start : match.start()].strip():
+            header, keys = tomllib.loads(text[start:].partition("\n")[0]), []
+            while isinstance(header, dict) and header:
+                ((key, header),) = header.items()
+                keys.append(key)
+            while text[(before := text.rfind("\n", 0, max(start - 1, 0)) + 1) : start][:1] == "#":
+                start = before
+            starts.append((start, tuple(keys)))
+        depth += (token in ("[", "{")) - (token in ("]", "}") and depth > 0)
+    return starts

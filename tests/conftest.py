@@ -76,8 +76,9 @@ def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
     from tests.cli.command_line import Result
     from tests.cli.json_schemas import check_document
 
-    for name in ("BOOTSTRAP_SERVER", "CONFIG", "PROFILE", "WAREHOUSE"):
+    for name in ("BOOTSTRAP_SERVER", "PROFILE", "WAREHOUSE"):
         monkeypatch.delenv(f"KGROUP_{name}", raising=False)
+    monkeypatch.setenv("KGROUP_CONFIG", "/no/such/config.toml")  # the user's may have a profile
     monkeypatch.setenv("KGROUP_COMPLETION_TIMEOUT", "60")  # on a busy machine, too
 
     def run(*args: object) -> Result:

@@ -57,6 +57,7 @@ COMMANDS: CommandTable = {
         "command.history",
         "Show what happened, and why: timeline, rebalances, owner, commits, lag, as-of.",
     ),
+    "profile": ("command.profile", "List and edit profiles: named clusters with their settings."),
     "doctor": (
         "command.doctor",
         "Check the installation, and the connection to a cluster or ZooKeeper.",

@@ -45,6 +45,7 @@ from kgroup.render.assignment_object import BounceObject, RunObject
 from kgroup.render.group import DESCRIPTION_KEYS
 from kgroup.render.json_document import SCHEMA_VERSION
 from kgroup.simulation.timeline import Simulation
+from kgroup.source.config.profile import ListedProfile, ProfileSetting
 from tests.cli.commands import write_folder
 from tests.render.field_table import OUTPUT_PAGE, field_meanings, parts_of, rows_under
 
@@ -105,6 +106,8 @@ ROWS: Mapping[str, tuple[Any, ...]] = {
     **{f"plan {target}": (Plan,) for target in MigrationTarget},
     "plan apply": (PlannedOffset,),
     "plan verify": (StepCheck,),
+    "profile list": (ListedProfile,),
+    "profile show": (ProfileSetting,),
     "simulate": (Simulation, ShippedScenario),
     "zk fetchers": (Fetch,),
     "zk ids": (RegisteredConsumer,),

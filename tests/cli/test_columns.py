@@ -51,6 +51,8 @@ LINES: dict[tuple[str, str], str] = {
     ("members remove", ""): "--sample order-service --all",
     ("decode-offsets", ""): "--sample",
     ("decode-offsets", "--stats"): "--sample",
+    ("profile list", ""): "",
+    ("profile show", ""): "p",
     ("doctor", ""): "",
     ("zk ids", ""): "--sample",
     ("zk owners", ""): "--sample",
@@ -100,6 +102,8 @@ def test_suggested_columns_are_those_of_the_output(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KGROUP_WAREHOUSE", str(recorded_warehouse(sample_log_dir())))
+    monkeypatch.setenv("KGROUP_CONFIG", "config.toml")
+    (tmp_path / "config.toml").write_text('[profiles.p]\nbootstrap-server = "a"\n')
     if "plan.json" in LINES[name, words]:
         (tmp_path / "plan.json").write_text(cli(*shlex.split(PLAN), "-o", "json").out)
     if "offsets.json" in LINES[name, words]:

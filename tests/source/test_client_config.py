@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import traceback
 from collections.abc import Mapping
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
+from kgroup.redaction import forget_secrets, redact
+from kgroup.source.config import client_setting
 from kgroup.source.config.client_config import ClientConfig, client_config
 from kgroup.source.config.client_setting import Secret
-from kgroup.source.config.properties_file import LARGEST_FILE, parse_properties
+from kgroup.source.config.properties_file import parse_properties
+from kgroup.source.config.user_file import LARGEST_FILE
 
 SECRET = "s3kret"
 JAAS = "org.apache.kafka.common.security.{}.{} required {};"
@@ -362,6 +366,96 @@ def test_secret_texts_hide() -> None:
         assert "hidden" in shown
     assert "".join(secret) == SECRET
     assert "\0".join(["u", secret]).encode() == b"u\0s3kret"
+
+
+# ---- secrets by reference
+
+
+def in_place(place: str, settings: Mapping[str, str], folder: Path) -> ClientConfig:
+    """Read settings given by -X, in a properties file, or in a profile."""
+    if place == "-X":
+        overrides = [f"{key}={value}" for key, value in settings.items()]
+        return client_config(environment={}, bootstrap_server="a", overrides=overrides)
+    if place == "file":
+        return read(settings, folder)
+    toml = folder / "config.toml"
+    lines = [f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in settings.items()]
+    toml.write_text(
+        f'[profiles.p]\nbootstrap-server = "a"\n[profiles.p.properties]\n{"".join(lines)}'
+    )
+    return client_config(environment={"KGROUP_CONFIG": str(toml)}, profile="p")
+
+
+@pytest.mark.parametrize("place", ["-X", "file", "profile"])
+@pytest.mark.parametrize("kind", ["env", "file", "cmd"])
+def test_a_secret_by_reference(
+    place: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    jaas = tmp_path / "jaas.conf"
+    secret.write_text(f"{SECRET}\n")
+    jaas.write_text(f"{PLAIN}\n")
+    monkeypatch.setenv("APP_PW", SECRET)
+    monkeypatch.setenv("APP_JAAS", PLAIN)
+    password, whole = {
+        "env": ("env:APP_PW", "env:APP_JAAS"),
+        "file": (f"file:{secret}", f"file:{jaas}"),
+        "cmd": (f"cmd:cat {secret}", f"cmd:sh -c 'cat {jaas}'"),
+    }[kind]
+    inner = JAAS.format("plain", "PlainLoginModule", f'username="alice" password="{password}"')
+    for value in (inner, whole):
+        config = in_place(place, {**SASL, "sasl.jaas.config": value}, tmp_path)
+        assert config.kafka_options()["sasl_plain_password"].encode() == SECRET.encode()
+        assert SECRET not in f"{config}"
+        assert redact(f"the broker said {SECRET}") == "the broker said [hidden]"
+        forget_secrets()
+
+
+def test_only_secrets_in_use_are_read(tmp_path: Path) -> None:
+    overridden = {"zookeeper.digest": "cmd:false", "ssl.key.password": "env:NO_SUCH_VARIABLE"}
+    assert read(overridden, tmp_path, "zookeeper.digest=a:b").security_protocol == "PLAINTEXT"
+
+
+def test_references_are_for_secrets_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APP_ID", "id")
+    assert read({"client.id": "env:APP_ID"}, tmp_path).client_id == "env:APP_ID"
+
+
+@pytest.mark.parametrize(
+    ("reference", "message", "status"),
+    [
+        ("env:NO_SUCH_VARIABLE", "env:NO_SUCH_VARIABLE: expected a secret in this environment", 2),
+        ("env:", "expected env:NAME, file:PATH or cmd:COMMAND, found env:", 2),
+        ("file:/no/such/file", "file:/no/such/file: cannot read it: No such file or directory", 1),
+        ("file:/dev/zero", f"file:/dev/zero: expected at most {LARGEST_FILE} bytes", 1),
+        ("file:/dev/null", "file:/dev/null: expected a secret, found nothing", 2),
+        ("cmd:no-such-program x", "cmd:no-such-program …: cannot run the command: No such file", 1),
+        (f"cmd:sh -c 'echo {SECRET} >&2; exit 3'", "cmd:sh …: the command failed with exit sta", 1),
+        (
+            f"cmd:sh -c 'echo {SECRET}; exit 3'",
+            "cmd:sh …: the command failed with exit status 3",
+            1,
+        ),
+        ("cmd:sh -c 'kill -9 $$'", "cmd:sh …: the command failed with signal 9", 1),
+        ("cmd:sleep 60", "cmd:sleep …: the command has not ended after 0.2 s", 1),
+        ("cmd:sh -c 'exec >&-; sleep 1'", "cmd:sh …: the command has not ended after 0.2 s", 1),
+        ("cmd:cat /dev/zero", f"cmd:cat …: expected at most {LARGEST_FILE} bytes", 1),
+        ("cmd:printf '\\377'", "cmd:printf …: expected UTF-8 text, found other bytes", 2),
+        ("cmd:echo '", "cmd:echo …: expected a command line: No closing quotation", 2),
+        ("cmd:true", "cmd:true: expected a secret, found nothing", 2),
+    ],
+)
+def test_a_reference_that_cannot_be_read(
+    reference: str, message: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "0.2 s" in message:
+        monkeypatch.setattr(client_setting, "COMMAND_TIMEOUT_S", 0.2)
+    with pytest.raises(KgroupError) as caught:
+        in_place("profile", {"zookeeper.digest": reference}, tmp_path)
+    place = f"zookeeper.digest (profile 'p' of {tmp_path}/config.toml): "
+    assert str(caught.value).startswith(place + message)
+    assert caught.value.exit_status == status
+    assert SECRET not in str(caught.value)
 
 
 # ---- settings that are absurdly long, deep or elsewhere: each is an error that says so, at once

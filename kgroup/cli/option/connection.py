@@ -66,8 +66,35 @@ class Connection:
 
     @property
     def is_default(self) -> bool:
-        """Whether the environment names a cluster, as the default source."""
-        return any(os.environ.get(name) for name in ("KGROUP_BOOTSTRAP_SERVER", "KGROUP_PROFILE"))
+        """Whether the environment or a current profile names a cluster, as the default source."""
+        return bool(os.environ.get("KGROUP_BOOTSTRAP_SERVER")) or self.profile_name() is not None
+
+    def profile_name(self, *, with_environment: bool = True) -> str | None:
+        """Return the name of the profile in use: that of `-C`, of the environment, or the current.
+
+        The current one is used if nothing else names brokers, so that its credentials are never
+        sent to another cluster.
+
+        Args:
+            with_environment: whether to use a profile without `-C`.
+
+        Raises:
+            InputError: a file cannot be read.
+            UsageError: a setting is invalid.
+        """
+        named = self.profile or (os.environ.get("KGROUP_PROFILE") if with_environment else None)
+        is_named = self.bootstrap_server is not None or os.environ.get("KGROUP_BOOTSTRAP_SERVER")
+        if named or is_named or not with_environment:
+            return named or None
+        from kgroup.source.config.client_config import parse_overrides
+        from kgroup.source.config.profile import current_profile
+        from kgroup.source.config.properties_file import read_properties
+
+        settings = [*parse_overrides(self.overrides)]
+        settings += [] if self.command_config is None else read_properties(self.command_config)
+        if any(setting.key == "bootstrap.servers" and setting.value for setting in settings):
+            return None
+        return current_profile(os.environ)
 
     def words(self, *, with_environment: bool = True) -> tuple[list[str], list[str]]:
         """Return the options as words of a command line, without secrets.
@@ -89,7 +116,7 @@ class Connection:
         for option, value in (
             ("-b", server),
             ("--command-config", self.command_config),
-            ("-C", self.profile or environment.get("KGROUP_PROFILE") or None),
+            ("-C", self.profile_name(with_environment=with_environment)),
         ):
             words += [option, str(value)] if value is not None else []
         secret = []
@@ -157,7 +184,7 @@ class Connection:
             bootstrap_server=self.bootstrap_server,
             overrides=self.overrides,
             command_config=self.command_config,
-            profile=self.profile,
+            profile=self.profile_name(with_environment=with_environment),
             needs_server=needs_server,
         )
         for note in config.notes:

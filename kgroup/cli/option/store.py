@@ -14,7 +14,7 @@ import click
 
 from kgroup.cli.command_group import Block, BlockOption
 from kgroup.cli.option.common import ID, PATH, Decorator, options_into, parsed
-from kgroup.cli.option.connection import Connection
+from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection
 from kgroup.cli.option.parameter import parse_topics
 from kgroup.cli.option.source import (
     FILE_FORMATS,
@@ -328,7 +328,7 @@ def _path(text: str, store: str) -> Path:
     Raises:
         UsageError: the path is empty or invalid.
     """
-    from kgroup.source.config.properties_file import user_path
+    from kgroup.source.config.user_file import user_path
 
     if not text:
         raise click.UsageError(f"{store} expected a path, found an empty string")
@@ -337,7 +337,7 @@ def _path(text: str, store: str) -> Path:
 
 def _profile(connection: Connection | None) -> str | None:
     """Return the name of the profile that has the database."""
-    return (connection and connection.profile) or os.environ.get("KGROUP_PROFILE")
+    return (connection or Connection(None, None, (), None, DEFAULT_TIMEOUT_S)).profile_name()
 
 
 def _names_server(connection: Connection) -> bool:

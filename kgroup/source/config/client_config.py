@@ -2,7 +2,8 @@
 
 In order of precedence: the flag ``--bootstrap-server``; ``-X key=value``; ``--command-config``;
 ``$KGROUP_BOOTSTRAP_SERVER``; the profile named by ``--profile`` or ``$KGROUP_PROFILE``, in
-``~/.config/kgroup/config.toml`` or the file named by ``$KGROUP_CONFIG``.
+``~/.config/kgroup/config.toml`` or the file named by ``$KGROUP_CONFIG``. Where nothing names a
+cluster, the caller takes the current profile of that file.
 
 GSSAPI and AWS_MSK_IAM are passed through to kafka-python and are not tested.
 """
@@ -116,7 +117,7 @@ def client_config(
         from_profile,
         _bootstrap(in_environment, "$KGROUP_BOOTSTRAP_SERVER"),
         [] if command_config is None else read_properties(command_config),
-        _overrides(overrides),
+        parse_overrides(overrides),
         _bootstrap(bootstrap_server, "--bootstrap-server"),
     )
     protocol = settings.choice("security.protocol", _PROTOCOLS, "PLAINTEXT")
@@ -136,7 +137,7 @@ def client_config(
     lookup = settings.choice("client.dns.lookup", (*_DNS_LOOKUPS, "DEFAULT"), _DNS_LOOKUPS[0])
     return ClientConfig(
         bootstrap_servers=(
-            _servers(settings) if needs_server or settings.get("bootstrap.servers") else ()
+            parse_servers(settings) if needs_server or settings.get("bootstrap.servers") else ()
         ),
         security_protocol=protocol,
         tls=tls,
@@ -152,7 +153,9 @@ def client_config(
             *notes_on_keys(settings.by_key.values()),
             *(tls.notes if tls is not None else ()),
             *(sasl.notes if sasl is not None else ()),
-            *_note_on_server(settings, from_profile if profile else []),
+            *_note_on_server(
+                settings, from_profile if profile != environment.get("KGROUP_PROFILE") else []
+            ),
         ),
         zookeeper_tls=_zookeeper_tls(settings),
         zookeeper_digest=_zookeeper_digest(settings),
@@ -182,7 +185,12 @@ def _zookeeper_digest(settings: ClientSettings) -> str | None:
     return setting.value
 
 
-def _overrides(texts: Sequence[str]) -> Iterator[ClientSetting]:
+def parse_overrides(texts: Sequence[str]) -> Iterator[ClientSetting]:
+    """Yield the settings given by `-X`, as ``key=value``.
+
+    Raises:
+        UsageError: a text has no key or no =.
+    """
     for number, text in enumerate(texts, 1):
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
@@ -191,7 +199,12 @@ def _overrides(texts: Sequence[str]) -> Iterator[ClientSetting]:
         yield ClientSetting(key.strip(), value, "-X")
 
 
-def _servers(settings: ClientSettings) -> tuple[str, ...]:
+def parse_servers(settings: ClientSettings) -> tuple[str, ...]:
+    """Return the bootstrap servers, each with its port.
+
+    Raises:
+        UsageError: there are none, or they are invalid.
+    """
     setting = settings.get("bootstrap.servers")
     if setting is None:
         raise settings.missing(

@@ -1,22 +1,32 @@
 """Settings of a Kafka client, with their origin; secret values are not displayed.
 
 Keys and values are those of Kafka's own clients (`ssl.truststore.location`, `sasl.mechanism`, …).
+A secret value may be a reference, which is read when the setting is used:
+
+env:NAME     the environment variable NAME
+file:PATH    the contents of a file; a relative path starts at the current folder
+cmd:COMMAND  what a command writes to standard output. It runs without a shell (`sh -c '...'` for
+             one) and without standard input, for at most 10 seconds; its messages are discarded
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
-from kgroup.errors import UsageError
+from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.redaction import (
     HIDDEN,
+    is_reference,
     is_secret,
     keep_named_secrets,
     keep_secret,
     keep_userinfo,
     redact,
 )
+from kgroup.source.config.user_file import LARGEST_FILE, read_user_file, user_path
 
 MOST_INT = (1 << 31) - 1
 MOST_LONG = (1 << 63) - 1
@@ -52,7 +62,8 @@ class ClientSetting:
 
     Attributes:
         key: key of Kafka's clients.
-        value: value without surrounding blanks; a `Secret` if the key is secret.
+        value: value without surrounding blanks; a `Secret` if the key is secret, unless it is a
+            reference to one.
         origin: where it was set, for people: ``client.properties:3``, ``-X``, ``profile 'prod'``.
     """
 
@@ -62,7 +73,7 @@ class ClientSetting:
 
     def __post_init__(self) -> None:
         value = self.value.strip(JAVA_BLANK)
-        if is_secret(self.key):
+        if is_secret(self.key) and (isinstance(self.value, Secret) or not is_reference(value)):
             keep_secret(value)
             value = Secret(value)
         keep_named_secrets(value)
@@ -74,6 +85,16 @@ class ClientSetting:
     def where(self) -> str:
         """Key and origin, to start a message with."""
         return f"{self.key} ({self.origin})"
+
+    def resolved(self) -> ClientSetting:
+        """Return the setting with the secret that its value refers to; others as they are.
+
+        Raises:
+            KgroupError: as `read_secret`.
+        """
+        if not is_secret(self.key) or not is_reference(self.value):
+            return self
+        return ClientSetting(self.key, Secret(read_secret(self.value, self.where)), self.origin)
 
     def expected(self, what: str) -> UsageError:
         """Return the error of an invalid value."""
@@ -104,9 +125,13 @@ class ClientSettings:
         )
 
     def get(self, key: str) -> ClientSetting | None:
-        """Return the setting of a key; None if it is not set."""
+        """Return the setting of a key; None if it is not set.
+
+        Raises:
+            KgroupError: its value refers to a secret that cannot be read.
+        """
         setting = self.by_key.get(key)
-        return setting if setting is not None and setting.value else None
+        return setting.resolved() if setting is not None and setting.value else None
 
     def text(self, key: str) -> str | None:
         """Return the value of a key; None if it is not set."""
@@ -161,3 +186,90 @@ def whole_number(text: str, most: int) -> int | None:
         return None
     number = int(digits)
     return number if number <= most else None
+
+
+COMMAND_TIMEOUT_S = 10.0
+"""Maximum time in seconds of a command that writes a secret."""
+
+
+def shown_reference(value: str) -> str:
+    """Return a reference for people; of a command, whose arguments may be secret, its program."""
+    kind, _, rest = value.partition(":")
+    return f"cmd:{rest.split()[0]} …" if kind == "cmd" and len(rest.split()) > 1 else value
+
+
+def read_secret(reference: str, where: str) -> str:
+    """Return the secret that a reference names, without the line end after it.
+
+    Args:
+        reference: a text of which `is_reference` is true.
+        where: setting and its origin, to start messages with, which never have the secret.
+
+    Raises:
+        InputError: a file cannot be read.
+        KgroupError: a command cannot be run, fails, or takes too long.
+        UsageError: the reference is invalid, a variable is not set, or there is no secret.
+    """
+    kind, _, rest = "".join(reference).partition(":")
+    if not rest.strip():
+        raise UsageError(f"{where}: expected env:NAME, file:PATH or cmd:COMMAND, found {kind}:")
+    where = f"{where}: {shown_reference(f'{kind}:{rest}')}"
+    if kind == "env":
+        if not (text := os.environ.get(rest.strip())):
+            raise UsageError(f"{where}: expected a secret in this environment variable, found none")
+    else:
+        if kind == "file":
+            data = read_user_file(user_path(rest, where), where)
+        else:
+            data = _command_output(rest, where)
+        try:
+            text = data.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise UsageError(f"{where}: expected UTF-8 text, found other bytes") from None
+    if not text.strip():
+        raise UsageError(f"{where}: expected a secret, found nothing")
+    keep_secret(text)
+    return text
+
+
+@cache
+def _command_output(command: str, where: str) -> bytes:
+    """Return what a command writes; it runs once in a process, as it may ask the user."""
+    import shlex
+    from select import select
+    from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+    from time import monotonic
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"{where}: expected a command line: {error}") from None
+    end = monotonic() + COMMAND_TIMEOUT_S
+    late = KgroupError(f"{where}: the command has not ended after {COMMAND_TIMEOUT_S:g} s")
+    data = b""
+    try:
+        with Popen(words, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL) as process:
+            try:
+                assert process.stdout is not None
+                while len(data) <= LARGEST_FILE:
+                    if not select([process.stdout], [], [], max(end - monotonic(), 0))[0]:
+                        raise late
+                    if not (block := os.read(process.stdout.fileno(), 1 << 16)):
+                        break
+                    data += block
+                else:
+                    raise InputError(f"{where}: expected at most {LARGEST_FILE} bytes, found more")
+                status = process.wait(max(end - monotonic(), 0))
+            except TimeoutExpired:
+                raise late from None
+            finally:
+                process.kill()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name contains NUL"
+        raise KgroupError(f"{where}: cannot run the command: {reason}") from None
+    if status != 0:
+        how = f"exit status {status}" if status > 0 else f"signal {-status}"
+        raise KgroupError(
+            f"{where}: the command failed with {how}; run it in a shell to see its messages"
+        )
+    return data

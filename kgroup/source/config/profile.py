@@ -1,5 +1,7 @@
 """Profiles: named sets of Kafka client settings in kgroup's own configuration file.
 
+current = "prod"                       # used where nothing else names a cluster
+
 [profiles.prod]
 bootstrap-server = "kafka-1:9093,kafka-2:9093"
 command-config = "prod.properties"     # relative to this file, or an absolute path
@@ -16,18 +18,26 @@ lag = 1000
 time-lag = "5m"
 
 [profiles.prod.sql]                    # where offsets are stored, see kgroup.source.sql.address
+
+Changes edit the text and keep everything else in it: comments, order, blank lines. The new text is
+parsed before it replaces the file, which stays as it is if it says anything else than expected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgroup.errors import UsageError
+from kgroup.atomic_file import output_file
+from kgroup.errors import InputError, UsageError
 from kgroup.source.config.client_setting import MOST_LONG, ClientSetting
-from kgroup.source.config.properties_file import read_properties, read_user_file, user_path
+from kgroup.source.config.properties_file import read_properties
+from kgroup.source.config.user_file import read_user_file, user_path
 
 _CONFIG_FILE = "~/.config/kgroup/config.toml"
 
@@ -123,7 +133,222 @@ def _texts(table: Mapping[str, Any], where: str) -> dict[str, str]:
 
 def profile_names(file: Path) -> list[str]:
     """Return the names of all profiles, sorted; errors as for `read_profile`."""
-    return sorted(_profiles(file, "NAME"))
+    return sorted(_profiles(_document(file)[0], file))
+
+
+def current_profile(environment: Mapping[str, str]) -> str | None:
+    """Return the name of the current profile, which need not exist; None if there is none.
+
+    Args:
+        environment: environment variables of the process.
+
+    Raises:
+        InputError: the configuration file cannot be read.
+        UsageError: the file is not valid.
+    """
+    try:
+        file = config_file(environment)
+    except UsageError:
+        if environment.get("KGROUP_CONFIG"):
+            raise
+        return None  # a user without a home has no file there
+    name = _document(file)[0].get("current")
+    if name is not None and not isinstance(name, str):
+        raise UsageError(f"{file}: current: expected the name of a profile in quotes")
+    return name or None
+
+
+def profile_tables(name: str, file: Path) -> list[tuple[str, str]]:
+    """Return what a profile says of checks and of a database: keys and texts.
+
+    Arguments and errors as for `read_profile`.
+    """
+    profile = _profile(name, file)
+    tables = {key: profile[key] for key in ("check", "sql") if isinstance(profile.get(key), dict)}
+    return [(key, _text(value, f"{_origin(name, file)}: {key}")) for key, value in _flat(tables)]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedProfile:
+    """A profile in a list.
+
+    Attributes:
+        name: name of the profile.
+        current: whether it is the current profile, which is used where nothing else names a
+            cluster.
+        bootstrap_servers: brokers, as the profile or its `command-config` has them; None if
+            neither has them, or the latter cannot be read.
+        security_protocol: `security.protocol` as the profile has it; `PLAINTEXT` if it has none,
+            None if its `command-config` cannot be read.
+    """
+
+    name: str
+    current: bool
+    bootstrap_servers: str | None
+    security_protocol: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSetting:
+    """A setting of a profile.
+
+    Attributes:
+        key: key of the setting: of a Kafka client, or `check.*` or `sql.*`.
+        value: value of the setting; `[hidden]` for a secret, unless it is given by reference.
+        origin: profile, or file and line, that has the setting.
+    """
+
+    key: str
+    value: str
+    origin: str
+
+
+def add_profile(
+    name: str,
+    file: Path,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    settings: Iterable[ClientSetting],
+) -> None:
+    """Add a profile at the end of the configuration file, which is created if there is none.
+
+    Args:
+        name: name of the profile.
+        file: kgroup's configuration file.
+        bootstrap_server: value of `bootstrap-server`.
+        command_config: value of `command-config`.
+        settings: the table `properties`.
+
+    Raises:
+        InputError: the file cannot be read or written.
+        UsageError: the profile exists, its name is not printable, or the file is not valid.
+    """
+    if not name or name.startswith("-") or not name.isprintable():
+        raise UsageError(f"{name!r}: expected a printable name that does not begin with -")
+    if name in profile_names(file):
+        raise UsageError(
+            f"profile {name!r} exists in {file}; choose another name, or remove it first"
+        )
+    own = {} if bootstrap_server is None else {"bootstrap-server": bootstrap_server}
+    if command_config is not None:
+        own["command-config"] = str(command_config.absolute())
+    properties = {setting.key: "".join(setting.value) for setting in settings}
+    header = f"profiles.{_key(name)}"
+    lines = [f"[{header}]", *(f"{key} = {_quoted(value)}" for key, value in own.items())]
+    if properties:
+        lines += ["", f"[{header}.properties]"]
+        lines += [f"{_quoted(key)} = {_quoted(value)}" for key, value in properties.items()]
+    profile = own | ({"properties": properties} if properties else {})
+
+    def edit(text: str) -> str:
+        before = "" if not text.strip() else text.rstrip("\n") + "\n\n"
+        return before + "\n".join(lines) + "\n"
+
+    _edit(file, edit, lambda document: document["profiles"].update({name: profile}))
+
+
+def use_profile(name: str, file: Path) -> None:
+    """Make a profile the current one; arguments and errors as for `add_profile`."""
+    _profile(name, file)
+    line = f"current = {_quoted(name)}"
+
+    def edit(text: str) -> str:
+        root, tables = _root(text)
+        if _CURRENT.search(root):
+            return _CURRENT.sub(lambda match: f"{line}{match['comment'] or ''}\n", root, 1) + tables
+        end = "" if not root or root.endswith("\n") else "\n"
+        return f"{root}{end}{line}\n\n{tables}"
+
+    _edit(file, edit, lambda document: document.update(current=name))
+
+
+def remove_profile(name: str, file: Path) -> bool:
+    """Remove a profile; return whether it was the current one, of which there is none then.
+
+    Arguments and errors as for `add_profile`.
+    """
+    _profile(name, file)
+    is_current = _document(file)[0].get("current") == name
+
+    def edit(text: str) -> str:
+        from kgroup.user_toml import table_starts
+
+        starts = table_starts(text)
+        bounds = [*(start for start, _ in starts), len(text)]
+        kept = [
+            text[start:end]
+            for (start, keys), end in zip(starts, bounds[1:], strict=True)
+            if keys[:2] != ("profiles", name)
+        ]
+        root, _ = _root(text)
+        return (_CURRENT.sub("", root, 1) if is_current else root).lstrip("\n") + "".join(kept)
+
+    def change(document: dict[str, Any]) -> None:
+        del document["profiles"][name]
+        if is_current:
+            del document["current"]
+
+    _edit(file, edit, change)
+    return is_current
+
+
+_CURRENT = re.compile(
+    r"""^current[ \t]*=[ \t]*(?:"[^"\n]*"|'[^'\n]*')(?P<comment>[ \t]*\#[^\n]*)?[ \t]*(?:\n|\Z)""",
+    re.MULTILINE,
+)
+
+
+def _root(text: str) -> tuple[str, str]:
+    """Return the text before the first table, and the rest."""
+    from kgroup.user_toml import table_starts
+
+    start = next((start for start, _ in table_starts(text)), len(text))
+    return text[:start], text[start:]
+
+
+def _edit(
+    file: Path, edit: Callable[[str], str], change: Callable[[dict[str, Any]], object]
+) -> None:
+    """Replace a file by its edited text, if that says what the changed document says.
+
+    Args:
+        file: kgroup's configuration file; it is created if it does not exist.
+        edit: returns the new text.
+        change: changes the document likewise.
+    """
+    import tomllib
+
+    document, text = _document(file)
+    document.setdefault("profiles", {})
+    change(document)
+    edited = edit(text.replace("\r\n", "\n"))
+    try:
+        is_expected = {"profiles": {}, **tomllib.loads(edited)} == document
+    except tomllib.TOMLDecodeError:
+        is_expected = False
+    if not is_expected:
+        raise UsageError(
+            f"{file}: expected each profile in tables of its own, [profiles.NAME]; found another "
+            "way of writing them, which kgroup does not change. Edit the file by hand"
+        )
+    if "\r\n" in text:
+        edited = edited.replace("\n", "\r\n")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with output_file(file, None) as output:
+            os.fchmod(output.fileno(), 0o600)
+            output.write(edited.encode())
+    except OSError as error:
+        raise InputError(f"{file}: cannot write it: {error.strerror}", path=str(file)) from None
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """Return a basic string of TOML, whose escapes are those of JSON."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _origin(name: str, file: Path) -> str:
@@ -132,7 +357,7 @@ def _origin(name: str, file: Path) -> str:
 
 def _profile(name: str, file: Path) -> Mapping[str, Any]:
     """Return a profile after validation of its keys."""
-    profiles = _profiles(file, name)
+    profiles = _profiles(_document(file, name)[0], file)
     if name not in profiles:
         from difflib import get_close_matches
 
@@ -147,23 +372,31 @@ def _profile(name: str, file: Path) -> Mapping[str, Any]:
     return profile
 
 
-def _profiles(file: Path, name: str) -> Mapping[str, Any]:
+def _profiles(document: Mapping[str, Any], file: Path) -> Mapping[str, Any]:
+    return _table(document.get("profiles", {}), f"{file}: profiles: expected a table")
+
+
+def _document(file: Path, name: str | None = None) -> tuple[dict[str, Any], str]:
+    """Return the parsed configuration file, and its text.
+
+    Both are empty if there is no file, unless a profile is named, which has to be in it.
+    """
     import tomllib
 
     from kgroup.user_toml import TomlLimitError, parse_toml
 
+    if name is None and not os.path.exists(file):
+        return {}, ""
     absent = f"expected a table [profiles.{name}] in it, found no such file"
     try:
         text = read_user_file(file, str(file), absent).decode()
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-        document = parse_toml(text)
+        return parse_toml(text.replace("\r\n", "\n").replace("\r", "\n")), text
     except UnicodeDecodeError:
         raise UsageError(f"{file}: expected TOML, found bytes that are no UTF-8") from None
     except TomlLimitError as error:
         raise UsageError(f"{file}:{error.line}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: expected TOML: {error}") from None
-    return _table(document.get("profiles", {}), f"{file}: profiles: expected a table")
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:

@@ -28,16 +28,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote_plus, unquote, urlsplit
 
 from kgroup.errors import KgroupError, UsageError
-from kgroup.redaction import is_secret, keep_secret
+from kgroup.redaction import is_reference, is_secret, keep_secret
 from kgroup.source.config.client_setting import (
     MOST_INT,
     MOST_LONG,
     ClientSetting,
     ClientSettings,
     Secret,
+    read_secret,
     whole_number,
 )
-from kgroup.source.config.properties_file import read_user_file, user_path
+from kgroup.source.config.user_file import read_user_file, user_path
 
 if TYPE_CHECKING:
     from kgroup.source.config.tls import Tls
@@ -89,7 +90,7 @@ class Sasl:
             raise settings.missing(
                 "sasl.jaas.config", f"sasl.mechanism {mechanism} needs a {usual} with its options"
             )
-        module = parse_jaas(setting)
+        module = parse_jaas(setting).resolved(setting.where)
         if module.short_name not in _MODULES[mechanism]:
             raise UsageError(
                 f"{setting.where}: expected {usual} for sasl.mechanism {mechanism}, "
@@ -176,6 +177,20 @@ class LoginModule:
         """The class name without its package."""
         return self.name.rpartition(".")[2]
 
+    def resolved(self, where: str) -> LoginModule:
+        """Return the module with the secrets that options refer to: ``password="env:NAME"``.
+
+        Raises:
+            KgroupError: as `read_secret`.
+        """
+        options = {
+            key: Secret(read_secret(value, f"{where}, {key}"))
+            if is_secret(key) and is_reference(value)
+            else value
+            for key, value in self.options.items()
+        }
+        return LoginModule(self.name, MappingProxyType(options))
+
 
 def parse_jaas(setting: ClientSetting) -> LoginModule:
     """Parse the login module of `sasl.jaas.config`.
@@ -203,7 +218,7 @@ def parse_jaas(setting: ClientSetting) -> LoginModule:
         if kind not in ("word", "quoted"):
             raise setting.expected(f'a value in quotes {_at(position)} (as in name="value")')
         options[key] = Secret(text)
-        if is_secret(key):
+        if is_secret(key) and not is_reference(text):
             keep_secret(text)
     position, kind, _ = next(tokens)
     if kind != "end":

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.errors import UsageError
 from kgroup.source.config.client_setting import ClientSetting, ClientSettings
-from kgroup.source.config.properties_file import read_user_file, user_path
+from kgroup.source.config.user_file import read_user_file, user_path
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

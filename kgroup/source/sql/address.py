@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from kgroup.errors import AbsentTableError, UsageError
 from kgroup.redaction import keep_named_secrets, keep_secret, keep_userinfo
 from kgroup.source.config.client_setting import Secret
-from kgroup.source.config.properties_file import read_user_file, user_path
+from kgroup.source.config.user_file import read_user_file, user_path
 from kgroup.source.sql.layout import ROLES, TableLayout, parse_table_name
 
 if TYPE_CHECKING:

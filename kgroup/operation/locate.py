@@ -16,7 +16,7 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC, TRANSACTION_TOPIC, off
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.protocol.message.primitives import no_string
-from kgroup.source.base import GroupSource
+from kgroup.source.base import CoordinatorAnswer, GroupSource
 
 DEFAULT_PARTITION_COUNT = 50
 """Default of `offsets.topic.num.partitions` and `transaction.state.log.num.partitions`."""
@@ -42,6 +42,10 @@ class GroupLocation:
         leader: leader of the partition; None without a live cluster.
         replicas: broker ids of the replicas; None without a live cluster.
         isr: broker ids of the in-sync replicas; None without a live cluster.
+        answer_ms: milliseconds until the coordinator answered a request about the group; without
+            the time of connecting. None if it does not answer, or without a live cluster.
+        answer_error: why the coordinator does not answer, or the error in its answer; None if it
+            answers without error, or was not asked.
     """
 
     group_id: str
@@ -53,6 +57,8 @@ class GroupLocation:
     leader: Broker | None = None
     replicas: tuple[int, ...] | None = None
     isr: tuple[int, ...] | None = None
+    answer_ms: float | None = None
+    answer_error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +139,15 @@ def locate(
 
 def _locate_live(group_ids: Collection[str], source: GroupSource) -> Report[GroupLocation]:
     placements = source.placements(group_ids)
+    answers: Mapping[str, CoordinatorAnswer] = {}
+    if source.can(GroupSource.coordinator_answers):
+        answers = source.coordinator_answers(
+            {key: at.coordinator.id for key, at in placements.items() if at.coordinator is not None}
+        )
     rows, problems = [], []
     for group_id in dict.fromkeys(group_ids):
         placement = placements.get(group_id, _NOWHERE)
+        answer = answers.get(group_id, CoordinatorAnswer(None))
         count = placement.partition_count or DEFAULT_PARTITION_COUNT
         rows.append(
             GroupLocation(
@@ -144,8 +156,12 @@ def _locate_live(group_ids: Collection[str], source: GroupSource) -> Report[Grou
                 partition_count=count,
                 found_in=None,
                 **_found(placement),
+                answer_ms=answer.time_ms,
+                answer_error=None if answer.problem is None else answer.problem.reason,
             )
         )
+        if answer.problem is not None:
+            problems.append(answer.problem)
         if placement.error is not None:
             text = f"No coordinator: the cluster returned {placement.error}."
             problems.append(Problem(ProblemKind.NO_COORDINATOR, text, group_id=group_id))

@@ -113,6 +113,19 @@ EVERYTHING = Question()
 
 
 @dataclass(frozen=True, slots=True)
+class CoordinatorAnswer:
+    """How a group's coordinator answered a request about the group.
+
+    Attributes:
+        time_ms: milliseconds until its answer, without connecting; None if there was none.
+        problem: why there was no answer, or the error in it; None without.
+    """
+
+    time_ms: float | None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaOffsets:
     """Offsets that groups of ZooKeeper consumers have committed to Kafka.
 
@@ -245,6 +258,18 @@ class GroupSource:
             BrokerError: no broker answers.
         """
         raise self._unsupported("coordinators", "a cluster, ZooKeeper, or a snapshot of one")
+
+    def coordinator_answers(
+        self, coordinators: Mapping[str, int]
+    ) -> Mapping[str, CoordinatorAnswer]:
+        """Ask coordinators about groups, which need not exist; return their answers, by group id.
+
+        A broker that has no request to describe groups (0.8) is left out.
+
+        Args:
+            coordinators: broker id of the coordinator, by group id.
+        """
+        raise self._unsupported("asking coordinators", "a live cluster (--bootstrap-server)")
 
     def topic_names(self) -> Collection[str]:
         """Return the names of all topics, sorted. No topic is created.

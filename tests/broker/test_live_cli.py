@@ -203,6 +203,8 @@ def test_coordinator(live: Live) -> None:
         assert row["coordinator"] == row["leader"] == live.broker
         assert row["replicas"] == row["isr"] == [live.server.broker_id]
         assert (row["agrees"], row["partition_count"]) == (True, PARTITION_COUNT)
+        assert row["answer_error"] is None
+        assert 0 <= row["answer_ms"] < 10_000
         if row["group_id"] in PARTITION_OF:
             assert row["offsets_partition"] == PARTITION_OF[row["group_id"]]
     head, row = live("coordinator", "over").out.splitlines()

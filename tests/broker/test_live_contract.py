@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import combinations
@@ -132,9 +133,13 @@ def test_commands(live: LiveGroups, cli: Cli, tmp_path: Path, budget: int) -> No
     for command in COMMANDS:
         words = [*command, *(look if command[0] != "coordinator" else [])]
         for form in ("json", "csv"):
+            if command[0] == "coordinator" and form == "csv":  # the time of an answer left out
+                words += ["--columns", "group_id,agrees,coordinator,leader,replicas,isr"]
             direct = cli(*words, *origin, "-o", form)
             through = cli(*words, "--snapshot", file, "-o", form)
-            assert (through.status, through.out) == (direct.status, direct.out)
+            # Only a live coordinator answers, and takes time to.
+            own = re.sub(r'"answer_ms":[0-9.]+', '"answer_ms":null', direct.out)
+            assert (through.status, through.out) == (direct.status, own)
 
 
 def test_a_dry_run_of_a_group_that_stays_as_it_is(live: LiveGroups, cli: Cli) -> None:

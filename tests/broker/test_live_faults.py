@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -171,6 +171,27 @@ def test_the_doctor_tells_which_broker_is_silent(brokers: Brokers, cli: Cli) -> 
     assert "did not answer within" in rows[1]["reason"]
 
 
+def answers(cli: Cli, bootstrap: str) -> tuple[int, Mapping[int, set[str | None]], set[str]]:
+    """Return status, errors of answers by the coordinator's id, and kinds of problems."""
+    result = cli("coordinator", *GROUPS, "-b", bootstrap, "--timeout", "3", "-o", "json")
+    document = json.loads(result.out)
+    errors: dict[int, set[str | None]] = {}
+    for row in document["data"]:
+        errors.setdefault(row["coordinator"]["id"], set()).add(row["answer_error"])
+        assert (row["answer_ms"] is None) == (row["answer_error"] is not None)
+    return result.status, errors, {error["kind"] for error in document["errors"]}
+
+
+def test_a_coordinator_that_does_not_answer(brokers: Brokers, cli: Cli) -> None:
+    assert answers(cli, brokers[0].bootstrap) == (0, {1: {None}, 2: {None}, 3: {None}}, set())
+    with silenced(brokers[1]):
+        status, errors, kinds = answers(cli, brokers[0].bootstrap)
+    assert (status, kinds, errors[1], errors[3]) == (4, {"silent"}, {None}, {None})
+    (error,) = errors[2]
+    assert error is not None
+    assert "did not answer within" in error
+
+
 def test_a_snapshot_keeps_what_the_others_say(brokers: Brokers, cli: Cli, tmp_path: Path) -> None:
     with LiveCluster(brokers[0].bootstrap) as source:
         placed = source.placements(GROUPS).items()
@@ -216,8 +237,8 @@ def test_the_records_of_one_silent_broker_are_missing(brokers: Brokers, cli: Cli
     assert f" {', '.join(map(str, silent))} of __consumer_offsets" in problem["reason"]
 
 
-def test_coordinator_dies_between_two_requests(brokers: Brokers) -> None:
-    """Its groups move to other brokers, and are asked for until they have.
+def test_coordinator_dies_between_two_requests(brokers: Brokers, cli: Cli) -> None:
+    """It cannot be reached first. Its groups move to other brokers, and are asked for until then.
 
     Who follows the records gets those that the next coordinator writes, and each once.
     """
@@ -229,6 +250,11 @@ def test_coordinator_dies_between_two_requests(brokers: Brokers) -> None:
         before = source.read(GROUPS)
         assert list(before.image.groups) == GROUPS
         brokers[1].kill()
+        status, errors, kinds = answers(cli, brokers[0].bootstrap)
+        assert (status, kinds, errors[1], errors[3]) == (4, {"unreachable"}, {None}, {None})
+        assert errors[2] == {
+            f"broker 2 ({brokers[1].bootstrap}) cannot be reached: Connection refused"
+        }
         after = source.read(GROUPS)
         assert after.problems == ()
         assert list(after.image.groups) == GROUPS

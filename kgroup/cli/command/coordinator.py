@@ -68,8 +68,9 @@ def command(
 
     The coordinator is the leader of that partition. The partition is computed from the group id, so
     the group need not exist. A cluster reports the leader of the partition, and which broker
-    answers for the group; a log directory, where the group was actually found; a snapshot, what its
-    source reported. Without a source, only the partition is computed.
+    coordinates the group; one request about the group is sent to that broker, to see whether it
+    answers and how fast. A log directory reports where the group was actually found; a snapshot,
+    what its source reported. Without a source, only the partition is computed.
 
     With --type transaction, the same for transactional ids and __transaction_state; the only source
     is a cluster.

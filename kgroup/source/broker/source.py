@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate
 
+from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
 from kgroup import __version__
@@ -36,12 +38,14 @@ from kgroup.source.base import (
     EVERYTHING,
     BrokerFeatures,
     Capability,
+    CoordinatorAnswer,
     GroupSource,
     OffsetReading,
     Question,
     Reading,
     SettingReading,
 )
+from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient, P, T
 from kgroup.source.broker.coordinator import (
     CoordinatedGroup,
@@ -194,6 +198,12 @@ class LiveCluster(GroupSource):
     ) -> Mapping[str, Placement]:
         """Return the coordinators of groups or transactional ids; see `GroupSource.placements`."""
         return self._ask(placements_of, keys, transactional=transactional)
+
+    def coordinator_answers(
+        self, coordinators: Mapping[str, int]
+    ) -> Mapping[str, CoordinatorAnswer]:
+        """Send each coordinator one DescribeGroups; see `GroupSource.coordinator_answers`."""
+        return self._ask(answers_of, coordinators)
 
     def view(self, topics: Collection[str]) -> ClusterView:
         """Return the brokers and these topics; see `GroupSource.view`."""
@@ -518,6 +528,42 @@ async def placements_of(
             isr=partition.isr if partition else None,
         )
     return placements
+
+
+async def answers_of(
+    client: BrokerClient, coordinators: Mapping[str, int]
+) -> dict[str, CoordinatorAnswer]:
+    """Send each coordinator one DescribeGroups; see `GroupSource.coordinator_answers`."""
+
+    async def ask(node: int, group_ids: list[str]) -> tuple[float, dict[str, int]] | None:
+        if await client.version(node, DescribeGroupsRequest) is None:
+            return None
+        start = monotonic()
+        answer = await client.ask(node, DescribeGroupsRequest, groups=group_ids)
+        time_ms = round(1000 * (monotonic() - start), 1)
+        codes = {group.group_id: group.error_code for group in answer.groups}
+        return time_ms, only_asked(codes, group_ids, "DescribeGroups", node)
+
+    by_node: dict[int, list[str]] = {}
+    for group_id, node in coordinators.items():
+        by_node.setdefault(node, []).append(group_id)
+    results = await client.gather(ask(node, group_ids) for node, group_ids in by_node.items())
+    answers = {}
+    for (node, group_ids), result in zip(by_node.items(), results, strict=True):
+        if result is None:
+            continue
+        for group_id in group_ids:
+            time_ms = problem = None
+            if isinstance(result, BrokerError):
+                problem = Problem(result.kind, str(result), group_id=group_id, broker=node)
+            else:
+                time_ms, code = result[0], result[1][group_id]
+                if code not in (0, ErrorCode.GROUP_ID_NOT_FOUND):
+                    text = f"The coordinator answers, but with {CoordinatorRefusal(code)}."
+                    kind = ProblemKind.NO_COORDINATOR
+                    problem = Problem(kind, text, group_id=group_id, broker=node)
+            answers[group_id] = CoordinatorAnswer(time_ms, problem)
+    return answers
 
 
 NOBODY = (

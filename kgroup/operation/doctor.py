@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from kgroup import __version__
 from kgroup.described_enum import DescribedEnum
-from kgroup.errors import BrokerError, ExitStatus
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.operation.printed_command import profile_in_use
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
 
@@ -92,8 +93,9 @@ class Diagnosis:
     """Condition of a component of kgroup, or of a source and its brokers.
 
     Attributes:
-        kind: kind of component: `part`, `program`, `source` or `broker`; a part is kgroup, Python
-            or a package, a source the cluster or ZooKeeper.
+        kind: kind of component: `part`, `program`, `profile`, `source` or `broker`; a part is
+            kgroup, Python or a package, a profile the one in use, a source the cluster or
+            ZooKeeper.
         name: name of the component; `host:port (id)` for a broker.
         condition: condition of the component: `ok`, `missing` or `unreachable`.
         version: installed version; None if not installed, or unknown.
@@ -110,6 +112,24 @@ class Diagnosis:
     needed_for: str | None = None
     reason: str | None = None
     advice: str | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the component does not answer, or is missing though kgroup always needs it."""
+        is_missing = self.condition is Availability.MISSING and self.name in _ALWAYS_NEEDED
+        return is_missing or self.condition is Availability.UNREACHABLE
+
+
+_ALWAYS_NEEDED = frozenset(package.name for package in PACKAGES if package.extra is None)
+_ADVICE = {
+    ProblemKind.UNREACHABLE: "check host and port, that the server runs, and firewalls",
+    ProblemKind.DISCONNECTED: "compare security.protocol with the listener; read the server's log",
+    ProblemKind.SILENT: "check the server's load and the network, or raise --timeout",
+    ProblemKind.THROTTLED: "raise the user's quota, or --timeout",
+    ProblemKind.REFUSED: "correct security.protocol, sasl.* and ssl.* settings",
+    ProblemKind.UNUSABLE: "check that the address is a Kafka listener",
+}
+_ADVERTISED = "check that the broker runs, and its advertised.listeners from this host"
 
 
 def examine(source: GroupSource | None, java_trouble: str | None) -> Report[Diagnosis]:
@@ -155,22 +175,27 @@ def _package(package: Package) -> Diagnosis:
 def _reached(source: GroupSource) -> Iterator[Diagnosis]:
     assert source.store_name is not None  # every source that can be reached has one
     name = source.store_name.where
+    if (profile := profile_in_use()) is not None:
+        yield Diagnosis("profile", profile, Availability.OK)
     try:
         brokers = source.view(()).brokers
         failed = source.unreachable()
     except BrokerError as error:
-        yield Diagnosis("source", name, Availability.UNREACHABLE, reason=str(error))
+        yield _unreachable("source", name, str(error), _ADVICE.get(error.kind))
         return
     if not brokers:
-        reason = "no broker is registered there; is the chroot correct?"
-        yield Diagnosis("source", name, Availability.UNREACHABLE, reason=reason)
+        yield _unreachable("source", name, "no broker is registered there", "check the chroot")
         return
     yield Diagnosis("source", name, Availability.OK)
     for number, broker in sorted(brokers.items()):
         problem = failed.get(number)
-        yield Diagnosis(
-            "broker",
-            broker.label,
-            Availability.OK if problem is None else Availability.UNREACHABLE,
-            reason=None if problem is None else problem.reason,
-        )
+        if problem is None:
+            yield Diagnosis("broker", broker.label, Availability.OK)
+        else:
+            is_unreachable = problem.kind is ProblemKind.UNREACHABLE
+            advice = _ADVERTISED if is_unreachable else _ADVICE.get(problem.kind)
+            yield _unreachable("broker", broker.label, problem.reason, advice)
+
+
+def _unreachable(kind: str, name: str, reason: str, advice: str | None) -> Diagnosis:
+    return Diagnosis(kind, name, Availability.UNREACHABLE, reason=reason, advice=advice)

@@ -36,6 +36,7 @@ class ConnectionWords:
         source: options that select a source other than a cluster.
         is_live: whether that source is a live one, such as ZooKeeper.
         warehouse: options that select a warehouse.
+        profile: name and brokers of the profile in use, for people; None without one.
     """
 
     words: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ class ConnectionWords:
     source: tuple[str, ...] = ()
     is_live: bool = False
     warehouse: tuple[str, ...] = ()
+    profile: str | None = None
 
 
 _NONE = ConnectionWords()
@@ -108,6 +110,11 @@ def build_command() -> str | None:
     source = ["--from" if option == "--log-dir" else option for option in used.source] or used.words
     options = (*(source or ("-b", UNKNOWN_ADDRESS)), "--to", _WAREHOUSE)
     return kgroup_command("history build", (), options)
+
+
+def profile_in_use() -> str | None:
+    """Return the profile in use: "prod (kafka-1:9092)"; None without one."""
+    return _IN_USE.get().profile
 
 
 def kafka_words(servers: str) -> Sequence[str]:

@@ -10,6 +10,7 @@ import pytest
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Image
 from kgroup.model.log_range import LogReading
+from kgroup.model.offset import StoreName
 from kgroup.model.problem import Problem
 from kgroup.source.base import EVERYTHING, Capability, GroupSource, Question, Reading
 
@@ -69,6 +70,13 @@ class FakeCluster(GroupSource):
         if self.error is not None:
             raise self.error
         return {key: Placement(5, BROKER, None, BROKER, (7, 8), (7,)) for key in keys}
+
+    @property
+    def store_name(self) -> StoreName:
+        return StoreName("kafka-7:9092", "c")
+
+    def unreachable(self) -> Mapping[int, Problem]:
+        return {}
 
     def view(self, topics: Collection[str]) -> ClusterView:
         self.asked.append(set(topics))

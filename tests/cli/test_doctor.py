@@ -7,6 +7,7 @@ import pytest
 
 from kgroup import __version__
 from tests.cli.command_line import Cli
+from tests.cli.fake_cluster import FakeCluster
 from tests.cli.loaded import loaded_by
 
 
@@ -29,20 +30,41 @@ def test_without_java(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert said in result.out.splitlines()
 
 
-def test_a_page_has_what_is_installed_what_is_missing_and_what_was_asked(
+def test_what_is_wrong_comes_first_and_packages_last(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    missing = ("duckdb", "kazoo")
     monkeypatch.setattr(
-        "kgroup.operation.doctor.installed_version", lambda name: None if name == "duckdb" else "9"
+        "kgroup.operation.doctor.installed_version", lambda name: None if name in missing else "9"
     )
     result = cli("doctor", "-b", "127.0.0.1:1", "--timeout", "1")
-    installed, missing, asked = (part.splitlines() for part in result.out.split("\n\n"))
-    assert (installed[0], missing[0], asked[0]) == ("Installed", "Missing", "Asked")
+    wrong, optional, installed = (part.splitlines() for part in result.out.split("\n\n"))
+    assert (wrong[0], optional[0], installed[0]) == ("Problems", "Not installed", "Installed")
+    kazoo, cluster = wrong[2:]
+    assert kazoo.split()[0] == "kazoo"
+    assert kazoo.split()[1:] == ["not", "installed", "pip", "install", "'kgroup'"]
+    assert "127.0.0.1:1 cannot be reached" in cluster
+    assert cluster.endswith("check host and port, that the server runs, and firewalls")
     assert any(line.split()[:2] == ["pyarrow", "9"] for line in installed)
     assert "duckdb" not in "".join(installed)
-    assert missing[2].split()[0] == "duckdb"
-    assert missing[2].endswith("pip install 'kgroup[history]'")
-    assert "cannot be reached" in asked[2]
+    assert optional[2].split()[0] == "duckdb"
+    assert optional[2].endswith("pip install 'kgroup[history]'")
+
+
+def test_nothing_is_wrong(
+    cli: Cli, cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = cli("doctor").out.splitlines()[0]
+    assert first == ("Nothing is wrong. No cluster was asked: name one with -b, -C or --zookeeper.")
+    config = tmp_path / "config.toml"
+    config.write_text('current = "prod"\n[profiles.prod]\nbootstrap-server = "kafka-7"\n')
+    monkeypatch.setenv("KGROUP_CONFIG", str(config))
+    result = cli("doctor")
+    nothing, profile, reached, *_ = result.out.split("\n\n")
+    assert (result.status, nothing, profile) == (
+        0, "Nothing is wrong.", "Profile prod (kafka-7:9092)"
+    )  # fmt: skip
+    assert [line.split()[-1] for line in reached.splitlines()[2:]] == ["ok", "ok"]
 
 
 @pytest.mark.parametrize("option", ["-b", "--zookeeper"])
@@ -52,6 +74,7 @@ def test_what_is_asked_for_and_cannot_be_reached(cli: Cli, option: str) -> None:
     last = json.loads(result.out.splitlines()[-1])
     assert (last["kind"], last["condition"]) == ("source", "unreachable")
     assert "127.0.0.1:1 cannot be reached" in last["reason"]
+    assert last["advice"] == "check host and port, that the server runs, and firewalls"
 
 
 def test_a_cluster_that_the_environment_names(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.model.log_range import LogRange
 from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND, context_of
 from tests.cli.fake_cluster import FakeCluster
+from tests.operation.offset_stores import Cluster
 
 SECRET = "s3kret-of-mine"
 JAAS = 'o.a.k.PlainLoginModule required username="u" password="{}";'
@@ -287,7 +289,7 @@ def test_the_environment_is_stronger(
 
 def test_other_sources_do_without_it(cli: Cli, current: FakeCluster, tmp_path: Path) -> None:
     snapshot = tmp_path / "s.json"
-    assert cli("snapshot", "--sample", "--to", snapshot).status == 0
+    assert cli("snapshot", "--sample", "--all", "-f", snapshot).status == 0
     for source in (("--sample",), ("--snapshot", snapshot)):
         assert "order-service" in cli("list", "--no-lag", *source).out
     assert current.made == []
@@ -304,3 +306,45 @@ def test_a_user_without_home_needs_no_file(cli: Cli, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("KGROUP_CONFIG", "")
     monkeypatch.setenv("HOME", "/no/such/home")
     assert cli("coordinator", "billing").status == 0
+
+
+# ---- where it is named
+
+
+class Live(Cluster):
+    """A cluster with a group "g" of two members, and an empty group "e"."""
+
+    def __init__(self) -> None:
+        ranges = {("orders", 0): LogRange(0, 9)}
+        super().__init__({"e": {("orders", 0): 5}}, ranges, members={"g": 2})
+
+    def __call__(self, bootstrap: list[str], **options: object) -> Live:
+        return self
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "members remove g --all",
+        "members remove g --all --execute --yes",
+        "offsets reset e --to-earliest",
+        "offsets delete e --topic orders",
+        "plan static-membership g",
+    ],
+)
+def test_plans_name_the_profile(
+    cli: Cli, written: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroup.source.broker.source.LiveCluster", Live())
+    name = "kgroup: note: profile staging (kafka-s:9092)\n"
+    assert name in cli(*line.split()).err  # the current one
+    assert (
+        name.replace("kafka-s:9092", "b:1") in cli(*line.split(), "-C", "staging", "-b", "b:1").err
+    )
+    assert "profile" not in cli(*line.split(), "-b", "b:1").err

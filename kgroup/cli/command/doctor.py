@@ -28,9 +28,9 @@ from kgroup.errors import ExitStatus
 def command(source: Source, output: Output) -> ExitStatus:
     """Check the installation, and the connection to a cluster or ZooKeeper.
 
-    Prints a row for each package that kgroup uses, for Java, which Spark needs, and, if a cluster
-    or ZooKeeper is given, for it and each of its brokers. The exit status is 5 if one of these does
-    not answer. Nothing is changed.
+    Prints what is wrong first, with what to do, then what works. Checks each package that kgroup
+    uses, Java, which Spark needs, and, if a cluster or ZooKeeper is given, it and each of its
+    brokers. The exit status is 5 if one of these does not answer. Nothing is changed.
     """
     from kgroup.operation.doctor import examine
     from kgroup.render.doctor import diagnoses_page

@@ -13,6 +13,7 @@ from kgroup.cli.option.execution import (
     Execution,
     execution_options,
     planned,
+    tell_profile,
     telling_of_interrupts,
     telling_results,
 )
@@ -96,6 +97,7 @@ def remove_command(
 
     with json_errors(output), source.open() as opened:
         plan = plan_removal(opened, group, members, instance_ids, every=every)
+        tell_profile()
         is_empty = not any(row.result is Result.PLANNED for row in plan.data)
         if execution.is_wanted and not is_empty:
             if not opened.can(GroupSource.remove_members):

@@ -24,6 +24,7 @@ from kgroup.cli.option.common import (
     output_options,
     parsed,
 )
+from kgroup.cli.option.execution import tell_profile
 from kgroup.cli.option.parameter import parse_duration, parse_some_time
 from kgroup.cli.option.source import (
     Source,
@@ -173,6 +174,7 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
         with json_errors(output):
             for chosen, names in source.divided(groups):
                 with chosen.open() as opened:
+                    tell_profile()
                     reports.append(plans(opened, names))
         from kgroup.operation.report import joined
         from kgroup.render import plan as render

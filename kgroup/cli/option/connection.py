@@ -149,6 +149,9 @@ class Connection:
         for key in secrets:
             words += ["-X", f"{key}=..."]
         source = () if zookeeper is None else ("--zookeeper", zookeeper)
+        profile = self.profile_name(with_environment=zookeeper is None)
+        if profile is not None and config.bootstrap_servers:
+            profile += f" ({','.join(config.bootstrap_servers)})"
         file = None if self.command_config is None else str(self.command_config)
         if file is None and config.security_protocol != "PLAINTEXT":
             file = "..."
@@ -158,6 +161,7 @@ class Connection:
             config=file,
             source=source,
             is_live=bool(source),
+            profile=profile,
         )
 
     def client_config(

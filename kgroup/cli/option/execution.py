@@ -85,6 +85,7 @@ class Execution:
         from kgroup.render.sheet import choose
         from kgroup.source.base import GroupSource
 
+        tell_profile()
         plan = with_requests(plan, store)
         if not self.is_wanted or plan.is_empty:
             status = _show(plan.report, output)
@@ -226,6 +227,14 @@ def _discard(file: Path | None) -> None:
 def _unsaved(path: Path, reason: str) -> InputError:
     """Return the error that a backup cannot be written."""
     return InputError(f"{path}: {reason}; nothing was changed", path=str(path))
+
+
+def tell_profile() -> None:
+    """Print the profile in use, before a plan."""
+    from kgroup.operation.printed_command import profile_in_use
+
+    if (profile := profile_in_use()) is not None:
+        warn(f"note: profile {profile}")
 
 
 def planned(store: StoreName | None) -> str:

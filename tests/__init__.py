@@ -1,4 +1,4 @@
-"""Tests, in the shape of the package; they run in UTC, in which the docs show times."""
+"""Tests, in the shape of the package; in UTC, as the docs show times, and without a pager."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ import os
 import time
 
 os.environ["TZ"] = "UTC"
+os.environ["PAGER"] = "cat"
 time.tzset()

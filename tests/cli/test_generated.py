@@ -126,7 +126,7 @@ SHARED = {
     "Store options": ["--file", "--sql", "--sql-table", "--sql-column", "--create-table"],
     "Warehouse options": ["--warehouse", "--cluster", "--engine"],
     "Spark options": ["--master", "--spark-conf"],
-    "Output options": ["-o", "--columns", "--no-headers", "--color", "--utc"],
+    "Output options": ["-o", "--columns", "--no-headers", "--color", "--no-pager", "--utc"],
 }
 """Blocks in their order, with their options in theirs."""
 

@@ -43,7 +43,7 @@ from kgroup.cli.output.context import (
     warn,
     warn_notes,
     warn_of,
-    write,
+    write_table,
 )
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.cli.shell.suggestion import suggest_record_types
@@ -468,10 +468,13 @@ def command(
             on_progress=(lambda log: None) if follow else progress.show_rows,
             on_problem=(lambda problem: warn_of([problem])) if follow else (lambda problem: None),
         )
+        is_all = True
         if stats:
             _show_stats(decoding, output, progress)
         else:
-            _show_rows(decoding, output, progress, target, is_endless=follow)
+            is_all = _show_rows(decoding, output, progress, target, is_endless=follow)
+    if not is_all:  # names that are missing may be in the rest, which was not read
+        return ExitStatus.PARTLY if decoding.log.problems else ExitStatus.DONE
     for missing in decoding.unseen:
         warn(f"note: found no records of {missing!r}; earlier records were not read")
     return decoding.exit_status
@@ -562,7 +565,8 @@ def _write(
     output: Output,
     *,
     is_endless: bool = False,
-) -> None:
+) -> bool:
+    """Write rows; return whether all were written, see `write_table`."""
     if target is not None:
         from kgroup.render.parquet import write_parquet
 
@@ -570,10 +574,10 @@ def _write(
         with naming(str(target.path)), target.open(durable=False) as records:
             count = write_parquet(records, rows, output.columns)
         warn(f"{count} record{'' if count == 1 else 's'} written to {target.path}")
-        return
+        return True
     from kgroup.render.record import record_text
 
-    write(
+    return write_table(
         record_text(
             rows,
             output.form,
@@ -583,6 +587,7 @@ def _write(
             at_once=is_endless,
             errors=problems,
         ),
+        output,
         at_once=is_endless,
     )
 
@@ -594,7 +599,9 @@ def _show_rows(
     target: OutputFile | None,
     *,
     is_endless: bool,
-) -> None:
+) -> bool:
+    """Write rows, notes and problems; return whether all rows were written."""
+
     def rows_of_file(function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
         """Yield all rows; if there are none, raise an error to keep the existing file."""
         yield from decoding.map(function)
@@ -605,10 +612,12 @@ def _show_rows(
             raise error
 
     rows = decoding.map if target is None else rows_of_file
-    _write(rows, decoding.problems, target, output, is_endless=is_endless)
+    is_all = _write(rows, decoding.problems, target, output, is_endless=is_endless)
     progress.finish()
-    warn_notes(decoding.notes)
-    warn_of(() if is_endless else decoding.problems())
+    warn_notes(decoding.notes if is_all else decoding.log.notes)
+    if not is_endless:
+        warn_of(decoding.problems() if is_all else decoding.log.problems)
+    return is_all
 
 
 def _show_stats(decoding: Decoding, output: Output, progress: ProgressLine) -> None:

@@ -214,12 +214,17 @@ def output_options(
         by_option: columns by the option that selects other rows: ``--members``, ``--type topic``.
     """
     chosen = click.option("--columns", cls=ColumnsOption, columns=columns, by_option=by_option)
-    options = (_FORM_OPTION, chosen, _NO_HEADERS_OPTION, _COLOR_OPTION, UTC_OPTION)
+    options = (_FORM_OPTION, chosen, _NO_HEADERS_OPTION, _COLOR_OPTION, _PAGER_OPTION, UTC_OPTION)
     return options_into("output", _output, *options)
 
 
 def _output(
-    form: str, columns: tuple[str, ...] | None, no_headers: bool, color: str, utc: bool
+    form: str,
+    columns: tuple[str, ...] | None,
+    no_headers: bool,
+    color: str,
+    no_pager: bool,
+    utc: bool,
 ) -> Output:
     if form in OBJECTS:
         for name, is_given in (("--columns", columns), ("--no-headers", no_headers)):
@@ -232,7 +237,8 @@ def _output(
     show_local_time(is_local=not (utc or form in OBJECTS or form in SEPARATED))
     _, _, command = ctx.command_path.partition(" ")
     option = next(param for param in ctx.command.params if isinstance(param, ColumnsOption))
-    return Output(form, columns or (), not no_headers, command, option.declared_by(ctx))
+    declared = option.declared_by(ctx)
+    return Output(form, columns or (), not no_headers, command, declared, is_paged=not no_pager)
 
 
 class ColumnsOption(BlockOption):
@@ -335,6 +341,11 @@ _COLOR_OPTION = _output_option(
     help="Color tables: auto on a terminal unless NO_COLOR is set, always also in a pipe.",
 )
 _NO_HEADERS_OPTION = _output_option("--no-headers", is_flag=True, help="Leave out the header row.")
+_PAGER_OPTION = _output_option(
+    "--no-pager",
+    is_flag=True,
+    help="Do not show long tables on a terminal with $PAGER (default: less -FRX).",
+)
 UTC_OPTION = _output_option("--utc", is_flag=True, help="Show times in UTC, not in the local zone.")
 
 

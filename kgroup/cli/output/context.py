@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -46,6 +46,7 @@ class Output:
         command: name of the command in the JSON document.
         declared: columns of the rows to write, by their name in `kgroup.render`; None: those of the
             answer.
+        is_paged: whether long tables on a terminal are shown by a pager.
     """
 
     form: str
@@ -53,6 +54,7 @@ class Output:
     headers: bool
     command: str
     declared: str | None = None
+    is_paged: bool = True
 
     def check_drawing(self, option: str) -> None:
         """Check that an option that requests a drawing is not combined with a format."""
@@ -123,12 +125,20 @@ def check_reader() -> None:
             raise BrokenPipeError
 
 
-def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) -> None:
-    """Write blocks of data to standard output in UTF-8; flush each block if `at_once`.
+def write(
+    blocks: Iterable[str | bytes | memoryview],
+    out: IO[bytes] | None = None,
+    *,
+    at_once: bool = False,
+) -> None:
+    """Write blocks of data in UTF-8.
 
-    Blocks of bytes are JSON, or csv and tsv without terminal control characters.
+    Args:
+        blocks: texts; or bytes: JSON, or csv and tsv without terminal control characters.
+        out: the output; None for standard output.
+        at_once: whether to flush each block.
     """
-    out = sys.stdout.buffer
+    out = out or sys.stdout.buffer
     terminal, is_plain = is_terminal(), _color() == "never"
     for block in blocks:
         if terminal and not isinstance(block, str):
@@ -144,6 +154,23 @@ def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) 
                 rest = rest[out.write(rest) :]
             if at_once:
                 out.flush()
+
+
+def write_table(
+    blocks: Iterable[str | bytes | memoryview], output: Output, *, at_once: bool = False
+) -> bool:
+    """Write a table, a document, or rows; on a terminal through a pager if it is long.
+
+    Returns:
+        Whether all blocks were written; not if the user quits the pager before.
+    """
+    is_for_people = output.form not in OBJECTS and output.form not in SEPARATED
+    if output.is_paged and is_for_people and not at_once and is_terminal():
+        from kgroup.cli.output.pager import write_paged
+
+        return write_paged(blocks, write)
+    write(blocks, at_once=at_once)
+    return True
 
 
 def flush() -> None:
@@ -302,7 +329,9 @@ def show(
             chosen = table.select(output.columns)
             is_short = output.form == "table" and not output.columns
             parts = [chosen.without_blank() if is_short else chosen]
-        write(page_text(parts, output.form, headers=output.headers, terminal=is_styled()))
+        write_table(
+            page_text(parts, output.form, headers=output.headers, terminal=is_styled()), output
+        )
     flush()
     warn_report(report)
     return report.exit_status

@@ -95,8 +95,8 @@ def test_idle_groups_are_deleted_and_those_that_become_active_stay(
     line = ["offsets", "delete", *where, "--execute", "--yes", "--backup", backup]
     assert cli(*map(str, line)).status == 0
     assert store.read_offsets(["idle-1"]).offsets == {}
-    undo = ["offsets", "import", str(backup), "--all", "-b", bootstrap, "--execute", "--yes"]
-    assert cli(*undo).status == 0
+    undo = ["offsets", "import", backup, "--all", "-b", bootstrap, "--execute", "--yes"]
+    assert cli(*map(str, undo), "--backup", str(tmp_path / "undo.json")).status == 0
     assert offsets_by_kafka(orders_broker, "idle-1") == {AT: 1}
 
 

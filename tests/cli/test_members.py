@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from kgroup.model.group import Group, GroupType, Member
 from kgroup.model.problem import Problem
 from tests.cli.command_line import Cli
 from tests.operation.offset_stores import Cluster
@@ -70,3 +71,14 @@ def test_a_wrong_column_is_told_before_anybody_is_removed(cli: Cli, live: Live) 
     cli(*LINE, "--execute", "--columns", "member_id")
     assert len(live.told) == 2
     assert live.renewed == 1, "the question may have waited for longer than brokers are waited for"
+
+
+def test_a_name_that_is_not_an_id_is_told_before_anybody_is_removed(cli: Cli, live: Live) -> None:
+    line = ["members", "remove", "-b", "h:1", "g", "--execute", "--yes", "--member"]
+    both = cli(*line, "m-0", "--member", "c")
+    assert "'c' means 2 members; name one by its member id: c at h (m-0)" in both.err
+    assert (both.status, live.told) == (2, [])
+    live.replace(Group("g", GroupType.CLASSIC, None, members=(Member("m-0", None, "c", "/h"),)))
+    one = cli(*line, "c")
+    assert one.err.startswith("kgroup: note: c is c at h (m-0)\n")
+    assert live.told == ["m-0"]

@@ -31,10 +31,7 @@ COMMANDS: CommandTable = {
     "list": ("command.list_groups", "List groups with their state, members, lag and last commit."),
     "top": ("command.top", "Watch all groups live, by lag, with growth and rebalances."),
     "describe": ("command.describe", "Show who is behind in a group: members, hosts, partitions."),
-    "coordinator": (
-        "command.coordinator",
-        "Find a group's coordinator and its __consumer_offsets partition.",
-    ),
+    "coordinator": ("command.coordinator", "Find a group's coordinator, and whether it answers."),
     "assign": ("command.assign", "Show what would move if members join, leave or change."),
     "check": ("command.check", "Find problems, and what to do; also lag for Prometheus."),
     "simulate": (
@@ -58,10 +55,7 @@ COMMANDS: CommandTable = {
         "Show what happened, and why: timeline, rebalances, owner, commits, lag, as-of.",
     ),
     "profile": ("command.profile", "List and edit profiles: named clusters with their settings."),
-    "doctor": (
-        "command.doctor",
-        "Check the installation, and the connection to a cluster or ZooKeeper.",
-    ),
+    "doctor": ("command.doctor", "Check the installation, and the connection to a cluster."),
     "completion": ("command.completion", "Print or install the completion script of a shell."),
 }
 

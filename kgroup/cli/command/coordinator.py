@@ -64,13 +64,14 @@ def command(
     transaction_partitions: int | None,
     output: Output,
 ) -> ExitStatus:
-    """Find a group's coordinator and its __consumer_offsets partition.
+    """Find a group's coordinator, and whether it answers.
 
-    The coordinator is the leader of that partition. The partition is computed from the group id, so
-    the group need not exist. A cluster reports the leader of the partition, and which broker
-    coordinates the group; one request about the group is sent to that broker, to see whether it
-    answers and how fast. A log directory reports where the group was actually found; a snapshot,
-    what its source reported. Without a source, only the partition is computed.
+    The coordinator is the leader of the group's partition of __consumer_offsets. The partition is
+    computed from the group id, so the group need not exist. A cluster reports the leader of the
+    partition, and which broker coordinates the group; one request about the group is sent to that
+    broker, to see whether it answers and how fast. A log directory reports where the group was
+    actually found; a snapshot, what its source reported. Without a source, only the partition is
+    computed.
 
     With --type transaction, the same for transactional ids and __transaction_state; the only source
     is a cluster.

@@ -26,7 +26,7 @@ from kgroup.errors import ExitStatus
 @source_options(required=False, files=False)
 @output_options("doctor.DIAGNOSIS_COLUMNS")
 def command(source: Source, output: Output) -> ExitStatus:
-    """Check the installation, and the connection to a cluster or ZooKeeper.
+    """Check the installation, and the connection to a cluster.
 
     Prints what is wrong first, with what to do, then what works. Checks each package that kgroup
     uses, Java, which Spark needs, and, if a cluster or ZooKeeper is given, it and each of its

@@ -6,6 +6,7 @@ alone, so that a screen without colours says the same.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -134,6 +135,17 @@ def sparkline(values: Sequence[int | None], width: int) -> str:
     return "".join(
         " " if value is None else _BARS[round(value * last / top) if top else 0] for value in values
     )
+
+
+_PLAIN = str.maketrans(_BARS + "≥…", "_.-:=+*#" + ">~")
+"""What stands for the signs of the screen where the terminal does not have them."""
+
+
+def for_terminal(text: str, encoding: str) -> str:
+    """Return a text in the characters of a terminal's encoding; others become ASCII or "?"."""
+    if codecs.lookup(encoding).name == "utf-8":
+        return text
+    return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
 
 
 def _lag(row: TopRow) -> Span:

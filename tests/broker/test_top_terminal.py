@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer
 
+from tests.broker.servers import Broker
 from tests.cli.command_line import Cli
 from tests.waiting import until
 
-SCREEN_AND_STATUS = "{} -m kgroup top --sample --interval 0.5 2>{}; echo ended with $?; cat"
+SCREEN_AND_STATUS = "{} -m kgroup top {} --interval 0.5 2>{}; echo ended with $?; cat"
 
 
 class Terminal:
     """A tmux server of its own, with one window that runs `kgroup top`."""
 
-    def __init__(self, folder: Path, width: int, height: int, **environment: str) -> None:
+    def __init__(
+        self, folder: Path, width: int, height: int, source: str, **environment: str
+    ) -> None:
         self.errors = folder / "errors"
         self._tmux = ["tmux", "-S", str(folder / "socket"), "-f", os.devnull]
-        script = SCREEN_AND_STATUS.format(sys.executable, self.errors)
+        script = SCREEN_AND_STATUS.format(sys.executable, source, self.errors)
         words = [f"{name}={value}" for name, value in environment.items()]
         command = shlex.join(["env", "-u", "NO_COLOR", *words, "sh", "-c", script])
         self._run("new-session", "-d", "-x", str(width), "-y", str(height), command)
@@ -70,10 +76,12 @@ Open = Callable[..., Terminal]
 def terminal(tmp_path: Path) -> Iterator[Open]:
     opened: list[Terminal] = []
 
-    def start(width: int = 80, height: int = 24, **environment: str) -> Terminal:
+    def start(
+        width: int = 80, height: int = 24, source: str = "--sample", **environment: str
+    ) -> Terminal:
         folder = tmp_path / str(len(opened))
         folder.mkdir()
-        opened.append(Terminal(folder, width, height, **environment))
+        opened.append(Terminal(folder, width, height, source, **environment))
         return opened[-1]
 
     yield start
@@ -133,6 +141,53 @@ def test_the_screen_has_the_groups_and_obeys_keys(terminal: Open, cli: Cli) -> N
     assert top.errors.read_text() == ""
 
 
+def test_members_that_rebalance(terminal: Open, orders_broker: Broker) -> None:
+    """One consumer has all partitions; a second joins, so that the group rebalances."""
+    with ExitStack() as stack:
+        consumers: list[KafkaConsumer] = []
+
+        def join() -> None:
+            consumer = KafkaConsumer(
+                "orders",
+                bootstrap_servers=orders_broker.bootstrap,
+                group_id="watched-by-top",
+                client_id=f"watched-{len(consumers)}",
+                enable_auto_commit=False,
+                heartbeat_interval_ms=300,
+            )
+            stack.callback(consumer.close)
+            consumers.append(consumer)
+            until(
+                lambda: (
+                    [each.poll(100) for each in consumers] and all(owned()) and sum(owned()) == 3
+                )
+            )
+
+        def owned() -> list[int]:
+            return [len(each.assignment()) for each in consumers]
+
+        def cells(lines: list[str]) -> dict[str, str]:
+            """Return the cells of the group's line, by their columns' heads."""
+            line = next((line for line in lines if "watched-by-top" in line), None)
+            if line is None or not is_list(lines):
+                return {}
+            starts = [*re.finditer(r"\S+", lines[2])]
+            return {each[0]: line[: each.end()].split()[-1] for each in starts[1:7]}
+
+        join()
+        top = terminal(120, source=f"-b {orders_broker.bootstrap} --regex watched.*")
+        top.until(lambda at: cells(at).get("MEM") == "1")
+        join()
+        assert sorted(owned()) == [1, 2]
+        top.until(lambda at: cells(at).get("MEM") == "2" and "≥1" in cells(at).get("REB", ""))
+        top.press("Enter")
+        lines = top.until(lambda at: "MEMBERS (2)" in at)
+        assert all(any(f"watched-{number}" in line for line in lines) for number in range(2))
+        top.press("q")
+        assert "ended with 0" in top.until(lambda at: any("ended" in line for line in at))
+        assert top.errors.read_text() == ""
+
+
 def test_without_colours(terminal: Open) -> None:
     """Not one; bold, dim and reverse video stay."""
     plain, coloured = terminal(NO_COLOR="1"), terminal()
@@ -165,6 +220,13 @@ def test_a_signal_ends_it_and_gives_the_terminal_back(
     top.press("echo", "Enter")
     top.until(lambda at: at.count("echo") == 2)
     assert top.errors.read_text() == ""
+
+
+def test_a_terminal_without_utf_8_gets_bars_of_ascii(terminal: Open) -> None:
+    lines = terminal(width=120, LC_ALL="C", LANG="C").until(is_list)
+    assert "TREND" in lines[2]
+    assert all(line.isascii() for line in lines)
+    assert re.search(r" #+ ", lines[3])  # the lag stays: a bar of full height at each refresh
 
 
 def test_a_dumb_terminal_gets_lines(terminal: Open) -> None:

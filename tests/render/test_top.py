@@ -21,6 +21,7 @@ from kgroup.render.top import (
     count_text,
     fields_for,
     fit,
+    for_terminal,
     growth_text,
     short_age,
     sparkline,
@@ -135,6 +136,15 @@ def test_sparkline() -> None:
     assert sparkline((0, 0), 8) == "▁▁"
     assert sparkline((), 8) == ""
     assert sparkline(range(0, 100, 10), 3) == "▆▇█"
+
+
+def test_a_terminal_without_bars() -> None:
+    bars = sparkline(range(8), 8)
+    assert for_terminal(bars, "UTF-8") == bars == "▁▂▃▄▅▆▇█"
+    for encoding in ("ANSI_X3.4-1968", "ISO-8859-1", "cp1252"):
+        assert for_terminal(f"{bars} ≥ 3", encoding) == "_.-:=+*# > 3"
+    assert for_terminal("naïve-groüp", "ISO-8859-1") == "naïve-groüp"
+    assert for_terminal("naïve-グ", "ANSI_X3.4-1968") == "na?ve-?"
 
 
 @pytest.mark.parametrize(

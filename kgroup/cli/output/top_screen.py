@@ -6,6 +6,7 @@ reads. Keys never wait for a reading: the thread hands over what it has read as 
 
 from __future__ import annotations
 
+import locale
 import os
 import sys
 import threading
@@ -27,7 +28,7 @@ from textual.widget import Widget
 from kgroup.errors import KgroupError
 from kgroup.operation.describe import GroupDescription
 from kgroup.operation.top import Refresh, Top
-from kgroup.render.top import SORTS, TopScreen
+from kgroup.render.top import SORTS, TopScreen, for_terminal
 
 _LEAST_PAUSE_S = 0.2
 """Least time between two refreshes, if one takes longer than the interval."""
@@ -152,6 +153,8 @@ class _Canvas(Widget):
         super().__init__()
         self._top = screen
         self._strips: list[Strip] = []
+        # Python may write UTF-8 though the locale is another, or the other way round.
+        self._encodings = (locale.getencoding(), sys.stdout.encoding)
 
     def draw(self) -> None:
         """Draw the screen as it is now."""
@@ -159,11 +162,19 @@ class _Canvas(Widget):
         lines = self._top.lines(width, height, time.time_ns() // 1_000_000)
         self._strips = [
             Strip(
-                [Segment(text, Style.parse(style) if style else Style()) for text, style in line]
+                [
+                    Segment(self._written(text), Style.parse(style) if style else Style())
+                    for text, style in line
+                ]
             ).adjust_cell_length(width)
             for line in lines
         ]
         self.refresh()
+
+    def _written(self, text: str) -> str:
+        for encoding in self._encodings:
+            text = for_terminal(text, encoding)
+        return text
 
     def render_line(self, y: int) -> Strip:
         """Return a line; see `Widget`."""

@@ -143,6 +143,10 @@ class ProblemKind(DescribedEnum):
         "An offset that is outside the partition's log, or cannot be compared with it; it is "
         "not committed.",
     )
+    NOT_READ = (
+        "not-read",
+        "Records of `__consumer_offsets` beyond `--log-budget`, which a complete answer needs.",
+    )
     UNFIT = ("unfit", "A group without members, or of an unsupported type or strategy.")
     BUSY = ("busy", "A warehouse that another process is changing.")
     FAILED = ("failed", "Any other error that ended the command; see the reason.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +11,18 @@ from typing import Any
 
 import pytest
 
+from kgroup.history.build.build import BuildFrom, build_from_files
+from kgroup.history.build.recorded import build_from_group, recorded
+from kgroup.history.build.task import run_here
+from kgroup.history.input import live_source
+from kgroup.history.query.owner import timeline
+from kgroup.history.rebalance.query import rebalances
+from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.warehouse.warehouse import read_warehouse
+from kgroup.source.config.client_config import client_config
 from tests.broker.live_groups import MODERN_CONFIG
 from tests.broker.maven import version_tuple
-from tests.broker.servers import broker
+from tests.broker.servers import Broker, broker
 from tests.history.derived import decoded, derived, tables
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics
 from tests.record.recording import Recording
@@ -53,13 +63,16 @@ class Lives:
         notes: each whenever it was told what it has.
         rests: all at once, whenever nothing moved.
         rows: of `assignments`.
-        generations: offset and time of each classic generation's record, and of each member's.
+        told: member, generation and offset of each classic generation's record, and of each
+            member's.
+        answers: what the log directory, and then the live topic, says of the group's past.
     """
 
     notes: dict[str, list[Note]] = field(default_factory=dict)
     rests: dict[str, list[list[Note]]] = field(default_factory=dict)
     rows: dict[str, list[Row]] = field(default_factory=dict)
     told: dict[str, list[tuple[str | None, int, int]]] = field(default_factory=dict)
+    answers: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
 
 
 class _Rounds:
@@ -169,7 +182,39 @@ def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             group.end()
         for folder in sorted(server.log_dir.glob("__consumer_offsets-*")):
             _derive(folder, server.log_dir, lives)
+        for group in groups:
+            lives.answers[group.group] = list(_answers(server, group.group))
     return lives
+
+
+def _answers(server: Broker, group_id: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the answers of the log directory, of the live topic, and of parts of it."""
+    files = _answer(build_from_files([str(server.log_dir)], None), group_id)
+    yield files
+    config = client_config(environment={}, bootstrap_server=server.bootstrap)
+    build_from = build_from_group(
+        config, group_id, cluster=None, timeout_s=30, since_ms=None, budget=1 << 30
+    )
+    yield _answer(build_from, group_id)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live_source, "FIRST_WINDOW", 1)
+        patch.setattr(live_source, "LEAST_WINDOW", 1)
+        patch.setattr(live_source, "WINDOW_BYTES", 1)
+        patch.setattr(live_source, "ALWAYS_BYTES", 0)
+        yield _answer(build_from, group_id)
+        # from the last rebalance on; of a consumer group all records are needed
+        last_ms = files[0][-1].time_ms
+        recent = build_from_group(
+            config, group_id, cluster=None, timeout_s=30, since_ms=last_ms, budget=1 << 30
+        )
+        yield _answer(recent, group_id)
+
+
+def _answer(build_from: BuildFrom, group_id: str) -> tuple[Any, ...]:
+    with recorded(build_from, run_here, group_id=group_id, base=None) as (root, report):
+        assert report.errors == ()
+        with read_warehouse(root) as warehouse, DuckEngine(warehouse.files()) as engine:
+            return rebalances(engine, group_id).data, timeline(engine, group_id).data, report.notes
 
 
 def _derive(folder: Path, log_dir: Path, lives: Lives) -> None:
@@ -228,6 +273,25 @@ def test_at_rest_all_owners_are_those_who_noted_it(lives: Lives) -> None:
             assert owners == {
                 (note.member_id, *partition) for note in notes for partition in note.owned
             }
+
+
+def test_the_live_topic_says_what_the_log_directory_says(lives: Lives) -> None:
+    for group, (files, *live, recent) in lives.answers.items():
+        assert len(files[0]) >= 5
+        assert len(files[1]) > 20
+        for answer in live:
+            assert answer[:2] == files[:2], group
+            assert answer[2] == ()
+        if group == "modern":
+            assert recent[:2] == files[:2]
+        else:
+            first, *rest = recent[0]
+            whole = files[0][len(files[0]) - len(recent[0]) :]
+            assert len(whole) < len(files[0])
+            assert rest == list(whole[1:])
+            assert (first.time_ms, first.members) == (whole[0].time_ms, whole[0].members)
+            assert (first.members_before, first.cause) == (None, "unknown")
+            assert ["what the group was before" in note for note in recent[2]] == [True]
 
 
 def test_members_are_told_apart_by_how_they_went(lives: Lives) -> None:

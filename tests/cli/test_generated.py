@@ -121,6 +121,7 @@ SHARED = {
     "Source options": [
         *("--log-dir", "--sample", "--zookeeper"),
         *(each.option for each in FILE_FORMATS.values()),
+        "--from",
     ],
     "Connection options": ["-b", "--command-config", "-X", "-C", "--timeout"],
     "Store options": ["--file", "--sql", "--sql-table", "--sql-column", "--create-table"],

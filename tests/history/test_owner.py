@@ -227,11 +227,11 @@ def test_what_was_only_committed_has_no_owner_that_is_known(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("topic", "partition", "group_id", "reason"),
     [
-        ("orders-typo", 0, None, "topic 'orders-typo' is not in the warehouse; did you mean 'ord"),
-        ("orders-typo", 0, "order-service", "topic 'orders-typo' is not in the warehouse; did"),
-        ("nosuch", 0, None, "'nosuch' is not in the warehouse; choose one of order-totals-"),
+        ("orders-typo", 0, None, "topic 'orders-typo' is not in the records; did you mean 'ord"),
+        ("orders-typo", 0, "order-service", "topic 'orders-typo' is not in the records; did"),
+        ("nosuch", 0, None, "'nosuch' is not in the records; choose one of order-totals-"),
         ("orders", 6, None, "no group is known .* partition 6 of topic orders; the highest .* 5$"),
-        ("orders", 0, "order-servise", "'order-servise' is not in the warehouse; did you mean 'or"),
+        ("orders", 0, "order-servise", "'order-servise' is not in the records; did you mean 'or"),
         ("shipments", 0, "order-service", "'order-service' is not known .* of topic shipments$"),
     ],
 )
@@ -311,7 +311,7 @@ def test_timeline_says_why_it_is_empty(engine: DuckEngine) -> None:
     report = timeline(engine, "g", topic="orders", until_ms=T)
     assert report.data == ()
     assert "owned other partitions" in report.notes[0]
-    with pytest.raises(NotFoundError, match="group 'h' is not in the warehouse"):
+    with pytest.raises(NotFoundError, match="group 'h' is not in the records"):
         timeline(engine, "h")
     with pytest.raises(NotFoundError, match="not in cluster west, but in test"):
         timeline(engine, "g", cluster="west")

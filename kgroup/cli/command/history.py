@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,7 @@ from kgroup.cli.option.file import OutputFile, output_file_option
 from kgroup.cli.option.parameter import parse_duration, parse_seconds
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.warehouse import (
+    HistoryChoice,
     SparkChoice,
     TimeRange,
     WarehouseChoice,
@@ -35,6 +36,7 @@ from kgroup.cli.option.warehouse import (
     at_option,
     explain_write_errors,
     group_argument,
+    history_options,
     length_option,
     spark_options,
     time_options,
@@ -50,6 +52,8 @@ from kgroup.source.config.client_setting import MOST_LONG, whole_number
 
 if TYPE_CHECKING:
     from kgroup.history.build.build import ClusterReport
+    from kgroup.history.query.lag import Lag
+    from kgroup.history.sql.engine import Engine
     from kgroup.history.sql.question import Interval
     from kgroup.operation.report import Report
 
@@ -58,9 +62,10 @@ command = CommandGroup(
     "kgroup history",
     """Show what happened, and why: timeline, rebalances, owner, commits, lag, as-of.
 
-    __consumer_offsets has what groups did, until compaction removes it. A warehouse, which is a
-    folder of tables, keeps it: 'build' and 'stream' fill the tables, and the other commands query
-    them, and nothing else.
+    The records of __consumer_offsets show what groups did, until compaction removes them. Most
+    commands read them from a cluster, a log directory or the sample data. To keep the distant past,
+    and to ask about many groups, store the records in a warehouse, a folder of tables that 'build'
+    and 'stream' fill.
     """,
 )
 
@@ -296,7 +301,7 @@ def show_command(
     shell_complete=suggest_groups,
     help="Only this group.",
 )
-@warehouse_options
+@history_options
 @output_options("history.OWNER_COLUMNS")
 def owner_command(
     topic: str,
@@ -304,7 +309,7 @@ def owner_command(
     at_ms: int | None,
     between: tuple[int, int] | None,
     group_id: str | None,
-    warehouse: WarehouseChoice,
+    records: HistoryChoice,
     output: Output,
 ) -> ExitStatus:
     """Show who owned a partition at a time, or over time.
@@ -322,15 +327,13 @@ def owner_command(
         raise click.UsageError("--between expects the earlier time first")
     from kgroup.history.query.owner import owners
 
-    with json_errors(output), warehouse.open() as engine:
-        report = owners(
-            engine,
-            topic,
-            partition,
-            since_ms,
-            until_ms,
-            group_id=group_id,
-            cluster=warehouse.cluster,
+    asked = (topic, partition, since_ms, until_ms)
+    with json_errors(output):
+        report = records.ask(
+            lambda engine: owners(engine, *asked, group_id=group_id, cluster=records.cluster),
+            group_id,
+            needs_all=True,
+            with_others=True,
         )
     return show(report, output)
 
@@ -338,7 +341,8 @@ def owner_command(
 @command.command(
     "timeline",
     epilog=examples(
-        "kgroup history timeline --warehouse warehouse order-service",
+        "kgroup history timeline --sample order-service",
+        "kgroup history timeline -b kafka-1:9092 billing --since 3h",
         "kgroup history timeline --warehouse warehouse fraud-check --topic orders "
         "--since 2026-11-21 -o csv",
     ),
@@ -346,10 +350,10 @@ def owner_command(
 @group_argument
 @topic_option
 @time_options("Leave out what ended by this time.", "Leave out what started at this time or later.")
-@warehouse_options
+@history_options
 @output_options("history.INTERVAL_COLUMNS")
 def timeline_command(
-    group_id: str, topic: str | None, span: TimeRange, warehouse: WarehouseChoice, output: Output
+    group_id: str, topic: str | None, span: TimeRange, records: HistoryChoice, output: Output
 ) -> ExitStatus:
     """Show who owned what in a group, over time.
 
@@ -360,9 +364,15 @@ def timeline_command(
     from kgroup.render.history import picture_text
 
     is_drawn = is_terminal() and output.form == "table"
-    with json_errors(output), warehouse.open() as engine:
-        report = timeline(
-            engine, group_id, **span, topic=topic, cluster=warehouse.cluster, with_last=is_drawn
+    asked: dict[str, Any] = {
+        **span,
+        "topic": topic,
+        "cluster": records.cluster,
+        "with_last": is_drawn,
+    }
+    with json_errors(output):
+        report = records.ask(
+            lambda engine: timeline(engine, group_id, **asked), group_id, span["since_ms"]
         )
 
     def picture(rows: tuple[Interval, ...]) -> Iterator[str]:
@@ -387,7 +397,7 @@ def timeline_command(
 @length_option("--longer-than", "pause_ms", "5m", "List pauses that are longer than this.")
 @click.option("--pauses", is_flag=True, help="Write pauses in csv, tsv and with --columns.")
 @click.option("--jumps", is_flag=True, help="Write backward jumps in csv, tsv and with --columns.")
-@warehouse_options
+@history_options
 @output_options(
     "history.COMMIT_COLUMNS",
     {"--pauses": "history.PAUSE_COLUMNS", "--jumps": "history.JUMP_COLUMNS"},
@@ -399,7 +409,7 @@ def commits_command(
     pause_ms: int,
     pauses: bool,
     jumps: bool,
-    warehouse: WarehouseChoice,
+    records: HistoryChoice,
     output: Output,
 ) -> ExitStatus:
     """Show how often a group committed, its pauses, and its backward jumps.
@@ -414,9 +424,15 @@ def commits_command(
     from kgroup.history.query.commit_summary import commit_summaries
     from kgroup.render.history import commit_page, jump_sheet, pause_sheet
 
-    with json_errors(output), warehouse.open() as engine:
-        report = commit_summaries(
-            engine, group_id, pause_ms=pause_ms, **span, topic=topic, cluster=warehouse.cluster
+    asked: dict[str, Any] = {
+        **span,
+        "topic": topic,
+        "cluster": records.cluster,
+        "pause_ms": pause_ms,
+    }
+    with json_errors(output):
+        report = records.ask(
+            lambda engine: commit_summaries(engine, group_id, **asked), group_id, span["since_ms"]
         )
     sheet = pause_sheet if pauses else jump_sheet if jumps else None
     page = None if pauses or jumps else commit_page
@@ -499,7 +515,7 @@ def stale_command(
     type=PATH,
     help="Also use the log end offsets in this file of 'kgroup snapshot'. Repeatable.",
 )
-@warehouse_options
+@history_options
 @output_options("history.LAG_COLUMNS")
 def lag_command(
     group_id: str,
@@ -507,7 +523,7 @@ def lag_command(
     at_ms: int | None,
     span: TimeRange,
     snapshots: Sequence[Path],
-    warehouse: WarehouseChoice,
+    records: HistoryChoice,
     output: Output,
 ) -> ExitStatus:
     """Show the lag of a group at times when log end offsets were recorded.
@@ -524,22 +540,21 @@ def lag_command(
 
     with json_errors(output):
         ends = [end for path in snapshots for end in ends_of(read_snapshot(path))]
-        with warehouse.open() as engine:
-            report = lags(
-                engine,
-                group_id,
-                at_ms=at_ms,
-                **span,
-                topic=topic,
-                given=ends,
-                cluster=warehouse.cluster,
-            )
+        asked: dict[str, Any] = {**span, "at_ms": at_ms, "topic": topic, "cluster": records.cluster}
+
+        def question(engine: Engine) -> Report[Lag]:
+            known = [*ends, *records.log_ends(engine, group_id)]
+            return lags(engine, group_id, **asked, given=known)
+
+        report = records.ask(question, group_id, needs_all=True)
     return show(report, output)
 
 
 @command.command(
     "rebalances",
     epilog=examples(
+        "kgroup history rebalances --sample order-service",
+        "kgroup history rebalances -b kafka-1:9092 billing",
         "kgroup history rebalances --warehouse warehouse billing",
         "kgroup history rebalances --warehouse warehouse billing --since 2d -o json",
         "kgroup history rebalances --warehouse warehouse --columns time,group_id,cause,evidence",
@@ -547,10 +562,10 @@ def lag_command(
 )
 @any_group_argument
 @time_options("Only rebalances from this time on.", "Only rebalances before this time.")
-@warehouse_options
+@history_options
 @output_options("history.REBALANCE_COLUMNS")
 def rebalances_command(
-    group_id: str | None, span: TimeRange, warehouse: WarehouseChoice, output: Output
+    group_id: str | None, span: TimeRange, records: HistoryChoice, output: Output
 ) -> ExitStatus:
     """Show when and why a group, or every group, rebalanced.
 
@@ -564,8 +579,12 @@ def rebalances_command(
     from kgroup.history.rebalance.query import rebalances
     from kgroup.render.history import rebalance_page
 
-    with json_errors(output), warehouse.open() as engine:
-        report = rebalances(engine, group_id, **span, cluster=warehouse.cluster)
+    with json_errors(output):
+        report = records.ask(
+            lambda engine: rebalances(engine, group_id, **span, cluster=records.cluster),
+            group_id,
+            span["since_ms"],
+        )
     page = rebalance_page if report.data else None
     return show(report, output, page)
 
@@ -598,13 +617,13 @@ def _parse_rate(text: str) -> tuple[int, int]:
     help="Number of rebalances within a time that make a storm.",
 )
 @time_options("Only rebalances from this time on.", "Only rebalances before this time.")
-@warehouse_options
+@history_options
 @output_options("history.STORM_COLUMNS")
 def storms_command(
     group_id: str | None,
     rate: tuple[int, int],
     span: TimeRange,
-    warehouse: WarehouseChoice,
+    records: HistoryChoice,
     output: Output,
 ) -> ExitStatus:
     """Find times when groups rebalanced too often, and who caused it.
@@ -614,9 +633,15 @@ def storms_command(
     """
     from kgroup.history.rebalance.query import find_storms
 
-    with json_errors(output), warehouse.open() as engine:
-        report = find_storms(
-            engine, group_id, count=rate[0], within_ms=rate[1], **span, cluster=warehouse.cluster
+    asked: dict[str, Any] = {
+        **span,
+        "count": rate[0],
+        "within_ms": rate[1],
+        "cluster": records.cluster,
+    }
+    with json_errors(output):
+        report = records.ask(
+            lambda engine: find_storms(engine, group_id, **asked), group_id, span["since_ms"]
         )
     return show(report, output)
 
@@ -631,9 +656,9 @@ def storms_command(
 @group_argument
 @output_file_option("--html", kind=FileKind.PAGE, text="Write the page to this file.")
 @time_options("Show the history from this time on.", "Show the history before this time.")
-@warehouse_options
+@history_options
 def report_command(
-    group_id: str, target: OutputFile, span: TimeRange, warehouse: WarehouseChoice
+    group_id: str, target: OutputFile, span: TimeRange, records: HistoryChoice
 ) -> ExitStatus:
     """Write the history of a group as an HTML page that works offline.
 
@@ -644,8 +669,17 @@ def report_command(
     from kgroup.history.query.group_page import group_page
     from kgroup.render.history_page import group_html
 
-    with warehouse.open() as engine:
-        report = group_page(engine, group_id, **span, cluster=warehouse.cluster)
+    report = records.ask(
+        lambda engine: group_page(
+            engine,
+            group_id,
+            **span,
+            given=records.log_ends(engine, group_id),
+            cluster=records.cluster,
+        ),
+        group_id,
+        span["since_ms"],
+    )
     (page,) = report.data
     with target.open() as output:
         output.writelines(text.encode() for text in group_html(page))
@@ -663,10 +697,10 @@ def report_command(
 @click.argument("at_ms", metavar="TIME", callback=parsed_time())
 @group_argument
 @section_options
-@warehouse_options
+@history_options
 @output_options(SECTION_COLUMNS["--offsets"], SECTION_COLUMNS)
 def as_of_command(
-    at_ms: int, group_id: str, sections: tuple[str, ...], warehouse: WarehouseChoice, output: Output
+    at_ms: int, group_id: str, sections: tuple[str, ...], records: HistoryChoice, output: Output
 ) -> ExitStatus:
     """Describe a group as it was at a time.
 
@@ -678,8 +712,12 @@ def as_of_command(
     check_sections(sections, output)
     from kgroup.history.query.past_group import describe_past
 
-    with json_errors(output), warehouse.open() as engine:
-        report = describe_past(engine, group_id, at_ms, cluster=warehouse.cluster)
+    with json_errors(output):
+        report = records.ask(
+            lambda engine: describe_past(engine, group_id, at_ms, cluster=records.cluster),
+            group_id,
+            needs_all=True,
+        )
     return show_groups(report, output, sections, at_ms)
 
 

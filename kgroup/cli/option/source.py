@@ -187,14 +187,14 @@ class Source:
         from kgroup.operation.printed_command import connected_by
 
         if self.file is not None:
-            with connected_by(source=self._words):
+            with connected_by(source=self.words):
                 yield self.file.read()
         elif self.connection is None:
             from kgroup.cli.output.progress import ProgressLine
             from kgroup.source.log.source import LogDir
 
             progress = ProgressLine(writes_rows=False, is_wanted=not in_rounds)
-            with connected_by(source=self._words):
+            with connected_by(source=self.words):
                 yield LogDir(
                     self.paths, on_compile=progress.on_compile, on_progress=progress.show_bytes
                 )
@@ -212,12 +212,12 @@ class Source:
         from kgroup.redaction import redact
 
         if self.connection is None:
-            return " ".join(self._words)
+            return " ".join(self.words)
         words = ["--zookeeper", str(self.zookeeper)] if self.zookeeper is not None else []
         return redact(" ".join([*words, *self.connection.words()[0]]))
 
     @property
-    def _words(self) -> tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:
         """The options that select this source, if it is a file or folder."""
         if self.is_sample:
             return ("--sample",)

@@ -1,14 +1,15 @@
-"""Options of history commands: warehouse, engine, Spark, groups, topics and times."""
+"""Options of history commands: warehouse, source, engine, Spark, groups, topics and times."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import click
 
@@ -23,15 +24,21 @@ from kgroup.cli.option.common import (
     options_into,
     parsed,
     parsed_time,
+    source_option,
 )
 from kgroup.cli.option.parameter import parse_duration
+from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn
-from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError
+from kgroup.cli.output.progress import ProgressLine
+from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError, near_names
 
 if TYPE_CHECKING:
+    from kgroup.history.build.build import BuildFrom
     from kgroup.history.sql.engine import Engine
+    from kgroup.history.sql.question import LogEnd
     from kgroup.history.warehouse.warehouse import Warehouse
+    from kgroup.operation.report import Report
 
 
 _ENGINES = ("duckdb", "spark")
@@ -143,6 +150,175 @@ def _warehouse(
             raise click.UsageError("--master and --spark-conf require --engine spark")
         engine = "spark"
     return WarehouseChoice(root, cluster, engine, spark)
+
+
+DEFAULT_LOG_BUDGET_MIB = 1024
+"""Default of `--log-budget`."""
+
+_DEFAULT_AGE_MS = 24 * 3_600_000
+"""Age from which on the records of a cluster are read by default."""
+
+_Answer = TypeVar("_Answer", bound="Report[Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryChoice:
+    """The records that a question is about: those of a warehouse, of a source, or of both.
+
+    Attributes:
+        warehouse: options of the warehouse, for the engine even without one.
+        has_warehouse: whether there is one.
+        source: log directories or a cluster.
+        locations: paths and URIs of `--from`.
+        log_budget: bytes to read of a cluster.
+    """
+
+    warehouse: WarehouseChoice
+    has_warehouse: bool
+    source: Source
+    locations: tuple[str, ...]
+    log_budget: int
+
+    @property
+    def cluster(self) -> str | None:
+        """Cluster to query; None: the only one."""
+        return self.warehouse.cluster
+
+    @property
+    def _has_source(self) -> bool:
+        """Whether there is a source; the cluster of the environment counts without a warehouse."""
+        return bool(self.source.is_named or self.locations or not self.has_warehouse)
+
+    def ask(
+        self,
+        question: Callable[[Engine], _Answer],
+        group_id: str | None,
+        since_ms: int | None = None,
+        *,
+        needs_all: bool = False,
+        with_others: bool = False,
+    ) -> _Answer:
+        """Ask a question; records that could not be read are added to the answer's errors.
+
+        Args:
+            question: called with the engine.
+            group_id: the only group that the question is about; None: all groups.
+            since_ms: time from which records are wanted; None: for 24 hours.
+            needs_all: whether older records are needed in any case.
+            with_others: keep also what is read of other groups, such as the names of topics.
+
+        Raises:
+            InputError: there is no record to read, or a file cannot be read.
+            BrokerError: no broker answers.
+            NotFoundError: there are no records of the group.
+        """
+        if not self._has_source:
+            with self.warehouse.open() as engine:
+                return question(engine)
+        from kgroup.history.build.recorded import recorded
+        from kgroup.spark.runner import runner
+
+        base = self.warehouse.root if self.has_warehouse else None
+        progress = ProgressLine(writes_rows=False)
+        with (
+            self._printed(),
+            runner(None, {}, lambda text: None, progress.on_compile) as run,
+            recorded(
+                self._build_from(group_id, since_ms, needs_all=needs_all),
+                run,
+                group_id=None if with_others else group_id,
+                base=base,
+            ) as (root, report),
+        ):
+            progress.finish()
+            choice = replace(self.warehouse, root=root, cluster=None)
+            try:
+                with choice.open() as engine:
+                    answer = question(engine)
+            except UnknownGroupError as error:
+                raise self._no_records(error.group_id, report) from None
+        return replace(
+            answer, errors=(*report.errors, *answer.errors), notes=(*report.notes, *answer.notes)
+        )
+
+    def log_ends(self, engine: Engine, group_id: str) -> Sequence[LogEnd]:
+        """Return where the logs of a group's committed partitions end in the source.
+
+        Empty without a cluster or log directory.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        if self.locations or not self._has_source:
+            return ()
+        from kgroup.history.sql.question import LogEnd, committed_partitions
+
+        partitions = committed_partitions(engine, group_id)
+        with self.source.open(in_rounds=True) as source:
+            ranges = source.log_ranges(partitions).ranges
+            time_ms = self.source.instant_ms(source)
+        return [LogEnd(*at, log.start, log.end, time_ms) for at, log in sorted(ranges.items())]
+
+    def _build_from(
+        self, group_id: str | None, since_ms: int | None, *, needs_all: bool
+    ) -> BuildFrom:
+        from kgroup.history.build.build import build_from_cluster, build_from_files
+        from kgroup.history.build.recorded import UNNAMED, build_from_group
+
+        connection = self.source.connection
+        if connection is None:
+            locations = (*self.locations, *map(str, self.source.paths))
+            return build_from_files(locations, self.cluster, unnamed=UNNAMED, is_summed=False)
+        config = connection.client_config()
+        if group_id is None:
+            return build_from_cluster(config, self.cluster, connection.timeout_s)
+        if since_ms is None and not needs_all:
+            since_ms = time.time_ns() // 1_000_000 - _DEFAULT_AGE_MS
+        return build_from_group(
+            config,
+            group_id,
+            cluster=self.cluster,
+            timeout_s=connection.timeout_s,
+            since_ms=None if needs_all else since_ms,
+            budget=self.log_budget,
+        )
+
+    @contextmanager
+    def _printed(self) -> Iterator[None]:
+        """Have printed commands read the same source."""
+        connection = self.source.connection
+        if connection is None:
+            from kgroup.operation.printed_command import connected_by
+
+            with connected_by(source=self.source.words):
+                yield
+        else:
+            with connection.printed(connection.client_config()):
+                yield
+
+    def _no_records(self, group_id: str | None, report: Report[Any]) -> UnknownGroupError:
+        from kgroup.operation.printed_command import Reach, kgroup_command, reaching
+
+        if self.locations:
+            return UnknownGroupError(f"group {group_id!r} has no record there", group_id=group_id)
+        meant = near_names(group_id or "", sorted(self.source.group_ids())) or "."
+        what = "what was read of " if report.errors or report.notes else ""
+        listing = kgroup_command("list", (), reaching(Reach.SOURCE))
+        return UnknownGroupError(
+            f"group {group_id!r} has no record in {what}__consumer_offsets{meant} To list the "
+            f"groups, run: {listing}",
+            group_id=group_id,
+        )
+
+
+def _required_warehouse(
+    root: Path | None, cluster: str | None, engine: str | None, spark: SparkChoice
+) -> WarehouseChoice:
+    if root is None:
+        raise click.UsageError(
+            "no warehouse given: use --warehouse DIR, a folder that 'kgroup history build' wrote"
+        )
+    return _warehouse(root, cluster, engine, spark)
 
 
 @contextmanager
@@ -301,10 +477,30 @@ def _parse_settings(texts: Sequence[str]) -> Mapping[str, str]:
     return settings
 
 
+def _history(
+    source: Source,
+    root: Path | None,
+    cluster: str | None,
+    engine: str | None,
+    spark: SparkChoice,
+    locations: Sequence[str],
+    log_budget_mib: int,
+) -> HistoryChoice:
+    if locations and source.is_named:
+        raise click.UsageError("--from and another source are two sources; choose one of them")
+    if root is None and not locations and source == Source():
+        raise click.UsageError(
+            "no records given: use --bootstrap-server HOST:PORT or --profile NAME (a cluster), "
+            "--log-dir PATH or --from PATH (files), --sample, or --warehouse DIR (a folder that "
+            "'kgroup history build' wrote)"
+        )
+    warehouse = _warehouse(root or Path(), cluster, engine, spark)
+    budget = log_budget_mib << 20
+    return HistoryChoice(warehouse, root is not None, source, tuple(locations), budget)
+
+
 _option = partial(click.option, cls=BlockOption, block=Block.WAREHOUSE)
-warehouse_options = options_into(
-    "warehouse",
-    _warehouse,
+_WAREHOUSE_OPTIONS: Sequence[Decorator] = (
     _option(
         "--warehouse",
         "root",
@@ -312,8 +508,8 @@ warehouse_options = options_into(
         type=FOLDER,
         envvar="KGROUP_WAREHOUSE",
         show_envvar=True,
-        required=True,
-        help="Folder of the warehouse that 'kgroup history build' wrote.",
+        help="Folder of the warehouse that 'kgroup history build' wrote. If a source is also "
+        "given, it continues the warehouse.",
     ),
     _option(
         "--cluster",
@@ -329,4 +525,31 @@ warehouse_options = options_into(
     ),
     spark_options("local[*] with --engine spark"),
 )
+warehouse_options = options_into("warehouse", _required_warehouse, *_WAREHOUSE_OPTIONS)
 """Adds the options for a warehouse and engine; the command takes ``warehouse``."""
+
+history_options = options_into(
+    "records",
+    _history,
+    source_options(required=False, formats=False, zookeeper=False),
+    source_option(
+        "--from",
+        "locations",
+        metavar="PATH",
+        multiple=True,
+        help="Read a folder of segments, a segment of __consumer_offsets, or a URI such as "
+        "s3://bucket/folder. Repeatable.",
+    ),
+    click.option(
+        "--log-budget",
+        "log_budget_mib",
+        metavar="MIB",
+        type=click.IntRange(min=1),
+        default=DEFAULT_LOG_BUDGET_MIB,
+        show_default=True,
+        help="Read at most this many MiB back from the end of the group's partition of "
+        "__consumer_offsets of a cluster.",
+    ),
+    *_WAREHOUSE_OPTIONS,
+)
+"""Adds the options for the records of a question; the command takes ``records``."""

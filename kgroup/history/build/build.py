@@ -284,6 +284,7 @@ class Build:
         writer: WarehouseWriter,
         run: JobRunner = run_here,
         on_progress: Callable[[int, int, str], None] = lambda done, size, unit: None,
+        group_id: str | None = None,
     ) -> None:
         """Create an empty build.
 
@@ -291,7 +292,9 @@ class Build:
             writer: writer of the warehouse.
             run: runs tasks.
             on_progress: called with the amount done, the total, and their unit: bytes or offsets.
+            group_id: add only the records of this group; None: of all groups.
         """
+        self.group_id = group_id
         self._writer = writer
         self._run = run
         self._on_progress = on_progress
@@ -339,6 +342,24 @@ class Build:
                     new.pop(tuple(row.values()), None)
         change.log_ends |= new
 
+    def known_end(self, cluster: str, number: int, first: int) -> int:
+        """Return the offset up to which a partition's records from `first` on are known."""
+        return self._change(cluster).coverage(number).end_from(first)
+
+    def has_rows(self, table: str, group_id: str) -> bool:
+        """Return whether a committed table has rows of a group.
+
+        Raises:
+            InputError: a file of the warehouse cannot be read.
+        """
+        root = self._writer.root
+        files = (file for name in self._writer.clusters for file in self._writer.state(name).files)
+        return any(
+            pc.any(pc.equal(read_rows(root, file, ("group_id",))["group_id"], group_id)).as_py()
+            for file in files
+            if file.table == table
+        )
+
     def read_live(self, source: LiveSource) -> None:
         """Read new records of the live topic.
 
@@ -352,7 +373,9 @@ class Build:
         # partitions without a leader are reported again
         change.reread.append((OFFSETS_TOPIC, 0, 0))
         starts = {
-            number: change.live_start(number, *limits) for number, limits in source.ranges.items()
+            number: change.live_start(number, *limits)
+            for number, limits in source.ranges.items()
+            if number not in source.copies
         }
         splits: dict[int, list[Split]] = {}
         for split in source.splits(starts):
@@ -513,7 +536,8 @@ class Build:
         return tasks
 
     def _task(self, cluster: str, works: Sequence[SplitWork]) -> BuildTask:
-        return BuildTask(str(self._writer.root), cluster, self._number, tuple(works))
+        root = str(self._writer.root)
+        return BuildTask(root, cluster, self._number, tuple(works), self.group_id)
 
 
 _Key = tuple[str, int, str, int, int]
@@ -570,12 +594,20 @@ Raises:
 """
 
 
-def build_from_files(locations: Sequence[str], cluster: str | None) -> BuildFrom:
+def build_from_files(
+    locations: Sequence[str],
+    cluster: str | None,
+    *,
+    unnamed: str | None = None,
+    is_summed: bool = True,
+) -> BuildFrom:
     """Find segments and snapshots, before a warehouse is created; return the build function.
 
     Args:
         locations: see `find_sources`; or snapshot files.
         cluster: name of their cluster; None for the cluster id that they contain.
+        unnamed: name of a cluster without an id; None: that is an error.
+        is_summed: whether notes tell how many segments were read.
 
     Raises:
         InputError: there is nothing to read, or a location does not identify its cluster.
@@ -583,11 +615,11 @@ def build_from_files(locations: Sequence[str], cluster: str | None) -> BuildFrom
     files = [Path(location) for location in locations if is_snapshot(Path(location))]
     snapshots = [read_snapshot(file) for file in files]
     names = [
-        _name_of(file, cluster or snapshot.cluster_id)
+        _name_of(file, cluster or snapshot.cluster_id or unnamed)
         for file, snapshot in zip(files, snapshots, strict=True)
     ]
     others = [location for location in locations if Path(location) not in files]
-    sources = find_sources(others, cluster) if others else Sources((), {}, (), ())
+    sources = find_sources(others, cluster, unnamed) if others else Sources((), {}, (), ())
     if sources.problems and not (sources.segments or files):
         problem = sources.problems[0]
         raise InputError(f"{problem.path}: {problem.reason}", path=problem.path)
@@ -600,7 +632,7 @@ def build_from_files(locations: Sequence[str], cluster: str | None) -> BuildFrom
             build.add_topic_names(name, topic_names)
         build.read(sources.segments)
         report = build.commit()
-        summaries = _summaries(report, "segment") if others else ()
+        summaries = _summaries(report, "segment") if others and is_summed else ()
         return replace(
             report,
             errors=(*sources.problems, *report.errors),

@@ -62,6 +62,8 @@ _MOST_WORKERS = 4
 ENOUGH_ROWS = 1 << 12
 """Number of rows to sort into tables at once: small segments have few."""
 
+_MARKERS = pa.array(["ControlCommit", "ControlAbort"])
+
 MOST_DAMAGE = 1000
 """Maximum number of damaged places to list for a split."""
 
@@ -133,9 +135,15 @@ class SplitWork:
 
 @dataclass(frozen=True, slots=True)
 class BuildTask(Job):
-    """Splits of one cluster that are read one after the other, into shared files."""
+    """Splits of one cluster that are read one after the other, into shared files.
+
+    Attributes:
+        works: the splits.
+        group_id: write only what is needed to know this group; None: all records.
+    """
 
     works: tuple[SplitWork, ...]
+    group_id: str | None = None
 
     @property
     def size(self) -> int:
@@ -189,11 +197,28 @@ def run_task(task: BuildTask) -> TaskResult:
         OSError: a file cannot be written.
     """
     with task.facts() as writer:
-        rows = _Rows(writer)
+        rows = _Rows(writer, task.group_id)
         compiled = True if task.size >= COMPILED_BYTES and can_compile() else None
         reads = tuple(rows.read(work, compiled) for work in task.works)
         rows.flush()
         return TaskResult(task.cluster, writer.finish(), reads, rows.topic_names)
+
+
+def _is_about(batch: pa.RecordBatch, group_id: str) -> pa.Array:
+    """Return which records are about a group, end a transaction, or are the first or last ones.
+
+    The last ones tell up to when there are records, even if they are about other groups.
+    """
+    time = batch["timestamp_ms"]
+    extremes = pc.min_max(time)
+    is_about = pc.equal(batch["group"], group_id)
+    for other in (
+        pc.is_in(batch["type"], _MARKERS),
+        pc.equal(time, extremes["min"]),
+        pc.equal(time, extremes["max"]),
+    ):
+        is_about = pc.or_(pc.fill_null(is_about, False), pc.fill_null(other, False))
+    return is_about
 
 
 class _Rows:
@@ -203,9 +228,10 @@ class _Rows:
         topic_names: topic names found in the records, by topic id.
     """
 
-    def __init__(self, writer: FactWriter) -> None:
+    def __init__(self, writer: FactWriter, group_id: str | None = None) -> None:
         self.topic_names: dict[str, str] = {}
         self._writer = writer
+        self._group_id = group_id
         self._taken: dict[int, Coverage] = {}
         self._waiting: dict[bool, list[pa.RecordBatch]] = {False: [], True: []}
         self._waiting_rows = 0
@@ -239,6 +265,8 @@ class _Rows:
         return SplitRead(work, coverage, tuple(damage), count - len(damage), error)
 
     def _write(self, batch: pa.RecordBatch) -> None:
+        if self._group_id is not None and len(batch):
+            batch = batch.filter(_is_about(batch, self._group_id))
         is_open = pc.fill_null(pc.equal(batch["transaction"], TransactionStatus.OPEN), False)
         if pc.any(is_open).as_py():
             self._add(batch.filter(is_open), is_open=True)

@@ -1,15 +1,21 @@
-"""The live `__consumer_offsets` topic, and its splits."""
+"""The live `__consumer_offsets` topic, and its splits.
+
+For one group, the end of its partition is copied at once (`recent_live`). Fetch reads forwards from
+an offset, and offsets say nothing about bytes, as compaction leaves gaps. So the copy is made in
+windows of offsets, the last one first; the bytes of a window decide the offsets of the next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from kgroup.errors import InputError
-from kgroup.history.input.split import OffsetRange, Split, opened
-from kgroup.model.offsets_partition import OFFSETS_TOPIC
+from kgroup.history.input.split import CopiedRange, OffsetRange, Split, opened
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
-from kgroup.source.broker.live_log import StartPosition, problems_of
+from kgroup.source.broker.live_log import LiveLog, StartPosition, problems_of
 from kgroup.source.config.client_config import ClientConfig
 
 MOST_OFFSETS = 1 << 20
@@ -27,6 +33,7 @@ class LiveSource:
         topic_names: names of existing topics, by topic id.
         problems: why partitions are missing.
         config: connection configuration.
+        copies: ranges that were already copied, by partition.
     """
 
     cluster: str
@@ -34,6 +41,7 @@ class LiveSource:
     topic_names: Mapping[str, str]
     problems: tuple[Problem, ...]
     config: ClientConfig
+    copies: Mapping[int, Sequence[CopiedRange]] = field(default_factory=dict)
 
     def splits(
         self,
@@ -52,13 +60,54 @@ class LiveSource:
         for partition, (first, last) in sorted(self.ranges.items()):
             start = max(first, (starts or {}).get(partition, first))
             end = (ends or {}).get(partition, last)
-            while start < end:
+            name = f"{OFFSETS_TOPIC}-{partition}"
+            for copy in self.copies.get(partition, ()):
+                place: CopiedRange | OffsetRange = replace(copy, start=max(copy.start, start))
+                if place.start < place.end:
+                    splits.append(Split(self.cluster, partition, place, name, place.start))
+            while start < end and partition not in self.copies:
                 stop = min(end, start + most_offsets)
                 place = OffsetRange(start, stop, self.config)
-                name = f"{OFFSETS_TOPIC}-{partition}"
                 splits.append(Split(self.cluster, partition, place, name, start))
                 start = stop
         return splits
+
+
+FIRST_WINDOW = 100_000
+"""Number of offsets of the first window that `recent_live` copies."""
+
+LEAST_WINDOW = 1000
+"""Minimum number of offsets of the other windows."""
+
+WINDOW_BYTES = 64 << 20
+"""Aim for their bytes."""
+
+ALWAYS_BYTES = 64 << 20
+"""Bytes that are copied even if their records are older than asked for: they show what the group
+was before, and take a fraction of a second.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentLog:
+    """The end of the partition of one group.
+
+    Attributes:
+        source: the copy, as a source with one partition.
+        number: the partition; None if the cluster has no topic `__consumer_offsets`, or the
+            partition has no leader.
+        start: first offset of the copy.
+        first: offset from which there are records to copy.
+        size: bytes of the copy.
+        is_cut: whether the budget ended the copy, and not the wanted time or `first`.
+    """
+
+    source: LiveSource
+    number: int | None
+    start: int
+    first: int
+    size: int
+    is_cut: bool
 
 
 def ask_live(
@@ -77,16 +126,90 @@ def ask_live(
             cannot be read.
     """
     with opened(config, timeout_s) as topic:
-        client = topic.client
-        view = client.run(client.metadata, None)
-        name = cluster or view.cluster_id
-        if name is None:
-            raise InputError(
-                f"the cluster at {', '.join(config.bootstrap_servers)} has no id (Kafka before "
-                "0.10.1 has none); name the cluster with --cluster NAME"
-            )
-        log_ranges, errors = client.run(topic.ranges_from, list(topic.leaders), StartPosition())
+        return _ask(topic, config, cluster, list(topic.leaders))
+
+
+def _ask(
+    topic: LiveLog, config: ClientConfig, cluster: str | None, numbers: Sequence[int]
+) -> LiveSource:
+    client = topic.client
+    view = client.run(client.metadata, None)
+    name = cluster or view.cluster_id
+    if name is None:
+        raise InputError(
+            f"the cluster at {', '.join(config.bootstrap_servers)} has no id (Kafka before "
+            "0.10.1 has none); name the cluster with --cluster NAME"
+        )
+    log_ranges, errors = client.run(topic.ranges_from, numbers, StartPosition())
     names = {
         topic.topic_id: topic.name for topic in view.topics.values() if topic.topic_id is not None
     }
     return LiveSource(name, log_ranges, names, tuple(problems_of(errors)), config)
+
+
+@contextmanager
+def recent_live(
+    config: ClientConfig,
+    group_id: str,
+    *,
+    since_ms: int | None,
+    until: int | None,
+    budget: int,
+    known_end: Callable[[str, int, int], int] = lambda cluster, number, first: first,
+    cluster: str | None = None,
+    timeout_s: float = 10.0,
+) -> Iterator[RecentLog]:
+    """Copy the end of a group's partition; the copy exists while the context lasts.
+
+    Args:
+        config: how to connect.
+        group_id: the group.
+        since_ms: time from which records are wanted; None for all. `ALWAYS_BYTES` are copied in
+            any case.
+        until: offset at which to end; None for the log end.
+        budget: maximum bytes, approximately: no window begins above it.
+        known_end: called with the cluster, the partition and the log start offset; returns the
+            offset up to which the records are known.
+        cluster: see `ask_live`.
+        timeout_s: see `ask_live`.
+
+    Raises:
+        BrokerError: see `ask_live`; or the group's partition cannot be read.
+        InputError: see `ask_live`.
+    """
+    with opened(config, timeout_s) as topic:
+        numbers = [offsets_partition(group_id, len(topic.leaders))] if topic.leaders else []
+        source = _ask(topic, config, cluster, numbers)
+        if not source.ranges:
+            yield RecentLog(source, None, 0, 0, 0, is_cut=False)
+            return
+        [(number, (log_start, log_end))] = source.ranges.items()
+        first = known_end(source.cluster, number, log_start)
+        end = log_end if until is None else min(log_end, until)
+        since = None
+        if since_ms is not None:
+            position = StartPosition(time_ms=since_ms)
+            sought, _ = topic.client.run(topic.ranges_from, [number], position)
+            since = sought.get(number, (first, end))[0]
+        copies: list[CopiedRange] = []
+        at, width, size, problem = end, FIRST_WINDOW, 0, None
+        while at > first and problem is None and size < budget:
+            if since is not None and at <= since and size >= ALWAYS_BYTES:
+                break
+            copied = topic.client.run(topic.copy, number, low := max(first, at - width), at)
+            (segment,) = copied.log.segments
+            copies.insert(0, CopiedRange(str(segment.path), low, at))
+            problem = copied.problem
+            size += segment.size
+            wanted = max(width * WINDOW_BYTES // max(segment.size, 1), LEAST_WINDOW)
+            width = min(wanted, 8 * width)
+            at = low
+        problems = () if problem is None else tuple(problems_of({number: problem}))
+        source = replace(
+            source,
+            ranges={number: (at, end)},
+            problems=(*source.problems, *problems),
+            copies={number: copies},
+        )
+        is_cut = at > first and size >= budget and (since is None or at > since)
+        yield RecentLog(source, number, at, first, size, is_cut)

@@ -264,7 +264,9 @@ class Sources:
     notes: tuple[str, ...]
 
 
-def find_sources(locations: Sequence[str], cluster: str | None = None) -> Sources:
+def find_sources(
+    locations: Sequence[str], cluster: str | None = None, unnamed: str | None = None
+) -> Sources:
     """Find segments.
 
     Args:
@@ -272,6 +274,7 @@ def find_sources(locations: Sequence[str], cluster: str | None = None) -> Source
             file systems.
         cluster: name of their cluster; by default the cluster id in each log directory's
             ``meta.properties``.
+        unnamed: name of a cluster without an id; None: that is an error.
 
     Raises:
         InputError: a location does not exist, has no segment or does not identify its cluster; or
@@ -292,7 +295,7 @@ def find_sources(locations: Sequence[str], cluster: str | None = None) -> Source
             problems.add(_of_no_partition(segment, name))
         else:
             located.append((directory, segment))
-    names = _clusters(dict.fromkeys(directory for directory, _ in located), cluster)
+    names = _clusters(dict.fromkeys(directory for directory, _ in located), cluster, unnamed)
     topic_names: dict[str, dict[str, str]] = {}
     for directory, name in names.items():
         topic_names.setdefault(name, {}).update(directory.topic_names())
@@ -364,9 +367,11 @@ def _find(
         raise error
 
 
-def _clusters(directories: Iterable[_Directory], cluster: str | None) -> dict[_Directory, str]:
+def _clusters(
+    directories: Iterable[_Directory], cluster: str | None, unnamed: str | None
+) -> dict[_Directory, str]:
     """Return the cluster name of each log directory."""
-    ids = {directory: directory.cluster_id() for directory in directories}
+    ids = {directory: directory.cluster_id() or unnamed for directory in directories}
     if cluster is None:
         names = {
             directory: cluster_id for directory, cluster_id in ids.items() if cluster_id is not None

@@ -99,12 +99,38 @@ class OffsetRange:
 
     def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that belong to the range; fetched batches may have others."""
-        import pyarrow.compute as pc
+        return _between(batch, self.start, self.end)
 
-        offsets = batch["offset"]
-        return batch.filter(
-            pc.and_(pc.greater_equal(offsets, self.start), pc.less(offsets, self.end))
-        )
+
+@dataclass(frozen=True, slots=True)
+class CopiedRange:
+    """Records of a live partition that were already copied into a local file.
+
+    Attributes:
+        path: the copy.
+        start: first offset.
+        end: offset after the last record.
+    """
+
+    path: str
+    start: int
+    end: int
+
+    @contextmanager
+    def local(self, offsets_partition: int) -> Iterator[tuple[Path, ByteRange]]:
+        """Yield the copy."""
+        yield Path(self.path), WHOLE
+
+    def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that belong to the range; copied batches may have others."""
+        return _between(batch, self.start, self.end)
+
+
+def _between(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+    import pyarrow.compute as pc
+
+    offsets = batch["offset"]
+    return batch.filter(pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end)))
 
 
 @contextmanager
@@ -141,7 +167,7 @@ class Split:
 
     cluster: str
     offsets_partition: int
-    location: FileRange | OffsetRange
+    location: FileRange | OffsetRange | CopiedRange
     name: str
     base_offset: int | None
 

@@ -13,6 +13,7 @@ from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.question import (
     COMMITTED,
     Interval,
+    LogEnd,
     cluster_of_group,
     first_times,
     outside_notes,
@@ -109,6 +110,7 @@ def group_page(
     *,
     since_ms: int | None = None,
     until_ms: int | None = None,
+    given: Sequence[LogEnd] = (),
     cluster: str | None = None,
 ) -> Report[GroupPage]:
     """Collect the data of a page.
@@ -118,6 +120,7 @@ def group_page(
         group_id: the group.
         since_ms: show only the time from here on.
         until_ms: show only the time before this.
+        given: further log ends, besides those in the tables.
         cluster: cluster of the group.
 
     Returns:
@@ -171,7 +174,7 @@ def group_page(
         tuple(lives),
         length_ms,
         _rates(engine, cluster, group_id, since, until, length_ms),
-        _lags(engine, cluster, group_id, since_ms, until_ms),
+        _lags(engine, cluster, group_id, since_ms, until_ms, given),
         tuple(left_out),
     )
     outside = outside_notes(engine, [cluster], since_ms, until_ms)
@@ -182,7 +185,7 @@ def _notes(page: GroupPage) -> Iterator[str]:
     if not (page.rebalances or page.rates):
         yield (
             f"Group {page.group_id!r} neither rebalanced nor committed in this period, according "
-            "to the warehouse."
+            "to the records."
         )
     yield from (f"not shown: {each}" for each in page.left_out)
 
@@ -264,11 +267,18 @@ def _rates(
 
 
 def _lags(
-    engine: Engine, cluster: str, group_id: str, since_ms: int | None, until_ms: int | None
+    engine: Engine,
+    cluster: str,
+    group_id: str,
+    since_ms: int | None,
+    until_ms: int | None,
+    given: Sequence[LogEnd],
 ) -> tuple[GroupLag, ...]:
     sums: dict[int, list[int]] = {}
-    begin_ms = 0 if since_ms is None else since_ms
-    for row in lags(engine, group_id, since_ms=begin_ms, until_ms=until_ms, cluster=cluster).data:
+    found = lags(
+        engine, group_id, since_ms=since_ms or 0, until_ms=until_ms, given=given, cluster=cluster
+    )
+    for row in found.data:
         if row.lag is not None:
             sums.setdefault(row.time_ms, []).append(row.lag)
     return tuple(

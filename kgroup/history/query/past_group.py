@@ -105,8 +105,7 @@ def describe_past(
     if first_ms is None or first_ms > at_ms:
         when = "has no time" if first_ms is None else f"is from {shown_time(first_ms)}"
         raise NotFoundError(
-            f"group {group_id!r} at {shown_time(at_ms)}: unknown; its first record in the "
-            f"warehouse {when}",
+            f"group {group_id!r} at {shown_time(at_ms)}: unknown; its first record {when}",
             group_id=group_id,
         )
     report = describe(PastGroups(engine, cluster, at_ms), [group_id])

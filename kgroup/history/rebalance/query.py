@@ -72,7 +72,7 @@ def rebalances(
     if group_id is not None and not chosen:
         notes.insert(
             0,
-            f"Group {group_id!r} did not rebalance, according to the warehouse: it only committed "
+            f"Group {group_id!r} did not rebalance, according to the records: it only committed "
             "offsets, or rebalanced at other times.",
         )
     return Report(chosen, notes=tuple(notes))

@@ -10,6 +10,7 @@ import orjson
 
 from kgroup.errors import NotFoundError, UnknownGroupError, UsageError, near_names
 from kgroup.history.sql.engine import Engine, Parameter
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import shown_time
 from kgroup.model.snapshot import Snapshot
 
@@ -108,8 +109,8 @@ def no_group(engine: Engine, group_id: str, cluster: str | None) -> UnknownGroup
 
 
 def place_of(cluster: str | None) -> str:
-    """Return where something was searched: in a cluster of the warehouse, or in all of it."""
-    return "the warehouse" if cluster is None else f"cluster {cluster} of the warehouse"
+    """Return where something was searched: in the records of a cluster, or in all records."""
+    return "the records" if cluster is None else f"the records of cluster {cluster}"
 
 
 def group_ids(engine: Engine) -> list[str]:
@@ -402,6 +403,15 @@ class LogEnd:
     log_start_offset: int | None
     log_end_offset: int | None
     time_ms: int
+
+
+def committed_partitions(engine: Engine, group_id: str) -> frozenset[TopicPartition]:
+    """Return the partitions with commits of a group."""
+    sql = (
+        "SELECT DISTINCT topic, partition FROM offset_commits WHERE group_id = ? "
+        "ORDER BY topic, partition"
+    )
+    return frozenset((row["topic"], row["partition"]) for row in rows_of(engine, sql, [group_id]))
 
 
 def ends_at(engine: Engine, cluster: str, at_ms: int) -> Sequence[LogEnd]:

@@ -325,6 +325,21 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
         yield Warehouse(root)
 
 
+def link_files(base: Path, root: Path) -> None:
+    """Create a warehouse with the contents of another one, whose files it links and never changes.
+
+    Raises:
+        InputError: the other one is no warehouse, or is damaged.
+        OSError: a link cannot be made.
+    """
+    with read_warehouse(base) as warehouse:
+        manifest = {_manifest_path(warehouse.build)} if warehouse.build else set()
+        for path in warehouse._listed(warehouse.clusters) | manifest:
+            link = root / path
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to((base / path).absolute())
+
+
 @contextmanager
 def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
     """Yield a warehouse for writing; it is created if there is none.

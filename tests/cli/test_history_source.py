@@ -1,0 +1,115 @@
+"""Questions about the past that read a source instead of a warehouse, or both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kgroup.sample import sample_log_dir
+from tests.cli.command_line import Cli
+from tests.history.builds import RECORDED, build
+from tests.history.log_copy import read_log, write_log
+from tests.history.recorded import Built
+
+AT = "2026-11-21T22:12:30Z"
+QUESTIONS = [
+    ("rebalances", "GROUP"),
+    ("timeline", "GROUP"),
+    ("commits", "GROUP"),
+    ("storms", "GROUP", "--rate", "2/1h"),
+    ("as-of", AT, "GROUP"),
+    ("owner", "orders", "1", "--at", AT, "--group", "GROUP"),
+]
+GROUPS = ("order-service", "pricing", "order-totals", "payment-service")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question[0])
+def test_a_source_gives_the_answers_of_a_warehouse(
+    cli: Cli, recorded_warehouse: Built, question: tuple[str, ...]
+) -> None:
+    root = str(recorded_warehouse(sample_log_dir()))
+    for group_id in GROUPS:
+        args = ["history", *(group_id if word == "GROUP" else word for word in question)]
+        stored = cli(*args, "--warehouse", root, "--cluster", "c", "-o", "json")
+        read = cli(*args, "--log-dir", str(sample_log_dir()), "--cluster", "c", "-o", "json")
+        assert (read.status, read.out) == (stored.status, stored.out)
+        # the sample has an id, which is the name of its cluster
+        assert json.loads(cli(*args, "--sample", "-o", "json").out)["data"] == [
+            row | {"cluster": "a2dyb3VwLXRlc3RzLTAwMQ"} if "cluster" in row else row
+            for row in json.loads(read.out)["data"]
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recorded", RECORDED[:6:2], ids=lambda path: path.name)
+def test_a_source_continues_a_warehouse(cli: Cli, tmp_path: Path, recorded: Path) -> None:
+    log = read_log(recorded)
+    write_log(tmp_path / "begun", {number: log[number][: len(log[number]) // 2] for number in log})
+    build(tmp_path / "begun-warehouse", tmp_path / "begun")
+    build(tmp_path / "whole", recorded)
+    before = sorted((tmp_path / "begun-warehouse").rglob("*"))
+    source = ("--from", str(recorded), "--cluster", "c", "-o", "json")
+    for question in ("rebalances", "storms"):
+        whole = cli("history", question, "--warehouse", str(tmp_path / "whole"), "-o", "json")
+        warehouse = ("--warehouse", str(tmp_path / "begun-warehouse"))
+        assert cli("history", question, *warehouse, *source).out == whole.out
+        assert json.loads(whole.out)["data"] or question == "storms"
+    assert sorted((tmp_path / "begun-warehouse").rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_the_part_of_a_log_that_is_there_invents_no_cause(cli: Cli, tmp_path: Path) -> None:
+    """Without the records before, a cause is that of the whole log, or unknown."""
+    recorded = sample_log_dir()
+    log = read_log(recorded)
+    args = ("history", "rebalances", "--cluster", "c", "-o", "json", "--from")
+    whole = {
+        (row["group_id"], row["generation_id"]): row
+        for row in json.loads(cli(*args, str(recorded)).out)["data"]
+    }
+    seen = 0
+    for part in (3, 2):
+        kept = {number: batches[len(batches) // part :] for number, batches in log.items()}
+        write_log(tmp_path / str(part), kept)
+        for row in json.loads(cli(*args, str(tmp_path / str(part))).out)["data"]:
+            other = whole[row["group_id"], row["generation_id"]]
+            seen += 1
+            assert row["cause"] in (other["cause"], "unknown")
+            if (
+                row["group_type"] == "classic"
+            ):  # its records are whole, those of others tell changes
+                assert row["members"] == other["members"]
+            if row["members_before"] is None:
+                assert row["cause"] == "unknown"
+    assert seen > 20
+
+
+def test_lag_has_the_log_ends_of_the_source(cli: Cli) -> None:
+    args = ("--sample", "-o", "json")
+    described = json.loads(cli("describe", "ledger", *args).out)["data"][0]["offsets"]
+    (*rows,) = json.loads(cli("history", "lag", "ledger", *args).out)["data"]
+    assert [(row["partition"], row["lag"]) for row in rows] == [
+        (row["partition"], row["lag"]) for row in described
+    ]
+    assert all(row["lag"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "words"),
+    [
+        (("lag", "ledgr", "--sample"), 3, "did you mean 'ledger'? To list the groups, run: kgroup"),
+        (("lag", "ledger"), 2, "no records given: use --bootstrap-server HOST:PORT or --profile"),
+        (("lag", "ledger", "--sample", "--from", "."), 2, "--from and another source are two"),
+        (("lag", "ledger", "-b", "x:1", "--sample"), 2, "are two sources; choose one"),
+        (("lag", "ledger", "--from", "nowhere"), 1, "nowhere: "),
+        (("lag", "ledger", "-b", "127.0.0.1:1", "--timeout", "1"), 1, "127.0.0.1:1"),
+        (("storms", "--sample", "--log-budget", "0"), 2, "0 is not in the range x>=1"),
+    ],
+)
+def test_what_cannot_be_asked(cli: Cli, args: tuple[str, ...], status: int, words: str) -> None:
+    result = cli("history", *args)
+    assert (result.status, result.out) == (status, "")
+    assert words in result.err

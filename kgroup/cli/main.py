@@ -24,6 +24,7 @@ from kgroup.cli.command_group import CommandTable, LazyGroup
 from kgroup.cli.output.context import discard, flush, warn, write
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
+from kgroup.model.instant import show_local_time
 from kgroup.pandas_import import leave_out_pandas
 from kgroup.redaction import forget_secrets, keep_environment, redact
 
@@ -166,6 +167,7 @@ def status_of(args: Sequence[str]) -> int:
     forget_secrets()
     keep_environment(os.environ)
     INPUTS.clear()
+    show_local_time(is_local=True)  # unless output options choose UTC
     try:
         status = _invoke(args)
         flush()

@@ -20,7 +20,7 @@ from kgroup.history.sql.question import (
     recorded_time,
     rows_of,
 )
-from kgroup.model.instant import shown_time
+from kgroup.model.instant import rfc3339
 from kgroup.operation.report import Report
 
 MOST_PARTITIONS = 150
@@ -213,7 +213,7 @@ def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
     shown = [interval for interval in timed if name_of_owned(interval) in kept]
     if len(shown) > MOST_STRETCHES:
         newest = sorted(shown, key=lambda interval: interval.from_ms or 0)[-MOST_STRETCHES:]
-        begin = shown_time(newest[0].from_ms or 0)
+        begin = rfc3339(newest[0].from_ms or 0)
         older = counted(len(shown) - MOST_STRETCHES, "interval")
         left_out.append(f"{older} that began before {begin}")
         chosen = set(newest)

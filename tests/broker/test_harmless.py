@@ -81,8 +81,8 @@ LINES: Mapping[str, Sequence[str]] = {
     "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
     "assign": (
         "reader --dry-run",
-        "reader --dry-run --strategy sticky --kafka-version 1.1.1",
-        "reader --dry-run --client kafka-clients@2.8.2",
+        "reader --strategy sticky --kafka-version 1.1.1",
+        "reader --client kafka-clients@2.8.2",
     ),
     "check": (
         "reader simple nobody",
@@ -149,6 +149,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "simple reader nobody",
         "simple --topic orders --topic never",
         "--regex s.*",
+        "--idle-for 1ms --log-budget 1",
     ),
     "members remove": ("reader --all --reason why", "reader --member m --instance i"),
     "plan": ("reader simple nobody", "--all"),
@@ -193,6 +194,7 @@ ELSEWHERE = {
     "zookeeper",  # is asked in test_live_zookeeper
     *("key", "value", "include"),  # likewise
     *("form", "columns", "no_headers", "color", "output_path", "force"),  # are about output
+    *("utc", "no_pager", "explain"),  # likewise
     *("follow", "watch_s"),  # never end: tried on their own
     *("locations", "more", "root", "master", "settings"),  # likewise: history
     *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what
@@ -229,7 +231,8 @@ def live_commands() -> dict[str, click.Command]:
     return {
         name: command
         for name, command in EVERY_COMMAND.items()
-        if any(
+        if name != "profile add"  # writes the settings to a file
+        and any(
             param.name == "bootstrap_server" and not getattr(param, "hidden", False)
             for param in command.params
         )

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pytest
 
+from kgroup.errors import ProblemKind
 from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker, Group, GroupType
 from kgroup.model.offsets_partition import offsets_partition
+from kgroup.model.problem import Problem
 from kgroup.operation.locate import locate, locate_transactions
+from kgroup.source.base import CoordinatorAnswer
 from tests.operation.sources import FakeSource
 
 
@@ -156,3 +160,32 @@ def test_transactions_where_the_cluster_has_none() -> None:
     assert [(row.transaction_partition, row.leader) for row in report.data] == [(47, None)]
     assert "no topic __transaction_state" in report.notes[0]
     assert report.errors == ()
+
+
+class Answering(FakeSource):
+    """Broker 1 coordinates all groups, and answers only about "a"."""
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        at = Placement(4, Broker(1, "h", 9), None, Broker(1, "h", 9), (1,), (1,))
+        return {key: replace(at, coordinator=None) if key == "nowhere" else at for key in keys}
+
+    def coordinator_answers(
+        self, coordinators: Mapping[str, int]
+    ) -> Mapping[str, CoordinatorAnswer]:
+        assert set(coordinators.values()) == {1}
+        silent = Problem(ProblemKind.SILENT, "It is silent.", group_id="b", broker=1)
+        answers = {"a": CoordinatorAnswer(1.5), "b": CoordinatorAnswer(None, silent)}
+        return {group_id: answers[group_id] for group_id in coordinators}
+
+
+def test_answers_of_coordinators() -> None:
+    report = locate(["a", "b", "nowhere"], Answering())
+    assert [(row.answer_ms, row.answer_error) for row in report.data] == [
+        (1.5, None),
+        (None, "It is silent."),
+        (None, None),
+    ]
+    assert [(problem.group_id, problem.kind) for problem in report.errors] == [("b", "silent")]
+    assert report.exit_status == 4

@@ -495,6 +495,37 @@ def test_who_was_not_asked_is_not_said_to_be_silent(broker: FakeBroker) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("error", "kind", "name"),
+    [
+        (0, None, ""),
+        (69, None, ""),  # GROUP_ID_NOT_FOUND: an answer about a group that does not exist
+        (14, "no-coordinator", "COORDINATOR_LOAD_IN_PROGRESS"),
+        (16, "no-coordinator", "NOT_COORDINATOR"),
+        (GROUP_DENIED, "denied", "GROUP_AUTHORIZATION_FAILED (it needs DESCRIBE on the group)"),
+    ],
+)
+def test_what_a_coordinator_answers(
+    broker: FakeBroker, error: int, kind: str | None, name: str
+) -> None:
+    broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", error=error)]}
+    with LiveCluster(broker.bootstrap) as source:
+        answer = source.coordinator_answers({"g": 1})["g"]
+    assert answer.time_ms is not None
+    problem = answer.problem
+    assert (problem and problem.kind, problem and problem.reason) == (
+        kind, kind and f"The coordinator answers, but with {name}.",
+    )  # fmt: skip
+    assert broker.names.count("DescribeGroups") == 1
+
+
+def test_a_coordinator_that_cannot_be_asked(broker: FakeBroker) -> None:
+    """Kafka 0.8 has no request about groups."""
+    del broker.handlers["DescribeGroups"]
+    with LiveCluster(broker.bootstrap) as source:
+        assert source.coordinator_answers({"g": 1}) == {}
+
+
 def test_group_that_may_not_be_described(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", error=GROUP_DENIED)]}
     broker.handlers["OffsetFetch"] = lambda _: committed(error=GROUP_DENIED)

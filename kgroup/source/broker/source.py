@@ -544,6 +544,8 @@ async def answers_of(
         codes = {group.group_id: group.error_code for group in answer.groups}
         return time_ms, only_asked(codes, group_ids, "DescribeGroups", node)
 
+    if not client.brokers.keys() >= set(coordinators.values()):
+        await client.metadata(())
     by_node: dict[int, list[str]] = {}
     for group_id, node in coordinators.items():
         by_node.setdefault(node, []).append(group_id)
@@ -560,7 +562,7 @@ async def answers_of(
                 time_ms, code = result[0], result[1][group_id]
                 if code not in (0, ErrorCode.GROUP_ID_NOT_FOUND):
                     text = f"The coordinator answers, but with {CoordinatorRefusal(code)}."
-                    kind = ProblemKind.NO_COORDINATOR
+                    kind = ProblemKind.DENIED if what_it_needs(code) else ProblemKind.NO_COORDINATOR
                     problem = Problem(kind, text, group_id=group_id, broker=node)
             answers[group_id] = CoordinatorAnswer(time_ms, problem)
     return answers

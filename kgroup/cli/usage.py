@@ -23,8 +23,6 @@ _RESET = "offsets reset GROUP --to-time TIME"
 _BY_LAG, _OWNERS = "list --sort -lag", "describe GROUP --offsets"
 _KICK = "members remove GROUP --member ID"
 _MEMBERS = "describe GROUP --members"
-_PAST = "--warehouse DIR"
-_OWNER = f"history owner TOPIC PARTITION --at TIME {_PAST}"
 _COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("groups", "ls", "consumers"), "list"),
     **dict.fromkeys(("lags", "behind"), _BY_LAG),
@@ -37,19 +35,18 @@ _COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("dry-run", "rebalance", "whatif", "what-if"), "assign GROUP"),
     **dict.fromkeys(("migrate", "migration", "upgrade"), "plan GROUP"),
     **dict.fromkeys(("committed", "offsets list", "offsets get"), "offsets show GROUP"),
-    **dict.fromkeys(("delete", "remove", "rm", "offsets remove", "offsets rm"), _DELETE),
-    **dict.fromkeys(("reset", "seek", "rewind", "offsets set", "offsets seek"), _RESET),
+    **dict.fromkeys(("delete", "remove", "rm", "offsets remove", "delete-offsets"), _DELETE),
+    **dict.fromkeys(("reset", "reset-offsets", "seek", "rewind", "offsets set"), _RESET),
     **dict.fromkeys(("export", "backup", "offsets backup", "offsets save"), f"{_EXPORT} -f FILE"),
     **dict.fromkeys(("import", "restore", "undo", "offsets restore"), "offsets import FILE"),
     **dict.fromkeys(("copy", "cp", "mirror"), "offsets copy FROM TO --group GROUP"),
     **dict.fromkeys(("diff", "compare"), "offsets diff STORE STORE --group GROUP"),
     **dict.fromkeys(("kick", "kill", "evict", "members delete"), _KICK),
-    **dict.fromkeys(
-        ("log", "logs", "events", "timeline", "history log"), f"history timeline GROUP {_PAST}"
-    ),
-    **dict.fromkeys(("rebalances", "storms", "commits"), f"history {{}} GROUP {_PAST}"),
-    **dict.fromkeys(("owner", "history who"), _OWNER),
+    **dict.fromkeys(("log", "logs", "events", "timeline", "history log"), "history timeline GROUP"),
+    **dict.fromkeys(("rebalances", "storms", "commits"), "history {} GROUP"),
+    **dict.fromkeys(("owner", "history who"), "history owner TOPIC PARTITION --at TIME"),
     **dict.fromkeys(("segment", "segments", "decode", "dump", "records"), "decode-offsets FILE"),
+    "tail": "decode-offsets --follow",
     "zookeeper": "zk",
     "save": "snapshot GROUP -f FILE",
     "version": "--version",
@@ -249,6 +246,8 @@ def _parsed(words: Sequence[str], command: click.Command) -> tuple[list[str], li
 def _equivalent(option: str, known: Options) -> str | None:
     """Return what an option of other tools is here, "" if it is to be left out; else None."""
     same = None if option in known else _OPTIONS.get(option)
+    if same == "--all" and same not in known:
+        return ""  # such as list, which lists all groups
     return same if not same or same.split()[0] in known else None
 
 

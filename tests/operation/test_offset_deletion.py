@@ -88,6 +88,7 @@ def test_topics_that_members_read_are_left_alone(
     assert {problem.kind for problem in plan.problems} == (
         {ProblemKind.ACTIVE} if refused else set()
     )
+    assert all("(m)" in problem.reason or ": m;" in problem.reason for problem in plan.problems)
     left = {READ, KEPT} - refused
     assert {(change.topic, change.partition) for change in plan.changes.get("g", ())} == left
 

@@ -9,7 +9,8 @@ from msgspec import structs
 
 from kgroup.errors import ProblemKind
 from kgroup.model.cluster import TopicPartition
-from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.member_name import first_members
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.list_groups import idle_groups
@@ -39,7 +40,8 @@ _HIDDEN = (
     "contain them: it is not deleted. Get DESCRIBE on its topics, or choose --delete-hidden."
 )
 _SUBSCRIBED = (
-    "Members of the group subscribe to the topic: stop them, or remove it from their subscriptions."
+    "Members of the group subscribe to the topic ({}): stop them, or remove it from their "
+    "subscriptions."
 )
 
 Targets = Mapping[str, Mapping[TopicPartition, OffsetTarget]]
@@ -195,11 +197,17 @@ def _read(group: Group, ats: Iterable[TopicPartition]) -> Iterator[Problem]:
         if topic in topics:
             yield Problem(
                 ProblemKind.ACTIVE,
-                _SUBSCRIBED,
+                _SUBSCRIBED.format(first_members(_subscribers(group, topic))),
                 group_id=group.group_id,
                 topic=topic,
                 partition=partition,
             )
+
+
+def _subscribers(group: Group, topic: str) -> Iterable[Member]:
+    """Return the members that certainly subscribe to a topic; all of a streams group."""
+    some = [member for member in group.members if topic in member.subscribed_topics]
+    return some or group.members
 
 
 def _subscribed(group: Group) -> frozenset[str]:

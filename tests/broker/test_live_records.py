@@ -150,7 +150,12 @@ def test_the_same_as_from_its_files(live: Live, cli: Cli, line: str) -> None:
     files = cli("decode-offsets", "--log-dir", live.server.log_dir, *options)
     result = cli("decode-offsets", "-b", live.server.bootstrap, *options)
     assert result.out.splitlines() == files.out.splitlines()
-    assert (result.status, result.err) == (files.status, files.err)
+    assert result.status == files.status
+    if "2999" in line:  # nothing is fetched, so the last record stays unknown
+        assert "No record is known from 2999-01-01T00:00:00.000Z on." in result.err
+        assert "The last record is from " in files.err
+    else:
+        assert result.err == files.err
     if "1000000" not in line and "2999" not in line:
         assert len(result.out.splitlines()) > 1
 

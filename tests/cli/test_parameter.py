@@ -20,7 +20,7 @@ from kgroup.cli.option.parameter import (
     parse_record_bytes,
     parse_time,
 )
-from kgroup.model.instant import rfc3339, show_local_time, shown_time
+from kgroup.model.instant import rfc3339, show_local_time, shown_clock, shown_time
 from kgroup.model.pattern import parse_regex
 
 NOW = 1_700_000_000_004
@@ -146,6 +146,16 @@ def test_a_log_does_not_end_before_it_begins(text: str) -> None:
 def test_instant_is_exact(instant: datetime) -> None:
     elapsed = instant - datetime(1970, 1, 1, tzinfo=UTC)
     assert parse_instant(instant.isoformat()) == elapsed // timedelta(milliseconds=1)
+
+
+@pytest.mark.usefixtures("_berlin")
+def test_the_time_of_day_names_its_zone() -> None:
+    try:
+        show_local_time(is_local=True)
+        assert shown_clock(NOW) == "23:13:20 CET"
+    finally:
+        show_local_time(is_local=False)
+    assert shown_clock(NOW) == "22:13:20 UTC"
 
 
 _IN_ZONES = st.integers(100_000_000_000, 4_102_444_800_000) | st.integers(

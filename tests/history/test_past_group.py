@@ -157,7 +157,7 @@ def test_what_is_not_known(tmp_path: Path) -> None:
         gone = describe_past(engine, "g", T + 6)
     assert (gone.data, [error.kind for error in gone.errors]) == ((), ["not-found"])
     assert "did not exist at 2023-11-14T22:13:20.006Z" in gone.errors[0].reason
-    assert "later records are unknown" in gone.notes[0]
+    assert "later records, if any, are unknown" in gone.notes[0]
 
 
 @pytest.mark.slow

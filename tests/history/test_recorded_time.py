@@ -21,7 +21,9 @@ from tests.history.warehouse_files import write_rows
 
 FIRST, LAST = T + 10_000, T + 90_000
 SINCE = "Records of cluster test are known since 2023-11-14T22:13:30.000Z; earlier records are "
-UP_TO = "Records of cluster test are known up to 2023-11-14T22:14:50.000Z; later records are "
+UP_TO = (
+    "Records of cluster test are known up to 2023-11-14T22:14:50.000Z; later records, if any, are "
+)
 
 PERIODS: dict[str, Callable[..., Any]] = {
     "commits": lambda engine, **span: commit_summaries(engine, "g", pause_ms=1, **span),

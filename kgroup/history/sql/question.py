@@ -197,7 +197,7 @@ def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None
         of_partition = f"partition {offsets_partition} of __consumer_offsets in "
     return (
         f"Records of {of_partition}cluster {cluster} are known up to {shown_time(last_ms)}; later "
-        "records are unknown."
+        "records, if any, are unknown."
     )
 
 

@@ -177,6 +177,7 @@ def test_refused(cli: Cli, written: Path, args: str, message: str) -> None:
     assert (result.status, result.out) == (2, "")
     assert message in result.err
     assert SECRET not in result.err
+    assert "[hidden]" not in result.err
     assert written.read_text() == WRITTEN
 
 

@@ -199,8 +199,8 @@ def add_command(
         if _has_secret(setting):
             raise UsageError(
                 f"{setting.where}: expected the secret by reference (env:NAME, file:PATH or "
-                "cmd:COMMAND), found the secret itself, which kgroup does not store; of "
-                'sasl.jaas.config, password="env:NAME" suffices'
+                "cmd:COMMAND; in sasl.jaas.config, the password alone may be one), found the "
+                "secret itself, which kgroup does not store"
             )
     in_file = [] if command_config is None else read_properties(command_config)
     flag = [] if bootstrap_server is None else [bootstrap_server]

@@ -172,6 +172,8 @@ def _template(word: str, ctx: click.Context, path: Sequence[str], rest: list[str
         is_of_root = bool(path) and word in root.help_lines()
         return _COMMANDS.get(" ".join([*path, word]), word if is_of_root else None)
     known = _options(command)
+    if path and isinstance(command, CommandGroup) and (line := _put_first(ctx, path, rest)):
+        return line
     for action, template in _ACTIONS.items():
         if action not in known and action in (word, *rest):
             return template

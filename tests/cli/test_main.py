@@ -137,6 +137,7 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
         ("--bootstrap-server b --describe --group g", "describe g --bootstrap-server b"),
         ("-b b offsets show g", "offsets show g -b b"),
         ("offsets -b b show g", "offsets show g -b b"),
+        ("offsets -b b --to-earliest reset g", "offsets reset g -b b --to-earliest"),
         ("offsets describe g", "describe g --offsets"),
         ("--delete --group g --group h", "offsets delete g h"),
         ("--delete-offsets --group g --topic t", "offsets delete g --topic t"),

@@ -109,8 +109,8 @@ LOCATION_COLUMNS = columns_of(
     Column("found_in", Kind.NUMBER),
     _AGREES,
     _COORDINATOR,
-    Column("answer_ms", Kind.DURATION),
     *_REPLICA_COLUMNS,
+    Column("answer_ms", Kind.DURATION),
     Column("answer_error", Kind.TEXT, is_prose=True),
 )
 TRANSACTION_COLUMNS = columns_of(

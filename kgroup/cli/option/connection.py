@@ -279,8 +279,8 @@ connection_options = options_into(
         "--profile",
         metavar="NAME",
         shell_complete=suggest_profiles,
-        help="Connect with this profile of ~/.config/kgroup/config.toml ($KGROUP_CONFIG).  [env "
-        "var: KGROUP_PROFILE]",
+        help="Connect with this profile, see 'kgroup profile'; the default is the current one.  "
+        "[env var: KGROUP_PROFILE]",
     ),
     _option(
         "--timeout",

@@ -7,6 +7,7 @@ needs escapes, and a text of a dictionary only once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -224,18 +225,32 @@ def _escape_where(mask: pa.Array, texts: pa.Array, escape: Callable[[str], str])
 
 def as_times(column: pa.Array) -> pa.Array:
     """Return epoch milliseconds as `shown_time` does."""
-    if not shows_utc():
-        times_ms = column.dictionary_encode()
-        written = [None if ms is None else shown_time(ms) for ms in times_ms.dictionary.to_pylist()]
-        return pa.array(written, _TEXT).take(times_ms.indices)
     first, last = _TIMES_MS
     is_time = pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
     instants = pc.if_else(is_time, column, None).cast(pa.timestamp("ms", "UTC"))
     times = pc.binary_replace_slice(instants.cast(_TEXT), start=10, stop=11, replacement="T")
+    if not shows_utc():
+        times = _as_local(times)
     if pc.all(is_time, min_count=0).as_py():
         return times
     numbers = pc.binary_join_element_wise(column.cast(_TEXT), _text("ms"), _text(" "))
     return pc.coalesce(times, numbers)
+
+
+def _as_local(times: pa.Array, length: int = 16) -> pa.Array:
+    """Return times in UTC as local times; each minute is converted once.
+
+    Offsets of past centuries have seconds, and change within a minute: then each second is.
+    """
+    units = pc.utf8_slice_codeunits(times, 0, length).dictionary_encode()
+    instants = (datetime.fromisoformat(f"{unit}Z") for unit in units.dictionary.to_pylist())
+    local = [shown_time(int(instant.timestamp()) * 1000) for instant in instants]
+    if length == 16 and any(len(time) > 29 for time in local):
+        return _as_local(times, 19)
+    heads = pa.array([time[:length] for time in local], _TEXT).take(units.indices)
+    zones = pa.array([time[23:] for time in local], _TEXT).take(units.indices)
+    rest = pc.utf8_slice_codeunits(times, length, 23)
+    return pc.binary_join_element_wise(heads, rest, zones, _text(""))
 
 
 def _shorten(texts: pa.Array, length: int) -> pa.Array:

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgroup.columnar.schema import ColumnBuilder
-from kgroup.model.instant import rfc3339, show_local_time
+from kgroup.model.instant import rfc3339, show_local_time, shown_time
 from kgroup.render import record_table
 from kgroup.render.cell import Kind, cell
 from kgroup.render.markup import MARKUPS
@@ -182,16 +182,21 @@ def test_arrow_times_are_python_s(times: list[int | None]) -> None:
     assert found == [None if time is None else rfc3339(time) for time in times]
 
 
-def test_arrow_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-(10**14), 10**15)))
+@example([0, None, 1_700_000_000_004, 1_700_000_000_005, -62_135_596_800_000, 253_402_300_799_999])
+def test_arrow_times_are_local(times: list[int | None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", "Asia/Kathmandu")
         time.tzset()
         show_local_time(is_local=True)
-        found = as_times(pa.array([0, None, 1_700_000_000_004, 0], pa.int64())).to_pylist()
-        show_local_time(is_local=False)
+        try:
+            found = as_times(pa.array(times, pa.int64())).to_pylist()
+            assert found == [None if ms is None else shown_time(ms) for ms in times]
+        finally:
+            show_local_time(is_local=False)
     time.tzset()
-    first = "1970-01-01T05:30:00.000+05:30"
-    assert found == [first, None, "2023-11-15T03:58:20.004+05:45", first]
+    if times and times[0] == 0:
+        assert found[0] == "1970-01-01T05:30:00.000+05:30"
 
 
 def test_commit_key_layout_is_the_decoder_s() -> None:

@@ -200,7 +200,7 @@ def _checked_client(text: str) -> str:
         "kgroup assign order-service --sample --compare",
         "kgroup assign stock-sync --sample --add-member 1:host=depot-3,streams=2",
         "kgroup assign -b kafka-1:9092 billing --remove-member billing-3-0a4f",
-        "kgroup assign --dry-run --spec groups.jsonl -o jsonl",
+        "kgroup assign --spec groups.jsonl -o jsonl",
     ),
 )
 @click.argument("group", required=False, type=ID, shell_complete=suggest_groups)

@@ -240,7 +240,7 @@ def mermaid_label(text: str) -> str:
     return visible(text).translate(_MERMAID)
 
 
-CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
+CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse", rank=9)
 GROUP = Column("group_id", Kind.NAME, "group id")
 GROUP_TYPE = Column("group_type", Kind.TEXT)
 TOPIC = Column("topic", Kind.TEXT, "topic name")

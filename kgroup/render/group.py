@@ -65,6 +65,7 @@ _WORST = Column(
     Kind.TEXT,
     "partition with the largest lag, and that lag; as orders-3: 812",
     lambda item: _worst(item),
+    is_reference=True,
 )
 _LAST_COMMIT_AGE = Column(
     "last_commit_age_ms",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import groupby
 from string import ascii_letters, digits
@@ -40,49 +41,49 @@ if TYPE_CHECKING:
 _PARTITION = Column("partition", Kind.NUMBER)
 _MEMBER = (
     Column("member_id", Kind.NAME, is_reference=True),
-    Column("instance_id", Kind.NAME),
-    Column("client_id", Kind.NAME),
-    Column("client_host", Kind.TEXT),
-    Column("generation_id", Kind.NUMBER),
+    Column("instance_id", Kind.NAME, rank=5),
+    Column("client_id", Kind.NAME, rank=2),
+    Column("client_host", Kind.TEXT, rank=4),
+    Column("generation_id", Kind.NUMBER, rank=3),
 )
-_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER)
-_ENDED_BY = Column("ended_by", Kind.TEXT)
+_OFFSETS_PARTITION = Column("offsets_partition", Kind.NUMBER, rank=8)
+_ENDED_BY = Column("ended_by", Kind.TEXT, rank=3)
 _THING = (
-    Column("topic_id", Kind.TEXT),
-    Column("subtopology", Kind.TEXT),
-    Column("role", Kind.TEXT),
+    Column("topic_id", Kind.TEXT, rank=8),
+    Column("subtopology", Kind.TEXT, rank=7),
+    Column("role", Kind.TEXT, rank=7),
 )
 
 OWNER_COLUMNS = columns_of(
     "kgroup.history.query.owner.Owner",
     CLUSTER,
     GROUP,
-    TOPIC,
-    _PARTITION,
+    replace(TOPIC, rank=9),
+    replace(_PARTITION, rank=9),
     Column("status", Kind.TEXT),
     *_MEMBER,
     Column("since_ms", Kind.TIME),
-    Column("until_ms", Kind.TIME),
+    Column("until_ms", Kind.TIME, rank=1),
     _ENDED_BY,
-    Column("reason", Kind.TEXT),
-    GROUP_TYPE,
+    Column("reason", Kind.TEXT, may_go_below=True),
+    replace(GROUP_TYPE, rank=6),
     *_THING,
 )
 INTERVAL_COLUMNS = columns_of(
     "kgroup.history.sql.question.Interval",
     CLUSTER,
     GROUP,
-    GROUP_TYPE,
+    replace(GROUP_TYPE, rank=6),
     TOPIC,
     _PARTITION,
     *_MEMBER,
     Column("from_ms", Kind.TIME),
-    Column("to_ms", Kind.TIME),
+    Column("to_ms", Kind.TIME, rank=1),
     _ENDED_BY,
     *_THING,
     _OFFSETS_PARTITION,
-    Column("from_log_offset", Kind.NUMBER),
-    Column("to_log_offset", Kind.NUMBER),
+    Column("from_log_offset", Kind.NUMBER, rank=8),
+    Column("to_log_offset", Kind.NUMBER, rank=8),
 )
 COMMIT_COLUMNS = columns_of(
     "kgroup.history.query.commit_summary.CommitSummary",
@@ -91,13 +92,13 @@ COMMIT_COLUMNS = columns_of(
     TOPIC,
     _PARTITION,
     Column("commit_count", Kind.NUMBER),
-    Column("commits_per_minute", Kind.NUMBER),
-    Column("first_ms", Kind.TIME),
+    Column("commits_per_minute", Kind.NUMBER, rank=2),
+    Column("first_ms", Kind.TIME, rank=6),
     Column("last_ms", Kind.TIME),
-    Column("first_offset", Kind.NUMBER),
-    Column("last_offset", Kind.NUMBER),
+    Column("first_offset", Kind.NUMBER, rank=5),
+    Column("last_offset", Kind.NUMBER, rank=3),
     Column("longest_pause_ms", Kind.AGE),
-    Column("longest_pause_since_ms", Kind.TIME),
+    Column("longest_pause_since_ms", Kind.TIME, rank=7),
     Column(
         "pause_count",
         Kind.NUMBER,
@@ -117,8 +118,8 @@ LAG_COLUMNS = columns_of(
     Column("committed_offset", Kind.NUMBER),
     Column("log_end_offset", Kind.NUMBER),
     Column("lag", Kind.NUMBER, is_alarm=True),
-    Column("commit_timestamp_ms", Kind.TIME),
-    Column("log_start_offset", Kind.NUMBER),
+    Column("commit_timestamp_ms", Kind.TIME, rank=2),
+    Column("log_start_offset", Kind.NUMBER, rank=3),
 )
 PAUSE_COLUMNS = columns_of(
     "kgroup.history.query.commit_summary.Pause",
@@ -144,9 +145,9 @@ JUMP_COLUMNS = columns_of(
     Column("from_ms", Kind.TIME),
     Column("was_deleted", Kind.FLAG),
     Column("member_id", Kind.NAME, is_reference=True),
-    Column("client_id", Kind.NAME),
-    Column("client_host", Kind.TEXT),
-    Column("before_member_id", Kind.NAME, is_reference=True),
+    Column("client_id", Kind.NAME, rank=2),
+    Column("client_host", Kind.TEXT, rank=3),
+    Column("before_member_id", Kind.NAME, is_reference=True, rank=4),
     _OFFSETS_PARTITION,
     Column("log_offset", Kind.NUMBER),
 )
@@ -300,6 +301,7 @@ REBALANCE_COLUMNS = columns_of(
         Kind.NUMBER,
         "number of members before the rebalance",
         lambda item: None if item.members_before is None else len(item.members_before),
+        rank=3,
     ),
     Column(
         "member_count",
@@ -312,8 +314,8 @@ REBALANCE_COLUMNS = columns_of(
     Column("reconcile_ms", Kind.DURATION),
     Column("commit_gap_ms", Kind.AGE),
     Column("cause", Kind.TEXT),
-    Column("certainty", Kind.TEXT),
-    Column("evidence", Kind.TEXT),
+    Column("certainty", Kind.TEXT, rank=2),
+    Column("evidence", Kind.TEXT, may_go_below=True),
     Column("protocol", Kind.TEXT),
     Column("offsets_partition", Kind.NUMBER),
     Column("log_offset", Kind.NUMBER),
@@ -329,12 +331,18 @@ STORM_COLUMNS = columns_of(
     "kgroup.history.rebalance.query.Storm",
     CLUSTER,
     GROUP,
-    GROUP_TYPE,
+    replace(GROUP_TYPE, rank=6),
     Column("from_ms", Kind.TIME),
-    Column("to_ms", Kind.TIME),
+    Column("to_ms", Kind.TIME, rank=1),
     Column("rebalance_count", Kind.NUMBER),
-    Column("started_by", Kind.TEXT, value=lambda item: _starters(item), form="with counts"),
-    Column("without_member_count", Kind.NUMBER),
+    Column(
+        "started_by",
+        Kind.TEXT,
+        value=lambda item: _starters(item),
+        form="with counts",
+        may_go_below=True,
+    ),
+    Column("without_member_count", Kind.NUMBER, rank=5),
 )
 
 

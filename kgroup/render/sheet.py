@@ -79,6 +79,13 @@ class Sheet:
             return self
         return self._take(choose(self.columns, names))
 
+    def chosen(self, names: Sequence[str]) -> Sheet:
+        """Return the columns that a user chose, of which none is left out; all if none is named."""
+        if not names:
+            return self
+        sheet = self.select(names)
+        return replace(sheet, columns=tuple(replace(column, rank=0) for column in sheet.columns))
+
     def without_blank(self) -> Sheet:
         """Return the sheet without columns in which no row has a value or a text."""
         rows = list(self.rows)

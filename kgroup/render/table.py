@@ -41,7 +41,6 @@ _GAP = 2
 _INDENT = " " * 4
 """Blanks before what stands below a row."""
 RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE, Kind.ROUGH_AGE)
-_FOLDED = (Kind.TEXT, Kind.NAME)
 _ENDING = 6
 """Number of characters of a shortened id after the gap: ids of members differ at their ends."""
 _PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
@@ -199,7 +198,8 @@ def _below(
     width = full_width - len(_INDENT)
     start, end = _Paints()[COMMAND]
     for row, own in zip(rows, chain(commands, repeat(())), strict=False):
-        lines = [line for text in row for line in _filled(text.split(" "), width)]
+        texts = (text for text in row if text != UNKNOWN)
+        lines = [line for text in texts for line in _filled(text.split(" "), width)]
         for command in own:
             filled = _filled(_SHELL_WORD.findall(harmless(command)), width, " \\", "  ")
             lines += [f"{start}{line}{end}" for line in filled]
@@ -277,7 +277,7 @@ def _kept(
         room = full_width + _GAP
         for other in kept:
             column, width = columns[other], needed[other]
-            is_short = column.is_reference or column.is_list
+            is_short = column.is_list or _is_id(column)
             title = len(column.title) if headers else 0
             room -= _GAP + max(min(width, shortest) if is_short else width, title)
         if columns[at].rank and room < 0:
@@ -290,8 +290,8 @@ def _fit(
 ) -> list[int] | None:
     """Return the widths of columns; the widest columns are narrowed first.
 
-    Heads are wrapped first, then references are shortened, and texts are wrapped last; names
-    stay twice as wide as other texts.
+    Heads are wrapped first, then references are shortened, and texts are wrapped last, while names
+    are shortened, but stay twice as wide.
 
     Numbers, times and the words of heads stay whole.
 
@@ -313,7 +313,7 @@ def _fit(
     ]
     with_folded_texts = [
         max(word, min(width, LEAST_TEXT))
-        if column.kind in _FOLDED and not (column.is_reference or column.is_list)
+        if column.kind in (Kind.TEXT, Kind.NAME) and not (column.is_reference or column.is_list)
         else width
         for column, word, width in zip(columns, words, with_short_ids, strict=True)
     ]
@@ -345,11 +345,16 @@ def _fitted_column(column: Column, texts: Sequence[str], width: int) -> list[str
     from rich.cells import cell_len
 
     long = {text for text in texts if cell_len(text) > width}
-    if column.is_reference:
+    if _is_id(column):
         short = _shortened(long, width)
     else:
         short = {text: (_cut if column.is_list else _folded)(text, width) for text in long}
     return [_like(text, short[text]) if text in long else text for text in texts]
+
+
+def _is_id(column: Column) -> bool:
+    """Return whether values are shortened for lack of room, and never wrapped."""
+    return column.is_reference or column.kind is Kind.NAME
 
 
 def _like(text: str, changed: str) -> str:

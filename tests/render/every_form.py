@@ -58,6 +58,7 @@ from kgroup.render import (
     history,
     offsets,
     plan,
+    profile,
     record,
     simulation,
     zookeeper,
@@ -71,6 +72,7 @@ from kgroup.render.markup import MARKUPS
 from kgroup.render.record import RECORD_COLUMNS, record_text
 from kgroup.render.sheet import Part, Sheet
 from kgroup.simulation.timeline import Simulation
+from kgroup.source.config.profile import ListedProfile, ProfileSetting
 from tests.cli.json_schemas import ROWS, check_document
 from tests.render.random_report import RandomReport
 from tests.render.read_markup import LANGUAGES, read, squeezed
@@ -113,6 +115,8 @@ def _answer_sheet(rows: Rows) -> Sheet:
 
 SHEETS: Mapping[Table, type] = {
     group.LIST_COLUMNS: ListedGroup,
+    profile.PROFILE_COLUMNS: ListedProfile,
+    profile.SETTING_COLUMNS: ProfileSetting,
     group.list_sheet: ListedGroup,
     group.LOCATION_COLUMNS: GroupLocation,
     group.TRANSACTION_COLUMNS: TransactionLocation,

@@ -326,7 +326,7 @@ def show(
             parts = page(report.data)
         else:
             table = (sheet or _declared_sheet(output))(report.data)
-            chosen = table.select(output.columns)
+            chosen = table.chosen(output.columns)
             is_short = output.form == "table" and not output.columns
             parts = [chosen.without_blank() if is_short else chosen]
         write_table(

@@ -13,21 +13,24 @@ from rich.text import Text
 from tests.cli.plan_page import on_a_terminal
 
 PICTURE = Path(__file__).parents[2] / "docs" / "session.svg"
-_WIDTH = 120
+_WIDTH = 116
+MOST_LINES = 30
 _COMMANDS = (
-    "kgroup list --sample",
-    "kgroup describe --sample order-service",
-    "kgroup assign --sample order-service --remove-member order-service-3",
+    "kgroup describe order-service --sample --offsets",
+    "kgroup assign order-service --sample --remove-member order-service-2",
 )
 
 
 def picture() -> str:
     """Return the picture of a terminal on which the commands were typed."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
+    lines: list[Text] = []
     for command in _COMMANDS:
-        console.print(Text(f"$ {command}", style="bold"))
         written = on_a_terminal(shlex.split(command)[1:], width=_WIDTH, coloured=True)
-        console.print(Text.from_ansi(written.replace("\r", "").rstrip()), "\n", sep="")
+        lines += [Text(f"$ {command}", style="bold")]
+        lines += [*Text.from_ansi(written.replace("\r", "").rstrip()).split("\n"), Text()]
+    assert len(lines) - 1 <= MOST_LINES
+    console.print(*lines[:-1], sep="\n")
     # without the fonts that rich would have fetched from elsewhere
     pattern = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
     return pattern.sub("", console.export_svg(title="kgroup", unique_id="kgroup"))

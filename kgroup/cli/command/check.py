@@ -357,7 +357,9 @@ def _all_limits(
     from kgroup.operation.check.look import Thresholds, parse_group_limits, parse_limit, with_limits
 
     connection = source.connection
-    name = connection and connection.profile_name(with_environment=source.zookeeper is None)
+    if connection is None:
+        return with_limits(Thresholds(), typed), ()
+    name = connection.profile_name(with_environment=source.zookeeper is None)
     if name is None:
         return with_limits(Thresholds(), typed), ()
     from kgroup.source.config.profile import config_file, read_check_profile

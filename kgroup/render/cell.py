@@ -171,6 +171,8 @@ def cell(value: object, kind: Kind) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return _WRITERS.get(kind, str)(value)
+    if isinstance(value, float) and kind is Kind.DURATION:
+        return f"{value:g} ms"
     return visible(str(value))
 
 

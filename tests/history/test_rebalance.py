@@ -664,6 +664,25 @@ def test_members_of_epoch_groups_expire_by_what_is_known_of_timeouts(
     assert (cause.last_seen_ms, cause.silent_ms) == (T + 2000, 20_000)
 
 
+@pytest.mark.parametrize(("silent_s", "how"), [(20, "left"), (43, "gone"), (60, "gone")])
+def test_only_heartbeats_keep_members_of_epoch_groups(
+    tmp_path: Path, silent_s: int, how: str
+) -> None:
+    """A member that was killed may have committed after its last heartbeat (seen on 4.3.1)."""
+    _, rebalance = ask_epochs(
+        tmp_path,
+        comes("a", 1),
+        comes("b", 1),
+        epoch_is(2, 1),
+        (2, "CurrentMemberAssignment", given_to("b", [1], 2)),
+        (2 + silent_s, "CurrentMemberAssignment", given_to("a", [0], 2)),
+        epoch_is(3, 2 + silent_s),
+        tombstones=removed(2 + silent_s, 4, "b"),
+    )
+    (cause,) = rebalance.causes
+    assert (cause.kind.value, cause.silent_ms) == (how, silent_s * 1000)
+
+
 def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) -> None:
     _, rebalance = ask_epochs(
         tmp_path,

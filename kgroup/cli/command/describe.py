@@ -117,10 +117,11 @@ def command(
     in_rounds = watch_s is not None
     source = source.that_has(groups)
     of_silence = every or regex is not None or in_rounds
+    time_lag = time_lag or (sort is not None and sort.key == "time-lag")
     with json_errors(output), source.open(of_silence=of_silence, in_rounds=in_rounds) as opened:
         if time_lag and not opened.can(GroupSource.next_records):
             raise click.UsageError(
-                "--time-lag reads records from a cluster: use --bootstrap-server or --profile"
+                "time lags are read from a cluster: use --bootstrap-server or --profile"
             )
         read = partial(
             describe,

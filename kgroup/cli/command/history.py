@@ -65,7 +65,7 @@ command = CommandGroup(
     The records of __consumer_offsets show what groups did, until compaction removes them. Most
     commands read them from a cluster, a log directory or the sample data. To keep the distant past,
     and to ask about many groups, store the records in a warehouse, a folder of tables that 'build'
-    and 'stream' fill.
+    and 'stream' fill; 'show', 'stale' and 'sql' need one.
     """,
 )
 
@@ -277,6 +277,7 @@ def show_command(
 @command.command(
     "owner",
     epilog=examples(
+        "kgroup history owner orders 2 -b kafka-1:9092 --group billing --at 03:12",
         "kgroup history owner --warehouse warehouse orders 2 --at 2026-11-21T22:12:20Z",
         "kgroup history owner --warehouse warehouse orders 2 --group order-service "
         "--between 2026-11-21 now",
@@ -385,6 +386,7 @@ def timeline_command(
 @command.command(
     "commits",
     epilog=examples(
+        "kgroup history commits billing -b kafka-1:9092 --since 3h",
         "kgroup history commits --warehouse warehouse order-service",
         "kgroup history commits --warehouse warehouse order-service --longer-than 10s "
         "--pauses -o csv",
@@ -492,6 +494,7 @@ def stale_command(
 @command.command(
     "lag",
     epilog=examples(
+        "kgroup history lag billing -b kafka-1:9092",
         "kgroup history lag --warehouse warehouse order-service --snapshot snapshot.json",
         "kgroup history lag --warehouse warehouse order-service --at 2026-11-21T22:12:30Z",
         "kgroup history lag --warehouse warehouse billing --since 7d -o csv",
@@ -603,6 +606,7 @@ def _parse_rate(text: str) -> tuple[int, int]:
 @command.command(
     "storms",
     epilog=examples(
+        "kgroup history storms billing -b kafka-1:9092",
         "kgroup history storms --warehouse warehouse",
         "kgroup history storms --warehouse warehouse billing --rate 10/1h --since 7d",
     ),
@@ -649,6 +653,7 @@ def storms_command(
 @command.command(
     "report",
     epilog=examples(
+        "kgroup history report billing -b kafka-1:9092 --html billing.html",
         "kgroup history report --warehouse warehouse billing --html billing.html",
         "kgroup history report --warehouse warehouse billing --since 2d --html billing.html",
     ),
@@ -690,6 +695,7 @@ def report_command(
 @command.command(
     "as-of",
     epilog=examples(
+        "kgroup history as-of 03:12 billing -b kafka-1:9092",
         "kgroup history as-of --warehouse warehouse 2026-11-21T22:12:20Z order-service",
         "kgroup history as-of --warehouse warehouse now order-service --members -o csv",
     ),

@@ -338,7 +338,11 @@ def _check_file(path: Path) -> Path:
 
 _OPTIONS = (
     click.option("--execute", is_flag=True, help="Carry out the plan; otherwise only show it."),
-    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
+    click.option(
+        "--yes",
+        is_flag=True,
+        help="Do not ask for confirmation. Without a terminal, nothing is asked anyway.",
+    ),
 )
 _SKIP_OPTION = click.option(
     "--allow-skip",

@@ -119,6 +119,13 @@ EPOCH_SESSION_MS = 45_000
 (`group.consumer.session.timeout.ms`); the log does not have the actual value.
 """
 
+EPOCH_HEARTBEAT_MS = 15_000
+"""Default of the longest heartbeat interval of these groups
+(`group.consumer.max.heartbeat.interval.ms`). Only heartbeats keep their members, so the last commit
+may come that much later than the last heartbeat; members with the classic protocol are kept by
+commits too.
+"""
+
 _MOST_REJOIN_MS = 5000
 """Maximum time for the other members to rejoin: a heartbeat interval (3 s by default) and a
 margin.
@@ -371,6 +378,7 @@ class _Life:
         joined_ms: when the member had certainly joined, for a classic group.
         seen_ms: time of its last sign of life.
         silent_ms: time from then to `end_ms`.
+        unheard_ms: how much longer the coordinator may not have heard of the member.
         own: commits of its partitions.
         working_ms: until when the others certainly worked and did not wait for the member to
             rejoin.
@@ -382,6 +390,7 @@ class _Life:
     joined_ms: int | None
     seen_ms: int | None
     silent_ms: int | None
+    unheard_ms: int
     own: CommitPace
     working_ms: int | None
 
@@ -408,6 +417,7 @@ def _life_of(
         joined_ms=joined_ms,
         seen_ms=seen_ms,
         silent_ms=None if seen_ms is None or end_ms is None else max(0, end_ms - seen_ms),
+        unheard_ms=EPOCH_HEARTBEAT_MS if old.timeout_ms is None else 0,
         own=own,
         working_ms=others.last_ms if after.members else end_ms,
     )
@@ -446,7 +456,7 @@ def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCerta
                 f"member {name} left: it had joined {alive_ms} ms earlier and cannot expire in "
                 f"less than {timeout_ms} ms",
             )
-    if life.silent_ms is not None and life.silent_ms < timeout_ms:
+    if life.silent_ms is not None and life.silent_ms + life.unheard_ms < timeout_ms:
         return (
             CauseKind.LEFT,
             _INFERRED,
@@ -465,7 +475,7 @@ def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCerta
     if old.who.instance_id is not None:
         still = "static members do not leave when they are closed"
         return CauseKind.EXPIRED, _INFERRED, f"static member {name} expired: {still}"
-    unseen = f"no sign of life in the last {timeout_ms} ms"
+    unseen = f"no sign of life in the last {max(timeout_ms - life.unheard_ms, 0)} ms"
     return CauseKind.GONE, _INFERRED, f"member {name} left or expired: {unseen}"
 
 

@@ -119,6 +119,8 @@ def plan_idle_deletion(
     nothing = OffsetPlan((), {}, verdict=report.verdict)
     plan = plan_deletion(store, group_ids) if group_ids else nothing
     notes = [*report.notes, *plan.notes]
+    if not report.data:
+        notes.append("no group is known to have been idle for that long")
     if shared:
         notes.append(f"share groups left out ({first_names(shared)}): they cannot be backed up")
     problems = tuple(dict.fromkeys((*report.errors, *plan.problems)))

@@ -430,10 +430,11 @@ def picture_text(
     if len(rows) > MOST_ROWS:
         more = ("more partition or task is", "more partitions or tasks are")
         yield f"{counted(len(rows) - MOST_ROWS, *more)} not shown.\n"
-    hosts = {interval.member_id: interval.client_host for interval in timed}
+    of_member = {interval.member_id: interval for interval in timed}
     for name, letter in letters.items():
-        host = visible(hosts[name] or "-")
-        yield _folded(f"{visible(name)}  {host}", width, f"{letter}  ")
+        client_id, host = of_member[name].client_id or "", of_member[name].client_host or "-"
+        known = [name, *([] if name.startswith(client_id) else [client_id]), host]
+        yield _folded("  ".join(map(visible, known)), width, f"{letter}  ")
     if len(names) > MOST_MEMBERS:
         yield f"{_OTHER}  {counted(len(names) - MOST_MEMBERS, 'more member')}\n"
     yield _folded(f"nobody; {_SEVERAL}  several at once", width, f"{_NOBODY}  ")

@@ -30,6 +30,8 @@ overflows only its own line.
 """
 PROSE_WIDTH = 100
 """Width to which a paragraph is wrapped, in characters."""
+_MOST_PIECE = 16
+"""Width up to which a piece of a text is not broken, in characters."""
 LEAST_REFERENCE = 10
 """Minimum width to which ids are shortened that have their own table, in characters."""
 _READABLE = 20
@@ -163,7 +165,7 @@ def rich_table(
         below = _below([row[count:] for row in page], all_commands, full_width)
         columns, titles, needed = columns[:count], titles[:count], needed[:count]
         page = [row[:count] for row in page]
-        widths = _fit(columns, titles, needed, full_width - _GAP * (len(columns) - 1))
+        widths = _fit(columns, titles, page, needed, full_width - _GAP * (len(columns) - 1))
         fitted = [] if widths is None else _fitted(columns, page, widths)
         lines = sum(1 + max(text.count("\n") for text in row) for row in fitted)
         if widths is None or lines > len(page) * (len(columns) + 1):
@@ -286,7 +288,11 @@ def _kept(
 
 
 def _fit(
-    columns: Sequence[Column], titles: Sequence[str], needed: Sequence[int], room: int
+    columns: Sequence[Column],
+    titles: Sequence[str],
+    page: Sequence[Row],
+    needed: Sequence[int],
+    room: int,
 ) -> list[int] | None:
     """Return the widths of columns; the widest columns are narrowed first.
 
@@ -298,6 +304,7 @@ def _fit(
     Args:
         columns: columns of the table.
         titles: their titles.
+        page: texts of the rows.
         needed: widths of their longest cells.
         room: available width for all of them.
 
@@ -311,14 +318,29 @@ def _fit(
         max(word, min(width, LEAST_REFERENCE)) if column.is_reference or column.is_list else width
         for column, word, width in zip(columns, words, with_folded_heads, strict=True)
     ]
-    with_folded_texts = [
-        max(word, min(width, LEAST_TEXT))
-        if column.kind in (Kind.TEXT, Kind.NAME) and not (column.is_reference or column.is_list)
-        else width
-        for column, word, width in zip(columns, words, with_short_ids, strict=True)
+    is_name = [column.kind is Kind.NAME for column in columns]
+    is_folded = [
+        column.kind in (Kind.TEXT, Kind.NAME) and not (column.is_reference or column.is_list)
+        for column in columns
     ]
-    weights = [2 if column.kind is Kind.NAME else 1 for column in columns]
-    for least in (with_folded_heads, with_short_ids, with_folded_texts):
+    with_folded_texts = [
+        max(word, min(width, LEAST_TEXT)) if folds else width
+        for folds, word, width in zip(is_folded, words, with_short_ids, strict=True)
+    ]
+    with_whole_pieces = with_folded_texts
+    if sum(with_short_ids) > room:
+        with_whole_pieces = [
+            least
+            if not folds
+            else max(least, min(width, LEAST_REFERENCE))
+            if name
+            else max(least, _longest_piece(row[at] for row in page))
+            for at, (name, folds, least, width) in enumerate(
+                zip(is_name, is_folded, with_folded_texts, with_short_ids, strict=True)
+            )
+        ]
+    weights = [2 if name else 1 for name in is_name]
+    for least in (with_folded_heads, with_short_ids, with_whole_pieces, with_folded_texts):
         limit = min(max(widths), room + 1)
         while sum(widths) > room and limit > 0:
             limit -= 1
@@ -398,6 +420,14 @@ def _pieces(text: str) -> Iterator[str]:
     """Yield the pieces of a text."""
     for word in re.findall(r"[^ ]+ *| +", text):
         yield from [word] if _WHOLE.fullmatch(word) else _PIECE_ENDS.split(word)
+
+
+def _longest_piece(texts: Iterable[str]) -> int:
+    """Return the width of the longest piece of texts, apart from pieces that cannot stay whole."""
+    from rich.cells import cell_len
+
+    widths = (cell_len(piece.rstrip()) for text in {*texts} for piece in _pieces(text))
+    return max((width for width in widths if width <= _MOST_PIECE), default=0)
 
 
 def _lines(pieces: Iterable[str], width: int) -> str:

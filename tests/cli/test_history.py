@@ -68,6 +68,13 @@ def test_owner_as_a_table_and_as_json(cli: Cli, warehouse: str) -> None:
     assert columns == f"b,{T + 30_000}\n"
 
 
+def test_owner_is_the_one_of_now(cli: Cli, warehouse: str) -> None:
+    args = ("history", "owner", "--warehouse", warehouse, "orders", "3")
+    result = cli(*args)
+    assert result.status == 0
+    assert result.out == cli(*args, "--at", "now").out
+
+
 def test_owner_over_time(cli: Cli, warehouse: str) -> None:
     result = cli(
         *("history", "owner", "--warehouse", warehouse, "orders", "3", "-o", "jsonl"),
@@ -81,7 +88,6 @@ def test_owner_over_time(cli: Cli, warehouse: str) -> None:
 @pytest.mark.parametrize(
     ("args", "status", "reason"),
     [
-        (("owner", "orders", "3"), 2, "--at TIME or --between FROM TO"),
         (("owner", "orders", "3", "--at", "1d", "--between", "2d", "1d"), 2, "choose one of them"),
         (("owner", "orders", "3", "--between", "2h", "3h"), 2, "the earlier time first"),
         (("owner", "orders", "3", "--at", "yesterday"), 2, "'yesterday' is not a time"),

@@ -100,6 +100,21 @@ def test_local_time(text: str, expected: datetime) -> None:
 
 @pytest.mark.usefixtures("_berlin")
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("03:12Z", datetime(2023, 11, 14, 3, 12, tzinfo=UTC)),
+        ("yesterday 03:12:05Z", datetime(2023, 11, 13, 3, 12, 5, tzinfo=UTC)),
+        ("04:00+09:00", datetime(2023, 11, 14, 19, tzinfo=UTC)),  # the 15th in Tokyo
+        ("2023-10-29 02:30+02:00", datetime(2023, 10, 29, 0, 30, tzinfo=UTC)),
+    ],
+)
+def test_time_of_another_zone(text: str, expected: datetime) -> None:
+    assert parse_instant(text) == int(expected.timestamp() * 1000)
+    assert local_time_note(text) is None
+
+
+@pytest.mark.usefixtures("_berlin")
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("23:14", "is later than now; write 'yesterday 23:14' or 'today 23:14'"),

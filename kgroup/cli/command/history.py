@@ -25,7 +25,7 @@ from kgroup.cli.option.common import (
 )
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.file import OutputFile, output_file_option
-from kgroup.cli.option.parameter import parse_duration, parse_seconds
+from kgroup.cli.option.parameter import parse_duration, parse_instant, parse_seconds
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.warehouse import (
     HistoryChoice,
@@ -286,7 +286,10 @@ def show_command(
 )
 @click.argument("topic", type=ID)
 @click.argument("partition", type=click.IntRange(0, 2**31 - 1))
-@at_option("Show the owner at this time: 03:12, RFC 3339, epoch milliseconds, or an age (2h).")
+@at_option(
+    "Show the owner at this time: 03:12, RFC 3339, epoch milliseconds, or an age (2h).  [default: "
+    "now]"
+)
 @click.option(
     "--between",
     metavar="FROM TO",
@@ -321,9 +324,9 @@ def owner_command(
     """
     if at_ms is not None and between is not None:
         raise click.UsageError("--at takes one time, --between two; choose one of them")
-    if at_ms is None and between is None:
-        raise click.UsageError("no time given: use --at TIME or --between FROM TO")
-    since_ms, until_ms = between or (at_ms or 0, at_ms or 0)
+    if at_ms is None:
+        at_ms = parse_instant("now")
+    since_ms, until_ms = between or (at_ms, at_ms)
     if since_ms > until_ms:
         raise click.UsageError("--between expects the earlier time first")
     from kgroup.history.query.owner import owners

@@ -28,8 +28,8 @@ def parse_instant(text: str) -> int:
     Args:
         text: RFC 3339 (``2023-11-14T22:13:20.004Z``; a date alone is its midnight, without zone it
             is UTC, as for Kafka's tools), local time (``03:12``, ``yesterday 03:12``,
-            ``2023-11-14 22:13:20``), epoch milliseconds, ``now``, or an age (``2h``, ``1d12h``,
-            ``90s``, ``PT2H``).
+            ``2023-11-14 22:13:20``; ``03:12Z`` and ``03:12+01:00`` name another zone), epoch
+            milliseconds, ``now``, or an age (``2h``, ``1d12h``, ``90s``, ``PT2H``).
 
     Raises:
         ValueError: the text is invalid, or a local time that does not exist, occurs twice, or is
@@ -59,22 +59,26 @@ def parse_instant(text: str) -> int:
 
 _LOCAL_TIME = re.compile(
     r"(?:(today|yesterday|\d{4}-\d\d-\d\d) )?(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
+    r"(Z|[-+]\d\d:\d\d)?"
 )
 
 
 def _local_time_ms(match: re.Match[str]) -> int:
-    text, day, clock = match.group(0, 1, 2)
+    text, day, clock, offset = match.group(0, 1, 2, 3)
     try:
-        today = datetime.fromtimestamp(_now_ms() // 1000).date()
+        zone = clock_time.fromisoformat(f"00:00{offset}").tzinfo if offset else None
+        today = datetime.fromtimestamp(_now_ms() // 1000, zone).date()
         days = {None: today, "today": today, "yesterday": today - timedelta(days=1)}
         local = datetime.combine(
             days[day] if day in days else date.fromisoformat(day),
             clock_time.fromisoformat(clock if clock[1] != ":" else f"0{clock}"),
         )
-        instants = {local.replace(fold=fold).astimezone(UTC) for fold in (0, 1)}
+        instants = {local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
         # Where clocks are set forward, a time does not exist; where they are set back, it is twice.
         instants = {
-            instant for instant in instants if instant.astimezone().replace(tzinfo=None) == local
+            instant
+            for instant in instants
+            if instant.astimezone(zone).replace(tzinfo=None) == local
         }
     except (OverflowError, OSError, ValueError) as error:
         raise ValueError(f"{text!r} is not a local time: {error}") from None
@@ -96,7 +100,8 @@ def _epoch_ms(instant: datetime) -> int:
 
 def local_time_note(text: str) -> str | None:
     """Return what a valid local time means; None for other times, which name their zone."""
-    if not _LOCAL_TIME.fullmatch(text.strip()):
+    match = _LOCAL_TIME.fullmatch(text.strip())
+    if match is None or match[3]:
         return None
     instant = datetime.fromtimestamp(parse_instant(text) / 1000, UTC).astimezone()
     return f"{text.strip()!r} is {instant.isoformat()} ({instant.tzname()})"

@@ -324,7 +324,8 @@ class _Advisor:
             target,
             None,
             "Dynamic members leave when they are restarted, and others take over their "
-            "partitions. Static members keep their partitions, which wait for them. "
+            "partitions. Static members keep their partitions, which wait for them: a rolling "
+            f"restart would move {restart.moved} partitions, instead of {now.forecast.moved} now. "
             f"{_in_all(now, then)}".rstrip(),
             _against(now, then),
             self._command(running.group.group_id, target),

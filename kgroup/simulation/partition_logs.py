@@ -63,9 +63,10 @@ class PartitionLogs:
     def end_offset(self, partition: TopicPartition, at_ms: int | None = None) -> int:
         """Return the high watermark, now or at a time."""
         now_ms = self._clock.now_ms if at_ms is None else at_ms
-        now_ms = next((begin for begin, end in self._holds if begin <= now_ms < end), now_ms)
-        since_ms = max(now_ms - self._created_ms[partition], 0)
-        return self.ends.get(partition, 0) + int(since_ms * self._rate / 1000)
+        if self._holds:  # rarely; this is called for each poll of each partition
+            now_ms = next((begin for begin, end in self._holds if begin <= now_ms < end), now_ms)
+        end, since_ms = self.ends.get(partition, 0), now_ms - self._created_ms[partition]
+        return end + int(since_ms * self._rate / 1000) if since_ms > 0 else end
 
     def has(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether an offset is in range for a fetch."""

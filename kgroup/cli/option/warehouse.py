@@ -228,6 +228,7 @@ class HistoryChoice:
                 run,
                 group_id=None if with_others else group_id,
                 base=base,
+                on_progress=progress.show_share,
             ) as (root, report),
         ):
             progress.finish()

@@ -6,7 +6,7 @@ about, by the code of `kgroup history build`; so the answers are the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,12 @@ UNNAMED = "-"
 
 @contextmanager
 def recorded(
-    build_from: BuildFrom, run: JobRunner, *, group_id: str | None, base: Path | None
+    build_from: BuildFrom,
+    run: JobRunner,
+    *,
+    group_id: str | None,
+    base: Path | None,
+    on_progress: Callable[[int, int, str], None] = lambda done, size, unit: None,
 ) -> Iterator[tuple[Path, Report[ClusterReport]]]:
     """Write records into a warehouse that exists while the context lasts.
 
@@ -38,6 +43,7 @@ def recorded(
         run: runs tasks.
         group_id: only the records of this group.
         base: warehouse with older records; None without.
+        on_progress: see `Build`.
 
     Yields:
         The folder, and what the build reports.
@@ -52,7 +58,7 @@ def recorded(
         if base is not None:
             link_files(base, root)
         with write_warehouse(root) as writer:
-            report = build_from(Build(writer, run, group_id=group_id))
+            report = build_from(Build(writer, run, on_progress, group_id))
         yield root, report
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind, columns_of
-from kgroup.render.sheet import Part, Prose, Sheet, Title, apart
+from kgroup.render.sheet import Part, Sheet, Title, apart, summary
 
 if TYPE_CHECKING:
     from kgroup.operation.doctor import Diagnosis
@@ -42,11 +42,11 @@ def diagnoses_page(rows: Sequence[Diagnosis]) -> Iterable[Part]:
     nothing = "Nothing is wrong."
     if not (wrong or asked):
         nothing += " No cluster was asked: name one with -b, -C or --zookeeper."
-    answer: list[Part] = [Prose(f"Profile {name}") for name in profiles]
+    answer: list[Part] = [summary(f"Profile {name}") for name in profiles]
     return apart(
         page
         for page in (
-            _table("Problems", _PROBLEM_COLUMNS, wrong, "reason", "advice") or [Prose(nothing)],
+            _table("Problems", _PROBLEM_COLUMNS, wrong, "reason", "advice") or [summary(nothing)],
             answer,
             _table("Reached", DIAGNOSIS_COLUMNS, asked, "condition"),
             _table(

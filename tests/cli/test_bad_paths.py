@@ -76,6 +76,7 @@ LINES: Mapping[str, Sequence[str]] = {
     "history as-of": ["2026-11-21T22:12:30Z", GROUP],
     "history sql": ["SELECT 1"],
     "doctor": [],
+    "profile add": ["prod"],
 }
 """What else a command needs: PLAN, OFFSETS and WAREHOUSE stand for files that are good."""
 

@@ -37,7 +37,7 @@ def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) 
     """
     if ctx.params.get("kind") == "transaction":
         return []
-    if any("--warehouse" in param.opts and param.required for param in ctx.command.params):
+    if ctx.params.get("root") is not None:
         group_ids = _within(_patience_s(), lambda: _groups_of_warehouse(ctx))
     else:
         group_ids = _asked(ctx, _group_ids)

@@ -60,6 +60,9 @@ NEW = {
 
 FOLDERS = {("history build", "--to"), ("history stream", "--to")}
 
+QUESTIONS = ("owner", "timeline", "commits", "lag", "rebalances", "storms", "report", "as-of")
+"""What reads records of a source or a warehouse."""
+
 TEXTS = {
     ("history build", "--from"),
     ("history build", "more"),
@@ -68,6 +71,7 @@ TEXTS = {
     ("offsets copy", "first"),
     ("offsets copy", "second"),
     ("simulate", "scenario"),
+    *((f"history {word}", "--from") for word in QUESTIONS),
     *(
         (command, "--sql")
         for command in (
@@ -371,6 +375,7 @@ WRITERS = {
     "kgroup/cli/option/file.py": {"copy.open", "TemporaryDirectory"},
     "kgroup/columnar/small_segment.py": {"TemporaryDirectory", "path.write_bytes"},
     "kgroup/history/build/derivation.py": {"pq.write_table"},  # in a warehouse
+    "kgroup/history/build/recorded.py": {"TemporaryDirectory"},
     "kgroup/history/input/split.py": {"TemporaryDirectory"},
     "kgroup/history/input/remote.py": {"NamedTemporaryFile", "open"},
     "kgroup/history/warehouse/table_file.py": {"pq.ParquetWriter", "self._writer.write_table"},
@@ -379,6 +384,7 @@ WRITERS = {
         "os.replace",
         "path.write_bytes",
         "unfinished.touch",
+        "link.symlink_to",  # in a temporary folder
     },
     "kgroup/kernel/compiled.py": {"tempfile.mkstemp", "open"},  # the user's cache
     "kgroup/operation/plan/plan_file.py": {"os.open"},  # a folder, to lock it

@@ -43,7 +43,7 @@ from kgroup.cli.output.context import (
     warn,
     warn_notes,
     warn_of,
-    write_table,
+    write_or_page,
 )
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.cli.shell.suggestion import suggest_record_types
@@ -566,7 +566,7 @@ def _write(
     *,
     is_endless: bool = False,
 ) -> bool:
-    """Write rows; return whether all were written, see `write_table`."""
+    """Write rows; return whether all were written, see `write_or_page`."""
     if target is not None:
         from kgroup.render.parquet import write_parquet
 
@@ -577,7 +577,7 @@ def _write(
         return True
     from kgroup.render.record import record_text
 
-    return write_table(
+    return write_or_page(
         record_text(
             rows,
             output.form,

@@ -156,7 +156,7 @@ def write(
                 out.flush()
 
 
-def write_table(
+def write_or_page(
     blocks: Iterable[str | bytes | memoryview], output: Output, *, at_once: bool = False
 ) -> bool:
     """Write a table, a document, or rows; on a terminal through a pager if it is long.
@@ -329,7 +329,7 @@ def show(
             chosen = table.chosen(output.columns)
             is_short = output.form == "table" and not output.columns
             parts = [chosen.without_blank() if is_short else chosen]
-        write_table(
+        write_or_page(
             page_text(parts, output.form, headers=output.headers, terminal=is_styled()), output
         )
     flush()

@@ -93,6 +93,24 @@ LINES: Mapping[str, Sequence[str]] = {
     ),
     "doctor": ("",),
     "history build": ("--to {warehouse}",),
+    "history owner": (
+        "orders 0 --at now --log-budget 1",
+        "orders 0 --group reader --between 1h now",
+    ),
+    "history timeline": ("reader --since 1h --until now --topic orders --log-budget 1",),
+    "history commits": (
+        "reader --since 1h --until now --topic orders --longer-than 1s --pauses --log-budget 1",
+        "simple --jumps",
+    ),
+    "history lag": (
+        "simple --topic orders --log-budget 1",
+        "simple --at now",
+        "simple --since 1h --until now",
+    ),
+    "history rebalances": ("reader --since 1h --until now --log-budget 1", ""),
+    "history storms": ("reader --rate 2/1h --since 1h --until now --log-budget 1",),
+    "history report": ("reader --html {page} --since 1h --until now --log-budget 1",),
+    "history as-of": ("now reader --state --members --offsets --log-budget 1",),
     "simulate": ("--from reader",),
     "plan static-membership": (
         "reader simple nobody",
@@ -196,7 +214,7 @@ ELSEWHERE = {
     *("form", "columns", "no_headers", "color", "output_path", "force"),  # are about output
     *("utc", "no_pager", "explain"),  # likewise
     *("follow", "watch_s"),  # never end: tried on their own
-    *("locations", "more", "root", "master", "settings"),  # likewise: history
+    *("locations", "more", "root", "master", "settings", "engine", "snapshots"),  # history
     *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what
     *("add_topics", "drop_topics", "subscribe", "fresh"),  # is known: assign
     *("grid", "leader"),  # likewise
@@ -338,6 +356,7 @@ class Watched:
                     "migration": folder / "plan.json",
                     "table": folder / "offsets.db",
                     "warehouse": folder / "warehouse",
+                    "page": folder / "page.html",
                 }
                 given = line.format(**files).split()
                 words = [group_id if word == "reader" else word for word in given]

@@ -272,7 +272,8 @@ class HistoryChoice:
             return build_from_files(locations, self.cluster, unnamed=UNNAMED, is_summed=False)
         config = connection.client_config()
         if group_id is None:
-            return build_from_cluster(config, self.cluster, connection.timeout_s)
+            timeout_s = connection.timeout_s
+            return build_from_cluster(config, self.cluster, timeout_s, unnamed=UNNAMED)
         if since_ms is None and not needs_all:
             since_ms = time.time_ns() // 1_000_000 - _DEFAULT_AGE_MS
         return build_from_group(

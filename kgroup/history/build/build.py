@@ -652,22 +652,26 @@ def _name_of(file: Path, cluster: str | None) -> str:
     return cluster
 
 
-def build_from_cluster(config: ClientConfig, cluster: str | None, timeout_s: float) -> BuildFrom:
+def build_from_cluster(
+    config: ClientConfig, cluster: str | None, timeout_s: float, *, unnamed: str | None = None
+) -> BuildFrom:
     """Ask a cluster first, so that no new warehouse is created if it does not answer.
 
     Args:
         config: how to connect.
         cluster: name for the cluster; None for its cluster id.
         timeout_s: see `ask_live`.
+        unnamed: see `ask_live`.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.
         InputError: the cluster has no id, or a file of the configuration cannot be read.
     """
-    ask_live(config, cluster, timeout_s)
+    ask_live(config, cluster, timeout_s, unnamed=unnamed)
 
     def build_from(build: Build) -> Report[ClusterReport]:
-        source = ask_live(config, cluster, timeout_s)  # another build may have run meanwhile
+        # Another build may have run meanwhile.
+        source = ask_live(config, cluster, timeout_s, unnamed=unnamed)
         build.read_live(source)
         report = build.commit()
         notes = [*report.notes, *_summaries(report, "partition")]

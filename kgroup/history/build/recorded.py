@@ -84,7 +84,9 @@ def build_from_group(
         since_ms: see `recent_live`.
         budget: see `recent_live`.
     """
-    recent = partial(recent_live, config, group_id, cluster=cluster, timeout_s=timeout_s)
+    recent = partial(
+        recent_live, config, group_id, cluster=cluster, unnamed=UNNAMED, timeout_s=timeout_s
+    )
 
     def build_from(build: Build) -> Report[ClusterReport]:
         with recent(

@@ -111,7 +111,11 @@ class RecentLog:
 
 
 def ask_live(
-    config: ClientConfig, cluster: str | None = None, timeout_s: float = 10.0
+    config: ClientConfig,
+    cluster: str | None = None,
+    timeout_s: float = 10.0,
+    *,
+    unnamed: str | None = None,
 ) -> LiveSource:
     """Ask a cluster for the log ranges of its `__consumer_offsets`.
 
@@ -119,6 +123,7 @@ def ask_live(
         config: how to connect.
         cluster: name for the cluster; by default its cluster id.
         timeout_s: give up after this many seconds without an answer from any broker.
+        unnamed: name of a cluster without an id; None: that is an error.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.
@@ -126,15 +131,19 @@ def ask_live(
             cannot be read.
     """
     with opened(config, timeout_s) as topic:
-        return _ask(topic, config, cluster, list(topic.leaders))
+        return _ask(topic, config, cluster, list(topic.leaders), unnamed)
 
 
 def _ask(
-    topic: LiveLog, config: ClientConfig, cluster: str | None, numbers: Sequence[int]
+    topic: LiveLog,
+    config: ClientConfig,
+    cluster: str | None,
+    numbers: Sequence[int],
+    unnamed: str | None = None,
 ) -> LiveSource:
     client = topic.client
     view = client.run(client.metadata, None)
-    name = cluster or view.cluster_id
+    name = cluster or view.cluster_id or unnamed
     if name is None:
         raise InputError(
             f"the cluster at {', '.join(config.bootstrap_servers)} has no id (Kafka before "
@@ -157,6 +166,7 @@ def recent_live(
     budget: int,
     known_end: Callable[[str, int, int], int] = lambda cluster, number, first: first,
     cluster: str | None = None,
+    unnamed: str | None = None,
     timeout_s: float = 10.0,
 ) -> Iterator[RecentLog]:
     """Copy the end of a group's partition; the copy exists while the context lasts.
@@ -171,6 +181,7 @@ def recent_live(
         known_end: called with the cluster, the partition and the log start offset; returns the
             offset up to which the records are known.
         cluster: see `ask_live`.
+        unnamed: see `ask_live`.
         timeout_s: see `ask_live`.
 
     Raises:
@@ -179,7 +190,7 @@ def recent_live(
     """
     with opened(config, timeout_s) as topic:
         numbers = [offsets_partition(group_id, len(topic.leaders))] if topic.leaders else []
-        source = _ask(topic, config, cluster, numbers)
+        source = _ask(topic, config, cluster, numbers, unnamed)
         if not source.ranges:
             yield RecentLog(source, None, 0, 0, 0, is_cut=False)
             return

@@ -62,7 +62,7 @@ _MOST_WORKERS = 4
 ENOUGH_ROWS = 1 << 12
 """Number of rows to sort into tables at once: small segments have few."""
 
-_MARKERS = pa.array(["ControlCommit", "ControlAbort"])
+_MARKERS = ("ControlCommit", "ControlAbort")
 
 MOST_DAMAGE = 1000
 """Maximum number of damaged places to list for a split."""
@@ -213,7 +213,7 @@ def _is_about(batch: pa.RecordBatch, group_id: str) -> pa.Array:
     extremes = pc.min_max(time)
     is_about = pc.equal(batch["group"], group_id)
     for other in (
-        pc.is_in(batch["type"], _MARKERS),
+        pc.is_in(batch["type"], pa.array(_MARKERS)),
         pc.equal(time, extremes["min"]),
         pc.equal(time, extremes["max"]),
     ):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -368,15 +368,13 @@ def timeline_command(
     from kgroup.render.history import picture_text
 
     is_drawn = is_terminal() and output.form == "table"
-    asked: dict[str, Any] = {
-        **span,
-        "topic": topic,
-        "cluster": records.cluster,
-        "with_last": is_drawn,
-    }
     with json_errors(output):
         report = records.ask(
-            lambda engine: timeline(engine, group_id, **asked), group_id, span["since_ms"]
+            lambda engine: timeline(
+                engine, group_id, **span, topic=topic, cluster=records.cluster, with_last=is_drawn
+            ),
+            group_id,
+            span["since_ms"],
         )
 
     def picture(rows: tuple[Interval, ...]) -> Iterator[str]:
@@ -429,15 +427,13 @@ def commits_command(
     from kgroup.history.query.commit_summary import commit_summaries
     from kgroup.render.history import commit_page, jump_sheet, pause_sheet
 
-    asked: dict[str, Any] = {
-        **span,
-        "topic": topic,
-        "cluster": records.cluster,
-        "pause_ms": pause_ms,
-    }
     with json_errors(output):
         report = records.ask(
-            lambda engine: commit_summaries(engine, group_id, **asked), group_id, span["since_ms"]
+            lambda engine: commit_summaries(
+                engine, group_id, pause_ms=pause_ms, **span, topic=topic, cluster=records.cluster
+            ),
+            group_id,
+            span["since_ms"],
         )
     sheet = pause_sheet if pauses else jump_sheet if jumps else None
     page = None if pauses or jumps else commit_page
@@ -546,11 +542,17 @@ def lag_command(
 
     with json_errors(output):
         ends = [end for path in snapshots for end in ends_of(read_snapshot(path))]
-        asked: dict[str, Any] = {**span, "at_ms": at_ms, "topic": topic, "cluster": records.cluster}
 
         def question(engine: Engine) -> Report[Lag]:
-            known = [*ends, *records.log_ends(engine, group_id)]
-            return lags(engine, group_id, **asked, given=known)
+            return lags(
+                engine,
+                group_id,
+                at_ms=at_ms,
+                **span,
+                topic=topic,
+                given=[*ends, *records.log_ends(engine, group_id)],
+                cluster=records.cluster,
+            )
 
         report = records.ask(question, group_id, needs_all=True)
     return show(report, output)
@@ -640,15 +642,14 @@ def storms_command(
     """
     from kgroup.history.rebalance.query import find_storms
 
-    asked: dict[str, Any] = {
-        **span,
-        "count": rate[0],
-        "within_ms": rate[1],
-        "cluster": records.cluster,
-    }
+    count, within_ms = rate
     with json_errors(output):
         report = records.ask(
-            lambda engine: find_storms(engine, group_id, **asked), group_id, span["since_ms"]
+            lambda engine: find_storms(
+                engine, group_id, count=count, within_ms=within_ms, **span, cluster=records.cluster
+            ),
+            group_id,
+            span["since_ms"],
         )
     return show(report, output)
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kgroup.history.sql.question import LogEnd
     from kgroup.history.warehouse.warehouse import Warehouse
     from kgroup.operation.report import Report
+    from kgroup.source.config.client_config import ClientConfig
 
 
 _ENGINES = ("duckdb", "spark")
@@ -219,12 +220,14 @@ class HistoryChoice:
         from kgroup.spark.runner import runner
 
         base = self.warehouse.root if self.has_warehouse else None
+        connection = self.source.connection
+        config = None if connection is None else connection.client_config()
         progress = ProgressLine(writes_rows=False)
         with (
-            self._printed(),
+            self._printed(config),
             runner(None, {}, lambda text: None, progress.on_compile) as run,
             recorded(
-                self._build_from(group_id, since_ms, needs_all=needs_all),
+                self._build_from(config, group_id, since_ms, needs_all=needs_all),
                 run,
                 group_id=None if with_others else group_id,
                 base=base,
@@ -261,16 +264,20 @@ class HistoryChoice:
         return [LogEnd(*at, log.start, log.end, time_ms) for at, log in sorted(ranges.items())]
 
     def _build_from(
-        self, group_id: str | None, since_ms: int | None, *, needs_all: bool
+        self,
+        config: ClientConfig | None,
+        group_id: str | None,
+        since_ms: int | None,
+        *,
+        needs_all: bool,
     ) -> BuildFrom:
         from kgroup.history.build.build import build_from_cluster, build_from_files
         from kgroup.history.build.recorded import UNNAMED, build_from_group
 
         connection = self.source.connection
-        if connection is None:
+        if connection is None or config is None:
             locations = (*self.locations, *map(str, self.source.paths))
             return build_from_files(locations, self.cluster, unnamed=UNNAMED, is_summed=False)
-        config = connection.client_config()
         if group_id is None:
             timeout_s = connection.timeout_s
             return build_from_cluster(config, self.cluster, timeout_s, unnamed=UNNAMED)
@@ -286,16 +293,16 @@ class HistoryChoice:
         )
 
     @contextmanager
-    def _printed(self) -> Iterator[None]:
+    def _printed(self, config: ClientConfig | None) -> Iterator[None]:
         """Have printed commands read the same source."""
         connection = self.source.connection
-        if connection is None:
+        if connection is None or config is None:
             from kgroup.operation.printed_command import connected_by
 
             with connected_by(source=self.source.words):
                 yield
         else:
-            with connection.printed(connection.client_config()):
+            with connection.printed(config):
                 yield
 
     def _no_records(self, group_id: str | None, report: Report[Any]) -> UnknownGroupError:

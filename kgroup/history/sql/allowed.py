@@ -239,7 +239,7 @@ def check_query(tree: str) -> None:
         parsed = orjson.loads(tree)
     except orjson.JSONDecodeError:  # nested more deeply than orjson allows
         raise UsageError(
-            "the query is nested too deeply; split it with WITH, or use IN for long lists"
+            "the query is nested too deeply; move parts into WITH clauses, or use IN for lists"
         ) from None
     if parsed["error"]:
         raise refused_statement(parsed["error_message"])

@@ -67,7 +67,9 @@ def recorded_engine(recorded_warehouse: Built) -> Iterator[Ask]:
 
 
 @pytest.fixture
-def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Cli:
+def cli(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Cli:
     """Runs a command line in this process, through the error boundary, without any default.
 
     A JSON document that it writes has to be as its schema says.
@@ -78,7 +80,8 @@ def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
 
     for name in ("BOOTSTRAP_SERVER", "PROFILE", "WAREHOUSE"):
         monkeypatch.delenv(f"KGROUP_{name}", raising=False)
-    monkeypatch.setenv("KGROUP_CONFIG", "/no/such/config.toml")  # the user's may have a profile
+    # The user's file may have a profile; some tests write a file of their own here.
+    monkeypatch.setenv("KGROUP_CONFIG", str(tmp_path / "no-such-folder" / "config.toml"))
     monkeypatch.setenv("KGROUP_COMPLETION_TIMEOUT", "60")  # on a busy machine, too
 
     def run(*args: object) -> Result:

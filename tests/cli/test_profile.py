@@ -303,9 +303,11 @@ def test_a_current_profile_that_is_gone(cli: Cli, written: Path) -> None:
     assert "expected a profile 'gone', found none; it has a" in result.err
 
 
-def test_a_user_without_home_needs_no_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_home_needs_no_file(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("KGROUP_CONFIG", "")
-    monkeypatch.setenv("HOME", "/no/such/home")
+    monkeypatch.setenv("HOME", str(tmp_path / "no-such-home"))
     assert cli("coordinator", "billing").status == 0
 
 

@@ -190,8 +190,8 @@ def test_suites_of_tls_1_3() -> None:
     ("settings", "message"),
     [
         (
-            {"ssl.truststore.location": "/no/such"},
-            "location /no/such (test): cannot read it: No such",
+            {"ssl.truststore.location": f"{FOLDER}/no-such"},
+            f"location {FOLDER}/no-such (test): cannot read it: No such",
         ),
         (
             {

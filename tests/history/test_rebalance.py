@@ -267,22 +267,122 @@ CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
         "restarted",
         "inferred",
     ),
-    "back after it went when its rebalance timeout had passed since its assignment": (
+    "polled too late, and is back": (
         (
             classic(1, 1, A, B | HURRIED),
             classic(2, 11.3, ALONE),
-            classic(3, 11.6, A, member("b2", "23", **HURRIED)),
+            classic(3, 31.6, A, member("b2", "23", **HURRIED)),
+        ),
+        "polled_late",
+        "inferred",
+    ),
+    "polled too late, and others took a heartbeat interval to notice": (
+        (
+            classic(1, 1, A, B | HURRIED),
+            classic(2, 14, ALONE),
+            classic(3, 31.6, A, member("b2", "23", **HURRIED)),
+        ),
+        "polled_late",
+        "inferred",
+    ),
+    "polled too late, and not back": (
+        (classic(1, 1, A, B | HURRIED), classic(2, 11.3, ALONE)),
+        "gone",
+        "inferred",
+    ),
+    "polled too late, and was back before the others rejoined": (
+        (
+            classic(1, 1, A, B | HURRIED),
+            classic(2, 12, A, member("b2", "23")),
+            commits(0, 3, 7, 11),
+        ),
+        "polled_late",
+        "inferred",
+    ),
+    "another id at once, but nobody worked meanwhile: it may have crashed after it joined": (
+        (classic(1, 1, A, B | HURRIED), classic(2, 12, A, member("b2", "23")), commits(0, 3)),
+        "joined",
+        "certain",
+    ),
+    "another id when its rebalance timeout had passed, which is its session timeout too": (
+        (
+            classic(1, 1, A, B | HURRIED | {"session_timeout_ms": 10_000}),
+            classic(2, 11.3, ALONE),
+            classic(3, 12, A, member("b2", "23")),
         ),
         "joined",
         "certain",
     ),
-    "another id for a client when its rebalance timeout had passed": (
-        (classic(1, 1, A, B | HURRIED), classic(2, 11.5, A, member("b2", "23"))),
+    "another id after its session timeout has passed since its last commit": (
+        (
+            classic(1, 1, A, B | HURRIED | {"session_timeout_ms": 6_000}),
+            classic(2, 11.3, ALONE),
+            classic(3, 12, A, member("b2", "23")),
+            commits(2, 2, 3, 4, 5),
+        ),
         "joined",
         "certain",
     ),
+    "another id when its rebalance timeout had passed; it committed meanwhile": (
+        (
+            classic(1, 1, A, B | HURRIED),
+            classic(2, 11.3, ALONE),
+            classic(3, 12, A, member("b2", "23")),
+            commits(2, 2, 5, 8),
+        ),
+        "joined",  # a restart that chance made look like it
+        "certain",
+    ),
+    "again another id when its rebalance timeout had passed, though it committed meanwhile": (
+        (
+            classic(1, 1, A, B | HURRIED),
+            classic(2, 11.3, ALONE),
+            classic(3, 12, A, member("b2", "23", **HURRIED)),
+            classic(4, 22.3, ALONE),
+            classic(5, 23, A, member("b3", "23", **HURRIED)),
+            commits(2, 2, 5, 8, 13, 16, 19),
+        ),
+        "polled_late",
+        "inferred",
+    ),
+    "another id on another host when its rebalance timeout had passed": (
+        (
+            classic(1, 1, A, B | HURRIED),
+            classic(2, 11.3, ALONE),
+            classic(3, 12, A, member("b2", "23", client_host="/10.0.0.9")),
+        ),
+        "restarted",
+        "inferred",
+    ),
+    "a static member is back when its rebalance timeout had passed": (
+        (
+            classic(1, 1, A, B | HURRIED | STATIC),
+            classic(2, 11.3, ALONE),
+            classic(3, 12, A, member("b2", "23", **STATIC)),
+        ),
+        "restarted",
+        "certain",
+    ),
+    "back after it left within its rebalance timeout": (
+        (
+            classic(1, 1, A, B | HURRIED),
+            classic(2, 10.9, ALONE),
+            classic(3, 12, A, member("b2", "23", **HURRIED)),
+        ),
+        "restarted",
+        "inferred",
+    ),
+    "back after its rebalance timeout had passed in generations that are missing": (
+        (
+            classic(1, 1, A, B | HURRIED),
+            classic(3, 11.3, ALONE),
+            classic(4, 12, A, member("b2", "23", **HURRIED)),
+        ),
+        "restarted",
+        "inferred",
+    ),
     "another id for a client long after its rebalance timeout": (
-        (classic(1, 1, A, B | HURRIED), classic(2, 14, A, member("b2", "23"))),
+        (classic(1, 1, A, B | HURRIED), classic(2, 15, A, member("b2", "23"))),
         "restarted",
         "inferred",
     ),
@@ -390,6 +490,40 @@ def test_timeouts_of_nothing_are_not_known(
     assert [(cause.kind, cause.timeout_ms) for cause in found[-1].causes] == [
         (CauseKind.GONE, 45_000)
     ]
+
+
+def test_a_member_that_polls_late_again_and_again(tmp_path: Path) -> None:
+    """A consumer with max.poll.interval.ms of 10 s, alone, took 12 s for each batch."""
+    generations = []
+    for number in range(12):
+        who = member(f"b{number}", "0123", **HURRIED)
+        generations += [
+            classic(2 * number + 1, 1 + 13 * number, who),
+            classic(2 * number + 2, 11.3 + 13 * number),
+        ]
+    found = ask(tmp_path, *generations)
+    told = [(cause.kind.value, cause.member_id) for each in found for cause in each.causes]
+    assert told == [
+        ("joined", "b0"),
+        *(
+            ("polled_late", name)
+            for number in range(11)
+            for name in (f"b{number}", f"b{number + 1}")
+        ),
+        ("gone", "b11"),  # it may come back
+    ]
+    left, back = found[1], found[2]
+    assert [
+        (cause.certainty.value, cause.timeout_ms) for cause in (*left.causes, *back.causes)
+    ] == [("inferred", 10_000)] * 2
+    for cause in (*left.causes, *back.causes):
+        assert (cause.client_id, cause.client_host) == ("client-b", "/10.0.0.1")
+    assert (left.causes[0].before_member_id, back.causes[0].before_member_id) == (None, "b0")
+    assert left.causes[0].silent_ms is not None
+    assert "left 10.3 s after its assignment" in left.evidence
+    assert "returned as b1 2.7 s later" in left.evidence
+    assert left.cause is CauseKind.POLLED_LATE
+    assert "10000 ms had passed" in found[-1].evidence
 
 
 def test_commits_around_it_bound_how_long_it_took(tmp_path: Path) -> None:

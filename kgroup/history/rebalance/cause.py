@@ -209,18 +209,64 @@ class GroupVersion:
         return frozenset().union(*known) if len(known) == len(every) else None
 
 
+@dataclass(frozen=True, slots=True)
+class LateLeave:
+    """How a member left after its rebalance timeout had passed since its assignment.
+
+    Attributes:
+        alive_ms: time from the assignment until the group went on without the member.
+        timeout_ms: rebalance timeout; for a consumer, `max.poll.interval.ms`.
+        log_offset: offset of the record of the rebalance that removed the member.
+        cause: cause of that rebalance as long as the member has not returned.
+        doubt: what explains the time as well; None if nothing does.
+    """
+
+    alive_ms: int
+    timeout_ms: int
+    log_offset: int
+    cause: Cause
+    doubt: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A member that left.
+
+    Attributes:
+        since_ms: since when; None if unknown.
+        late: how it left, if its rebalance timeout had passed since its assignment.
+    """
+
+    who: Participant
+    since_ms: int | None
+    late: LateLeave | None = None
+
+
 class Departed:
-    """Members that left, to recognize those that return."""
+    """Members that left, to recognize those that return.
+
+    Attributes:
+        polled_late: causes of earlier rebalances that are known since their members returned, by
+            log offset.
+    """
 
     def __init__(self) -> None:
-        self._gone: dict[tuple[str, str], list[tuple[Participant, int | None]]] = {}
+        self._gone: dict[tuple[str, str], list[Gone]] = {}
+        self._were_late: set[tuple[str | None, str | None]] = set()
+        self.polled_late: dict[int, list[Cause]] = {}
 
-    def add(self, who: Participant, time_ms: int | None) -> None:
-        """Add a member that has been gone since a time."""
-        if (identity := _identity(who)) is not None:
-            self._gone.setdefault(identity, []).append((who, time_ms))
+    def add(self, gone: Gone, *, is_back: bool = False) -> None:
+        """Add a member that left, unless it is back already."""
+        if not is_back and (identity := _identity(gone.who)) is not None:
+            self._gone.setdefault(identity, []).append(gone)
+        if gone.late is not None:
+            self._were_late.add((gone.who.client_id, gone.who.client_host))
 
-    def take(self, who: Participant, *, is_only: bool) -> tuple[Participant, int | None] | None:
+    def was_late(self, who: Participant) -> bool:
+        """Return whether a member with this client id and host left late before."""
+        return (who.client_id, who.client_host) in self._were_late
+
+    def take(self, who: Participant, *, is_only: bool) -> Gone | None:
         """Return and forget the earlier member that came back as this one.
 
         Args:
@@ -230,7 +276,7 @@ class Departed:
         identity = _identity(who)
         gone = self._gone.get(identity, []) if identity is not None else []
         for index in range(len(gone) - 1, -1, -1):
-            is_same_host = who.client_host == gone[index][0].client_host
+            is_same_host = who.client_host == gone[index].who.client_host
             if who.instance_id is not None or is_only or is_same_host:
                 return gone.pop(index)
         return None
@@ -309,49 +355,140 @@ def _came_and_went(
 ) -> Iterator[Cause]:
     names = Counter(member.who.client_id for member in after.members.values())
     restarts, joins = list[Cause](), list[Cause]()
+    departures = {
+        old.who.member_id: _departure(old, before, after, departed, commits) for old in went
+    }
     now = Departed()
-    late = {old.who.member_id for old in went if _may_have_polled_late(old, before, after)}
-    for old in went:
-        if old.who.member_id not in late:
-            now.add(old.who, None)
-    replaced = set[str]()
+    for name, (_, late) in departures.items():
+        now.add(Gone(before.members[name].who, after.time_ms, late))
+    back, replaced = set[str](), set[str]()
     for new in came:
-        who = new.who
-        is_only = names[who.client_id] == 1
-        found = now.take(who, is_only=is_only)
-        if found is not None:
-            replaced.add(found[0].member_id)
-            restarts.append(_restart(who, found[0], "replaced"))
-            continue
-        earlier = departed.take(who, is_only=is_only)
-        if earlier is None:
+        who, is_only = new.who, names[new.who.client_id] == 1
+        gone = now.take(who, is_only=is_only)
+        is_replacement = gone is not None
+        gone = gone or departed.take(who, is_only=is_only)
+        if gone is None:
             joins.append(_about(who, CauseKind.JOINED, _CERTAIN, f"member {_name(who)} joined"))
             continue
-        old_who, gone_ms = earlier
-        away_ms = elapsed_ms(gone_ms, after.time_ms)
-        away = "" if away_ms is None else f" {away_ms / 1000:.1f} s after it left as"
-        restarts.append(_restart(who, old_who, f"returned{away or ' after it left as'}"))
+        back.add(gone.who.member_id)
+        away_ms = None if is_replacement else elapsed_ms(gone.since_ms, after.time_ms)
+        away = "" if away_ms is None else f" {away_ms / 1000:.1f} s"
+        late = gone.late
+        if late is None or who.client_host != gone.who.client_host:
+            how = "replaced" if is_replacement else f"returned{away} after it left as"
+            restarts.append(_restart(who, gone.who, how))
+            replaced.add(gone.who.member_id)
+        elif late.doubt or (
+            is_replacement and _may_have_crashed_first(gone.who, late, before, after, commits)
+        ):
+            doubt = late.doubt or "crashed"
+            joins.append(
+                _about(who, CauseKind.JOINED, _CERTAIN, _one_of_both(who, gone.who, late, doubt))
+            )
+        else:
+            how = f"returned{away} after {gone.who.member_id} polled too late"
+            if is_replacement:
+                how = f"replaced {gone.who.member_id}, which polled too late"
+                replaced.add(gone.who.member_id)
+            else:
+                departed.polled_late.setdefault(late.log_offset, []).append(
+                    _polled_late(gone.who, late, f", and returned as {who.member_id}{away} later")
+                )
+            restarts.append(_late_return(who, gone.who, late, how))
     yield from restarts
     yield from joins
-    for old in went:
-        if old.who.member_id not in replaced:
-            if old.who.member_id not in late:
-                departed.add(old.who, after.time_ms)
-            yield _departure(old, before, after, commits)
+    for name, (cause, late) in departures.items():
+        gone = Gone(before.members[name].who, after.time_ms, late)
+        departed.add(gone, is_back=name in back)
+        if name not in replaced:
+            yield cause
 
 
-def _may_have_polled_late(old: MemberVersion, before: GroupVersion, after: GroupVersion) -> bool:
-    """Return whether a member left when its rebalance timeout expired after its assignment.
+def _late_leave(
+    old: MemberVersion,
+    before: GroupVersion,
+    after: GroupVersion,
+    departed: Departed,
+    cause: Cause,
+    life: _Life,
+) -> LateLeave | None:
+    """Return how a member left if its rebalance timeout had passed since its assignment.
 
     A consumer that does not poll within `max.poll.interval.ms` leaves, and joins again under
-    another id when it polls next. That is not a restart, and static membership does not prevent it.
-    The others take up to a heartbeat interval to rejoin.
+    another id when it polls next. That is not a restart, and static membership does not prevent it
+    (static members do not leave; the coordinator removes them later). The others take up to a
+    heartbeat interval to rejoin.
     """
-    timeout_ms = old.rebalance_timeout_ms
-    alive_ms = elapsed_ms(before.time_ms, after.joined_ms or after.time_ms)
-    if not before.is_classic or not timeout_ms or alive_ms is None:
-        return False
-    return timeout_ms <= alive_ms <= timeout_ms + min(timeout_ms // 5, _MOST_REJOIN_MS)
+    timeout_ms, session_ms = old.rebalance_timeout_ms, old.session_timeout_ms
+    alive_ms = elapsed_ms(before.time_ms, life.end_ms)
+    if not (before.is_classic and timeout_ms and alive_ms is not None):
+        return None
+    is_next = before.generation is None or after.generation == before.generation + 1
+    margin_ms = min(timeout_ms // 3, _MOST_REJOIN_MS)
+    if old.who.instance_id is not None or not is_next:
+        return None
+    if not timeout_ms <= alive_ms <= timeout_ms + margin_ms:
+        return None
+    silent_ms = elapsed_ms(life.own.last_ms or before.time_ms, life.end_ms) or 0
+    doubt = None
+    if not session_ms or 0 <= silent_ms - session_ms <= margin_ms:
+        doubt = "crashed"  # at its last sign of life
+    elif silent_ms < timeout_ms // 2 and not departed.was_late(old.who):
+        doubt = "was restarted"  # who commits may well poll; once it may be chance
+    return LateLeave(alive_ms, timeout_ms, after.log_offset, cause, doubt)
+
+
+def _may_have_crashed_first(
+    old: Participant, late: LateLeave, before: GroupVersion, after: GroupVersion, commits: Commits
+) -> bool:
+    """Return whether a member that was replaced may have crashed right after its assignment.
+
+    If it restarted at once, the group waited for the old member to rejoin until its rebalance
+    timeout expired. The others do not commit then; they do if the group waited for nobody.
+    """
+    member = before.members[old.member_id]
+    if before.time_ms is None or (member.session_timeout_ms or 0) <= late.timeout_ms:
+        return False  # the session timeout would have expired first
+    owned = {(task.topic, task.partition) for task in member.owned or () if task.topic is not None}
+    others = commits.between(before.log_offset, after.log_offset, owned, others=True)
+    return others.last_ms is None or others.last_ms < before.time_ms + late.timeout_ms
+
+
+def _polled_late(old: Participant, late: LateLeave, ending: str = "") -> Cause:
+    return replace(
+        late.cause,
+        kind=CauseKind.POLLED_LATE,
+        certainty=_INFERRED,
+        evidence=f"member {_name(old)} at {old.client_host} polled too late: {_expiry(late)}"
+        f"{ending}",
+        timeout_ms=late.timeout_ms,
+    )
+
+
+def _late_return(who: Participant, old: Participant, late: LateLeave, how: str) -> Cause:
+    return _about(
+        who,
+        CauseKind.POLLED_LATE,
+        _INFERRED,
+        f"member {_name(who)} {how}: {_expiry(late)}; same client id {who.client_id} and host "
+        f"{who.client_host}",
+        before_member_id=old.member_id,
+        timeout_ms=late.timeout_ms,
+    )
+
+
+def _expiry(late: LateLeave) -> str:
+    return (
+        f"it left {late.alive_ms / 1000:.1f} s after its assignment, when its rebalance timeout "
+        f"(max.poll.interval.ms) of {late.timeout_ms} ms had passed"
+    )
+
+
+def _one_of_both(who: Participant, old: Participant, late: LateLeave, doubt: str) -> str:
+    return (
+        f"member {_name(who)} joined, with the client id and host of {old.member_id}, which "
+        f"either polled too late (its rebalance timeout is {late.timeout_ms} ms) or {doubt}"
+    )
 
 
 def _restart(who: Participant, old: Participant, how: str) -> Cause:
@@ -424,12 +561,16 @@ def _life_of(
 
 
 def _departure(
-    old: MemberVersion, before: GroupVersion, after: GroupVersion, commits: Commits
-) -> Cause:
+    old: MemberVersion,
+    before: GroupVersion,
+    after: GroupVersion,
+    departed: Departed,
+    commits: Commits,
+) -> tuple[Cause, LateLeave | None]:
     """Return how a member left, according to its signs of life and its timeouts."""
     life = _life_of(old, before, after, commits)
     kind, certainty, evidence = _how_it_went(old, life)
-    return _about(
+    cause = _about(
         old.who,
         kind,
         certainty,
@@ -438,6 +579,14 @@ def _departure(
         silent_ms=life.silent_ms,
         timeout_ms=life.timeout_ms,
     )
+    late = _late_leave(old, before, after, departed, cause, life)
+    if late is None:
+        return cause, None
+    also = (
+        f"; or it polled too late: its rebalance timeout (max.poll.interval.ms) of "
+        f"{late.timeout_ms} ms had passed since its assignment"
+    )
+    return replace(cause, evidence=evidence + also), late
 
 
 def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCertainty, str]:

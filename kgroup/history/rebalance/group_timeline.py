@@ -11,6 +11,7 @@ import orjson
 from kgroup.history.rebalance.cause import (
     Commits,
     Departed,
+    Gone,
     GroupVersion,
     MemberVersion,
     causes_of,
@@ -96,6 +97,11 @@ class _Timeline:
 
     def end(self) -> list[Rebalance]:
         self._close()
+        for index, rebalance in enumerate(self._found):
+            if late := self._departed.polled_late.get(rebalance.log_offset):
+                by_member = {cause.member_id: cause for cause in late}
+                causes = [by_member.get(cause.member_id, cause) for cause in rebalance.causes]
+                self._found[index] = _with_causes(rebalance, causes)
         return self._found
 
     def _close(self) -> None:
@@ -330,7 +336,7 @@ class _Timeline:
         if before is None or before.is_classic == after.is_classic or not is_next:
             self._full_target = None
             for member in before.members.values() if before else ():
-                self._departed.add(member.who, self._last.time_ms if self._last else None)
+                self._departed.add(Gone(member.who, self._last.time_ms if self._last else None))
             return self._last
         self._is_converted = True
         self._full_target = None

@@ -33,6 +33,12 @@ class CauseKind(DescribedEnum):
         "are closed.",
     )
     GONE = ("gone", "A member left or expired; the log does not show which.")
+    POLLED_LATE = (
+        "polled_late",
+        "A dynamic member of a classic group left when its rebalance timeout "
+        "(`max.poll.interval.ms`) had passed since its assignment, and returned under a new member "
+        "id with the same client id and host: processing took too long between two polls.",
+    )
     SUBSCRIPTION_CHANGED = (
         "subscription_changed",
         "A member changed its subscription, or the topology of a streams group changed.",
@@ -141,13 +147,14 @@ class Cause:
         instance_id: group.instance.id of a static member; else None.
         client_id: client.id that the client sent.
         client_host: client address as seen by the broker.
-        before_member_id: member id before a restart; else None.
+        before_member_id: earlier member id of a member that restarted, or returned after it
+            polled too late; else None.
         last_seen_ms: last sign of life of a member that left; None for other causes, and if the
             log has no sign of life.
         silent_ms: time from the last sign of life to the rebalance; None for other causes, and
             if the log has no sign of life.
-        timeout_ms: time without a sign of life after which the member is removed; None for
-            other causes.
+        timeout_ms: time without a sign of life after which the member is removed; rebalance
+            timeout of a member that polled too late; None for other causes.
     """
 
     kind: CauseKind

@@ -47,7 +47,6 @@ PACKAGES = (
     Package("llvmlite", "decoding large logs fast", "fast"),
     Package("numba", "decoding large logs fast", "fast"),
     Package("duckdb", "questions of kgroup history (or pyspark)", "history"),
-    Package("plotly", "kgroup history report", "history"),
     Package("pyspark", "kgroup history stream, and build of much data", "spark"),
     Package("pandas", "pyspark", "spark"),
     Package("textual", "the screen of kgroup top", "top"),

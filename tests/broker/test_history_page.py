@@ -1,4 +1,4 @@
-"""The page of a group in a browser: it is drawn, without errors and without a network.
+"""The page of a group in a browser: drawn without errors, scripts and a network, and readable.
 
 Lags are those of a live group, with what its broker says.
 """
@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -18,45 +18,61 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from kgroup.history.query.group_page import group_page
+from kgroup.history.query.group_page import (
+    GroupLag,
+    GroupPage,
+    MembershipPeriod,
+    _bounded,
+    _loads,
+    _rows,
+    group_page,
+)
+from kgroup.history.rebalance.rebalance import Participant
 from kgroup.model.instant import rfc3339
 from kgroup.render.history_page import group_html
 from kgroup.sample import sample_log_dir
 from tests.broker.servers import Broker
 from tests.cli.command_line import Cli
+from tests.history.page_reader import PageReader
 from tests.history.recorded import Ask
 from tests.record.raw import create_topics
 from tests.record.wire import Wire
 from tests.waiting import until
 
 REPORTER = """<script>
-const found = {errors: [], fetched: []};
+const found = {errors: []};
 addEventListener("error", event => found.errors.push(String(event.message)));
-addEventListener("unhandledrejection", event => found.errors.push(String(event.reason)));
-for (const name of ["error", "warn"]) console[name] = text => found.errors.push(String(text));
-addEventListener("load", () => setTimeout(() => {
-  const color = () => getComputedStyle(document.body).backgroundColor;
-  found.drawn = document.getElementById("picture").dataset.drawn;
-  found.bars = document.querySelectorAll("#picture svg .bars path").length;
-  found.points = document.querySelectorAll("#picture svg .scatterlayer .point").length;
-  found.hover = document.getElementById("picture").data.flatMap(trace => trace.hovertext || []);
-  found.titles = [...document.querySelectorAll("#picture svg .annotation-text")]
-    .map(each => each.textContent);
-  found.light = color();
-  document.getElementById("theme").click();
-  found.dark = color();
-  found.open = [];
-  const isOpen = () => document.querySelector("details").open;
-  dispatchEvent(new Event("beforeprint"));
-  found.print = [color(), isOpen()];
+addEventListener("securitypolicyviolation", event => found.errors.push(event.violatedDirective));
+addEventListener("load", () => {
+  const all = selector => [...document.querySelectorAll(selector)];
+  found.headings = all("h2").map(each => each.textContent);
+  found.shapes = Object.fromEntries(all("section").map(section => [
+    section.querySelector("h2").textContent, section.querySelectorAll("rect, circle").length]));
+  found.background = getComputedStyle(document.body).backgroundColor;
+  found.ink = getComputedStyle(document.querySelector("text")).fill;
   found.fetched = performance.getEntriesByType("resource").map(each => each.name);
+  found.colliding = all("section").flatMap(section => {
+    const boxes = [...section.querySelectorAll("text")].map(text => {
+      const box = text.getBoundingClientRect();
+      const [frame, view] = [text.ownerSVGElement, text.ownerSVGElement.closest("div")]
+        .map(each => each.getBoundingClientRect());
+      const [right, bottom] = [Math.min(box.right, frame.right), Math.min(box.bottom, view.bottom)];
+      return {text: text.textContent, left: box.left, right, top: box.top, bottom};
+    });
+    return boxes.flatMap((one, index) => boxes.slice(index + 1)
+      .filter(other => one.left < other.right && other.left < one.right
+        && one.top + 3 < other.bottom && other.top + 3 < one.bottom)
+      .map(other => [one.text, other.text]));
+  });
   const result = document.createElement("pre");
   result.id = "found";
   result.textContent = JSON.stringify(found);
   document.body.append(result);
-}, 1500));
+});
 </script>
 """
+
+POLICY = "style-src 'unsafe-inline'"
 
 
 @pytest.fixture(scope="module")
@@ -91,24 +107,87 @@ def chromium(page: Path, *options: str) -> str:
     return out.read_text("utf-8")
 
 
-def seen(page: Path) -> dict[str, Any]:
-    """Look at a page: what REPORTER finds."""
+def seen(page: Path, *options: str) -> dict[str, Any]:
+    """Look at a page, which has no script of its own: what REPORTER finds."""
     reporting = page.with_name("reporting.html")
-    reporting.write_text(page.read_text("utf-8").replace("<main>", f"{REPORTER}<main>", 1), "utf-8")
-    match = re.search(r'<pre id="found">(.*?)</pre>', chromium(reporting, "--dump-dom"))
+    html = page.read_text("utf-8")
+    assert (html.count(POLICY), "<script" in html) == (1, False)
+    html = html.replace(POLICY, f"{POLICY}; script-src 'unsafe-inline'")
+    reporting.write_text(html.replace("<main>", f"{REPORTER}<main>", 1), "utf-8")
+    match = re.search(r'<pre id="found">(.*?)</pre>', chromium(reporting, "--dump-dom", *options))
     assert match
     told: dict[str, Any] = json.loads(unescape(match[1]))
     return told
 
 
+OWNERS, CAUSES, MEMBERS = "Who owned what", "Rebalances and their causes", "Members by client id"
+LAGS = "Lag, where log end offsets were recorded"
+DARK = "--blink-settings=preferredColorScheme=0"
+
+
 def test_the_page_is_drawn(page: Path) -> None:
     told = seen(page)
-    assert (told["errors"], told["fetched"], told["drawn"]) == ([], [], "yes")
-    assert told["points"] == 5  # rebalances
-    assert told["bars"] >= 11 + 3  # stretches and members
-    assert told["titles"][:3] == ["Who owned what", "Rebalances and their causes", "Members"]
-    assert (told["light"], told["dark"]) == ("rgb(255, 255, 255)", "rgb(20, 24, 29)")
-    assert told["print"] == ["rgb(255, 255, 255)", True]
+    assert (told["errors"], told["fetched"], told["colliding"]) == ([], [], [])
+    assert told["headings"] == [
+        *(CAUSES, "Commits per 1 s", MEMBERS, OWNERS, "Rebalances as a table")
+    ]
+    assert (told["shapes"][CAUSES], told["shapes"][OWNERS]) == (5, 11)
+    assert (told["background"], told["ink"]) == ("rgb(255, 255, 255)", "rgb(28, 33, 39)")
+    dark = seen(page, DARK)
+    assert (dark["background"], dark["ink"]) == ("rgb(20, 24, 29)", "rgb(230, 233, 237)")
+
+
+def crowded(page: GroupPage, partitions: int, members: int) -> GroupPage:
+    """Let many members, with long names, own many partitions, and each of them restart once."""
+    [stretch, *_] = page.rows[0].stretches
+    begin_ms, end_ms = page.since_ms or 0, page.until_ms or 0
+    middle_ms = (begin_ms + end_ms) // 2
+    name = "W" * 60
+    lives, stretches = [], []
+    for number in range(2 * members):
+        client = f"{name}-{number % members % 3}"
+        host = f"/10.0.{number % members // 200}.{number % members % 200}"
+        from_ms, to_ms = (begin_ms, middle_ms) if number < members else (middle_ms, None)
+        lives.append(
+            MembershipPeriod(Participant(f"m{number}", None, client, host), from_ms, to_ms)
+        )
+        owned = [
+            replace(stretch, topic=f"{name}-topic", partition=partition)
+            for partition in range(partitions)
+            if (partition * 7 if to_ms is None else partition) % members == number % members
+        ]
+        stretches += [
+            replace(
+                each,
+                member_id=f"m{number}",
+                client_id=client,
+                client_host=host,
+                from_ms=from_ms,
+                to_ms=to_ms,
+                to_log_offset=None if to_ms is None else 1,
+            )
+            for each in owned
+        ]
+    stretches.sort(key=lambda each: (each.partition, each.from_ms or 0))
+    rows, _ = _bounded(_rows(stretches))
+    lags = tuple(GroupLag(begin_ms + 1000 * at, 10**9 - at, partitions) for at in range(50))
+    return replace(
+        page, lives=tuple(lives), rows=tuple(rows), loads=tuple(_loads(stretches)), lags=lags
+    )
+
+
+@pytest.mark.parametrize(("partitions", "members"), [(6, 3), (600, 20), (6000, 200)])
+def test_a_crowded_page_can_be_read(
+    recorded_engine: Ask, tmp_path: Path, partitions: int, members: int
+) -> None:
+    page = group_page(recorded_engine(sample_log_dir()), "order-service").data[0]
+    page = crowded(page, partitions, members)
+    path = tmp_path / "page.html"
+    path.write_text("".join(group_html(page)), "utf-8")
+    assert path.stat().st_size < 700_000
+    told = seen(path)
+    assert (told["errors"], told["fetched"], told["colliding"]) == ([], [], [])
+    assert told["shapes"][MEMBERS] >= 2 * members
 
 
 def test_the_page_is_printed(page: Path) -> None:
@@ -202,9 +281,10 @@ def test_lags_are_those_that_the_broker_told(
     page = tmp_path / "page.html"
     assert cli("history", "report", "slow", "--warehouse", root, "--html", page).status == 0
     shown = seen(page)
-    assert (shown["errors"], shown["fetched"], shown["drawn"]) == ([], [], "yes")
-    assert shown["titles"][-1] == "Lag, where log end offsets were recorded"
-    assert shown["hover"][-2:] == [
+    assert (shown["errors"], shown["fetched"], shown["colliding"]) == ([], [], [])
+    reader = PageReader(page.read_text("utf-8"))
+    assert reader.sections[LAGS].hovers == [
         f"{rfc3339(moment.time_ms)}: {moment.lag} records in 2 partitions"
         for moment in (first, second)
     ]
+    assert f"; lag {second.lag} at " in reader.paragraphs[0]

@@ -693,6 +693,7 @@ def report_command(
     with target.open() as output:
         output.writelines(text.encode() for text in group_html(page))
     warn_notes(report.notes)
+    warn(f"note: page written to {target.path}")
     return report.exit_status
 
 

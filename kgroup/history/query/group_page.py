@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from kgroup.history.query.lag import lags
 from kgroup.history.query.owner import timeline
@@ -20,13 +22,18 @@ from kgroup.history.sql.question import (
     recorded_time,
     rows_of,
 )
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import rfc3339
 from kgroup.operation.report import Report
 
-MOST_PARTITIONS = 150
-MOST_STRETCHES = 4000
+MOST_SINGLE = 60
+"""Partitions or tasks up to which each has its own row; of more, those with equal owners share one.
+"""
+MOST_ROWS = 200
+MOST_STRETCHES = 3000
 MOST_REBALANCES = 1000
-MOST_LIVES = 100
+MOST_LIVES = 500
+MOST_LAGS = 500
 _BUCKETS = 300
 """Approximate number of bars of the commit rate."""
 _LENGTHS_S = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
@@ -42,6 +49,29 @@ class MembershipPeriod:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnedRow:
+    """Partitions or tasks that had the same owners at the same times.
+
+    Attributes:
+        owned: topic and number of each; for a task, its subtopology and role instead of the topic.
+        stretches: ownership intervals of each of them.
+    """
+
+    owned: tuple[TopicPartition, ...]
+    stretches: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Number of partitions or tasks of a member, until it changed; `to_ms` is None at the end."""
+
+    member_id: str
+    from_ms: int
+    to_ms: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitRate:
     """Number of commits in one bar."""
 
@@ -51,7 +81,7 @@ class CommitRate:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """Sum of the lags that were known at a time."""
+    """Sum of the lags that were known at a time, and the number of partitions in it."""
 
     time_ms: int
     lag: int
@@ -66,7 +96,9 @@ class GroupPage:
         since_ms: start of the period shown; None if no time is known.
         until_ms: end of the period shown.
         known_ms: time of the cluster's last record; open intervals had not ended by then.
-        stretches: ownership intervals, without those that have no times.
+        owned_count: number of partitions or tasks with an owner, including those left out.
+        rows: ownership intervals, without those that have no times.
+        loads: number of partitions or tasks of each member over time.
         rate_ms: width of the bars of the commit rate.
         left_out: what is not shown, as sentences.
     """
@@ -76,7 +108,9 @@ class GroupPage:
     since_ms: int | None
     until_ms: int | None
     known_ms: int | None
-    stretches: tuple[Interval, ...]
+    owned_count: int
+    rows: tuple[OwnedRow, ...]
+    loads: tuple[Load, ...]
     rebalances: tuple[Rebalance, ...]
     lives: tuple[MembershipPeriod, ...]
     rate_ms: int
@@ -93,15 +127,24 @@ def counted(count: int, one: str, several: str | None = None) -> str:
         one: singular of the noun.
         several: plural; by default the singular with an s.
     """
-    return f"{count} {one if count == 1 else several or f'{one}s'}"
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
 def name_of_owned(interval: Interval) -> str:
     """Return the name of a partition, or of a task: its subtopology, number and role."""
     if interval.subtopology is not None:
-        role = "" if interval.role in (None, "active") else f" {interval.role}"
-        return f"{interval.subtopology}_{interval.partition}{role}"
+        return f"{interval.subtopology}_{interval.partition}{_role(interval)}"
     return f"{interval.topic or interval.topic_id}-{interval.partition}"
+
+
+def _role(interval: Interval) -> str:
+    return "" if interval.role in (None, "active") else f" {interval.role}"
+
+
+def _owned(interval: Interval) -> TopicPartition:
+    if interval.subtopology is not None:
+        return f"{interval.subtopology}{_role(interval)}", interval.partition
+    return interval.topic or interval.topic_id or "", interval.partition
 
 
 def group_page(
@@ -152,8 +195,15 @@ def group_page(
     if len(timed) < len(intervals.data):
         untimed = counted(len(intervals.data) - len(timed), "interval")
         left_out.append(f"{untimed} without times")
-    shown, left = _bounded(timed)
+    rows = _rows(timed)
+    owned_count = sum(len(row.owned) for row in rows)
+    rows, left = _bounded(rows)
     left_out += left
+    loads = _loads(timed)
+    if len(loads) > MOST_STRETCHES:
+        begin = rfc3339(loads[-MOST_STRETCHES].from_ms)
+        left_out.append(f"how many partitions members had before {begin}")
+        loads = loads[-MOST_STRETCHES:]
     if len(changes) > MOST_REBALANCES:
         left_out.append(f"{counted(len(changes) - MOST_REBALANCES, 'rebalance')}, the oldest")
         changes = changes[-MOST_REBALANCES:]
@@ -163,18 +213,26 @@ def group_page(
         left_out.append(counted(len(lives) - MOST_LIVES, *first))
         lives = lives[-MOST_LIVES:]
     length_ms = _length_ms(since, until)
+    lags_of_times = _lags(engine, cluster, group_id, since_ms, until_ms, given)
+    if len(lags_of_times) > MOST_LAGS:
+        left_out.append(
+            f"lag at {len(lags_of_times) - MOST_LAGS:,} times, each lower than a shown one near it"
+        )
+        lags_of_times = _highest(lags_of_times)
     page = GroupPage(
         cluster,
         group_id,
         since,
         until,
         known_ms,
-        tuple(shown),
+        owned_count,
+        tuple(rows),
+        tuple(loads),
         tuple(changes),
         tuple(lives),
         length_ms,
         _rates(engine, cluster, group_id, since, until, length_ms),
-        _lags(engine, cluster, group_id, since_ms, until_ms, given),
+        lags_of_times,
         tuple(left_out),
     )
     outside = outside_notes(engine, [cluster], since_ms, until_ms)
@@ -202,23 +260,63 @@ def _shown_time(
     return since, until
 
 
-def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
-    """Return intervals up to the limits of partitions and intervals, and what was left out."""
-    names = list(dict.fromkeys(map(name_of_owned, timed)))
+def _rows(timed: Sequence[Interval]) -> list[OwnedRow]:
+    """Return the ownership intervals by partition or task; of many, equal ones share a row."""
+    by_owned: dict[TopicPartition, list[Interval]] = {}
+    for interval in timed:
+        by_owned.setdefault(_owned(interval), []).append(interval)
+    if len(by_owned) <= MOST_SINGLE:
+        return [OwnedRow((owned,), tuple(own)) for owned, own in by_owned.items()]
+    alike: dict[object, list[TopicPartition]] = {}
+    for owned, own in by_owned.items():
+        same = tuple((each.member_id, each.from_ms, each.to_ms, each.ended_by) for each in own)
+        alike.setdefault(same, []).append(owned)
+    return [OwnedRow(tuple(sorted(owned)), tuple(by_owned[owned[0]])) for owned in alike.values()]
+
+
+def _bounded(rows: Sequence[OwnedRow]) -> tuple[list[OwnedRow], list[str]]:
+    """Return rows up to the limits of rows and intervals, and what was left out."""
     left_out = []
-    if len(names) > MOST_PARTITIONS:
-        rest = names[MOST_PARTITIONS:]
-        left_out.append(f"{counted(len(rest), 'partition')}, starting with {rest[0]}")
-    kept = set(names[:MOST_PARTITIONS])
-    shown = [interval for interval in timed if name_of_owned(interval) in kept]
-    if len(shown) > MOST_STRETCHES:
-        newest = sorted(shown, key=lambda interval: interval.from_ms or 0)[-MOST_STRETCHES:]
-        begin = rfc3339(newest[0].from_ms or 0)
-        older = counted(len(shown) - MOST_STRETCHES, "interval")
-        left_out.append(f"{older} that began before {begin}")
-        chosen = set(newest)
-        shown = [interval for interval in shown if interval in chosen]
+    most = sorted(rows, key=lambda row: len(row.owned), reverse=True)
+    if rest := most[MOST_ROWS:]:
+        count = counted(
+            sum(len(row.owned) for row in rest), "partition or task", "partitions or tasks"
+        )
+        left_out.append(f"owners of {count} in {counted(len(rest), 'row')}")
+    chosen = set(most[:MOST_ROWS])
+    shown = [row for row in rows if row in chosen]
+    newest = sorted((each.from_ms or 0 for row in shown for each in row.stretches), reverse=True)
+    if len(newest) > MOST_STRETCHES:
+        begin_ms = newest[MOST_STRETCHES - 1]
+        older = counted(sum(from_ms < begin_ms for from_ms in newest), "interval")
+        left_out.append(f"{older} that began before {rfc3339(begin_ms)}")
+        kept = [
+            replace(row, stretches=tuple(s for s in row.stretches if (s.from_ms or 0) >= begin_ms))
+            for row in shown
+        ]
+        shown = [row for row in kept if row.stretches]
     return shown, left_out
+
+
+def _loads(timed: Sequence[Interval]) -> list[Load]:
+    """Return the number of partitions or tasks of each member over time, by start."""
+    changes: dict[str, Counter[int]] = {}
+    for interval in timed:
+        of_member = changes.setdefault(interval.member_id, Counter())
+        of_member[interval.from_ms or 0] += 1
+        if interval.to_ms is not None:
+            of_member[interval.to_ms] -= 1
+    loads: list[Load] = []
+    for member_id, of_member in changes.items():
+        steps = sorted(of_member.items())
+        counts = accumulate(change for _, change in steps)
+        ends = [time_ms for time_ms, _ in steps[1:]]
+        for (from_ms, change), to_ms, count in zip(steps, [*ends, None], counts, strict=True):
+            if count and (change or not loads or loads[-1].member_id != member_id):
+                loads.append(Load(member_id, from_ms, to_ms, count))
+            elif count:  # what it lost and got at once changes nothing
+                loads[-1] = replace(loads[-1], to_ms=to_ms)
+    return sorted(loads, key=lambda load: (load.from_ms, load.member_id))
 
 
 def _lives(changes: Sequence[Rebalance], since_ms: int | None) -> list[MembershipPeriod]:
@@ -284,3 +382,11 @@ def _lags(
     return tuple(
         GroupLag(time_ms, sum(of_time), len(of_time)) for time_ms, of_time in sorted(sums.items())
     )
+
+
+def _highest(found: Sequence[GroupLag]) -> tuple[GroupLag, ...]:
+    """Return the highest lag of each of `MOST_LAGS` parts of the times, and the last lag."""
+    size = -(-len(found) // (MOST_LAGS - 1))
+    parts = (found[first : first + size] for first in range(0, len(found), size))
+    highest = [max(part, key=lambda lag: lag.lag) for part in parts]
+    return tuple(dict.fromkeys((*highest, found[-1])))

@@ -22,7 +22,7 @@ class Reach(Enum):
 
     SOURCE = "the same source: a cluster, ZooKeeper, a log directory or a snapshot"
     LIVE = "the cluster, or ZooKeeper: it looks again, or changes something"
-    WAREHOUSE = "the warehouse that 'kgroup history build' makes"
+    RECORDS = "records of __consumer_offsets: of the warehouse in use, a cluster or a log directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +89,18 @@ def reaching(reach: Reach, servers: str | None = None) -> Sequence[str]:
         servers: brokers of the cluster, if a file names them.
     """
     used = _IN_USE.get()
-    if reach is Reach.WAREHOUSE:
-        return used.warehouse or ("--warehouse", _WAREHOUSE)
-    if used.source and (used.is_live or reach is Reach.SOURCE):
+    if reach is Reach.RECORDS and used.warehouse:
+        return used.warehouse
+    has_records = not used.is_live and "--snapshot" not in used.source
+    if used.source and (
+        has_records if reach is Reach.RECORDS else used.is_live or reach is Reach.SOURCE
+    ):
         return (*used.source, *used.words)
     if reach is Reach.SOURCE:
         return used.words
+    if reach is Reach.RECORDS and used.is_live:
+        return ("-b", UNKNOWN_ADDRESS)
     return used.words or ("-b", servers or UNKNOWN_ADDRESS)
-
-
-_WAREHOUSE = "warehouse"
-"""Folder name for a warehouse that does not exist yet."""
-
-
-def build_command() -> str | None:
-    """Return the command that builds a warehouse from the source; None if impossible or in use."""
-    used = _IN_USE.get()
-    if used.warehouse or used.is_live or "--snapshot" in used.source:
-        return None
-    source = ["--from" if option == "--log-dir" else option for option in used.source] or used.words
-    options = (*(source or ("-b", UNKNOWN_ADDRESS)), "--to", _WAREHOUSE)
-    return kgroup_command("history build", (), options)
 
 
 def profile_in_use() -> str | None:

@@ -86,6 +86,8 @@ LINES: Mapping[str, Sequence[str]] = {
     ),
     "check": (
         "reader simple nobody",
+        "reader --log-budget 1 --limit past=1h",
+        "reader --no-past",
         "--interval 1 --fail-on error --rule no-owner --limit stuck=1s --nagios",
         "--all --log-budget 1 --prometheus",
         "--regex r.* --strategy range",

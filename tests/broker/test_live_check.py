@@ -139,7 +139,9 @@ def test_sound_groups(live: Live, cli: Cli) -> None:
     assert live.logged(*SOUND) == ()
     result = cli("check", *SOUND, "-b", live.server.bootstrap)
     assert (result.status, result.out) == (0, "2 groups without findings\n")
-    assert result.err == ""
+    assert re.fullmatch(
+        r"(kgroup: note: The past of sound\S* was checked from .+\n){2}", result.err
+    )
     ready = live.findings(*SOUND, rules=[Rule.CONSUMER_PROTOCOL])
     assert [(finding.group_id, finding.severity, finding.reason) for finding in ready] == [
         ("sound", "info", "Ready as far as known; unknown: client-version.")
@@ -600,7 +602,15 @@ def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:
     for offset in (9, 3):
         live.clients.call("commit", name="past-1", offsets=f"payments:0:{offset}", metadata="")
     where, file, warehouse = ("-b", live.server.bootstrap), tmp_path / "s.json", tmp_path / "w"
-    assert cli("check", "past", *where).status == 0
+    assert cli("check", "past", *where, "--no-past").status == 0
+    logged = cli("check", "past", *where, "-X", "no.such.setting=1", "-o", "json")
+    assert logged.status == 5, logged.err
+    assert logged.err.count("no.such.setting") == 1
+    logged_rows = {row["code"]: row for row in json.loads(logged.out)["data"]}
+    assert logged_rows.keys() == {"backward-commit", "rebalance-storm"}, "no snapshot: no log ends"
+    for row in logged_rows.values():
+        assert row["basis"] == "log"
+        assert row["commands"][0].endswith(f" -b {live.server.bootstrap} -X no.such.setting=1")
     assert cli("snapshot", "past", *where, "-f", file).status == 0
     for source in (where, ("--from", file)):
         assert cli("history", "build", *source, "--to", warehouse).status == 0
@@ -616,6 +626,8 @@ def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:
         ("backward-commit", 0, "warehouse"),
         ("rebalance-storm", None, "warehouse"),
     ]
+    for row in rows[1:]:
+        assert row["reason"] == logged_rows[row["code"]]["reason"]
     assert rows[1]["reason"].startswith("payments-0: past-1-")
     assert ", after 9" in rows[1]["reason"]
     assert "; past-2 was among the causes of " in rows[2]["reason"]
@@ -636,6 +648,10 @@ def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:
         assert " in generation 1, since " in row["reason"]
         assert row["reason"].endswith("Z, on 127.0.0.1.")
         assert cli("check", "restarted", *where, *shared).status == 0
+    for source in (where, ("--log-dir", live.server.log_dir)):
+        result = cli("check", "twice", *source, "--rule", "shared-instance-id", "-o", "json")
+        (of_log_row,) = json.loads(result.out)["data"]
+        assert (of_log_row["basis"], of_log_row["reason"]) == ("log", row["reason"])
 
 
 def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,7 @@ def test_rules(cli: Cli) -> None:
         ["--snapshot", "no.json", "--interval", "5"],
         ["--sample", "--cluster", "prod"],
         ["--sample", "--warehouse", "no", "--limit", "past=x"],
+        ["--sample", "--warehouse", "no", "--no-past"],
     ],
 )
 def test_what_makes_no_sense(cli: Cli, args: list[str]) -> None:
@@ -208,11 +210,60 @@ def test_the_past(cli: Cli, recorded_warehouse: Built, tmp_path: Path) -> None:
     assert (result.status, result.out.partition(" - ")[0]) == (3, "KGROUP UNKNOWN")
 
 
-def test_the_past_is_not_loaded_where_nobody_asks_for_it() -> None:
-    loaded = loaded_by("check", "--sample", "order-service")
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--no-past"],
+        ["--log-budget", "0"],
+        ["--rule", "no-owner", "--rule", "lag"],
+        ["--nagios"],
+        ["--prometheus"],
+    ],
+    ids=" ".join,
+)
+def test_the_past_is_not_loaded_where_nobody_asks_for_it(args: list[str]) -> None:
+    loaded = loaded_by("check", "--sample", "order-service", *args)
     assert "kgroup.operation.check.check" in loaded
     heavy = {"duckdb", "pyarrow", "pyspark", "kgroup.history", "kgroup.operation.plan"}
     assert not loaded & heavy
+
+
+def test_the_past_of_groups_that_are_not_named_is_not_loaded(cli: Cli) -> None:
+    for selected in ([], ["--all"], ["--regex", "order.*"]):
+        assert "duckdb" not in loaded_by("check", "--sample", *selected)
+    old = cli("check", "--sample", "click-stats")
+    assert (old.status, old.err) == (5, ""), "ZooKeeper has no records of the past"
+
+
+def test_the_past_in_the_log(cli: Cli) -> None:
+    """The log of the sample is a minute long: what was before that is unknown."""
+    sound = cli("check", "--sample", "order-service")
+    assert (sound.status, sound.out) == (0, "Group order-service: no findings\n")
+    assert re.fullmatch(
+        r"kgroup: note: The past of order-service was checked from 2026-11-21T22:12:1\S+ to "
+        r"2026-11-21T22:12:2\S+: the log shows no more.\n",
+        sound.err,
+    )
+    assert cli("check", "--sample", "order-service", "--no-past").err == ""
+    found = cli("check", "--sample", "order-service", "--limit", "generations=4", "-o", "json")
+    assert found.status == 5
+    (row,) = json.loads(found.out)["data"]
+    assert (row["code"], row["basis"]) == ("generation-churn", "log")
+    assert row["reason"].startswith("5 rebalances within 1 day, up to generation 5; 5 are ")
+    assert row["commands"] == ["kgroup history rebalances order-service --sample"]
+    both = cli("check", "--sample", "order-service", "ledger", "--rule", "rebalance-storm")
+    assert [line[:22] for line in both.err.splitlines()] == ["kgroup: note: The past"] * 2
+
+
+def test_without_duckdb_the_state_is_checked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB comes with an extra. That the past is unknown is no reason to fail."""
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    result = cli("check", "--sample", "pricing")
+    assert (result.status, result.out) == (5, cli("check", "--sample", "pricing", "--no-past").out)
+    assert result.err == (
+        "kgroup: note: The past was not checked: this needs DuckDB; run pip install "
+        "'kgroup[history]', or leave it out: --no-past\n"
+    )
 
 
 NO_KAFKA = (

@@ -181,23 +181,20 @@ def test_every_command_of_a_finding_is_understood(given: str, group_id: str) -> 
             assert ("--command-config" in words) == ("config" in options)
             continue
         params = parameters(words[1:])
-        if words[1:3] != ["history", "build"]:
-            (names,) = (params[key] for key in ("groups", "group", "group_id") if key in params)
-            assert names in (group_id, (group_id,)), (rule, words)
+        (names,) = (params[key] for key in ("groups", "group", "group_id") if key in params)
+        assert names in (group_id, (group_id,)), (rule, words)
         assert not any("GROUP" in word or "TOPIC" in word for word in words), words
         line = " ".join(words)
-        if words[1] == "history" and words[2] != "build":
-            folder = options.get("warehouse", ("--warehouse", "warehouse"))
-            assert " ".join(folder) in line
+        if words[1] == "history":
+            has_records = given in ("log directory", "sample")
+            there = options["source"] if has_records else options.get("words", ("-b", "HOST:PORT"))
+            assert " ".join(options.get("warehouse", there)) in line
         elif options.get("is_live"):
             assert " ".join(options["source"]) in line
         elif "words" in options:
             assert " ".join(options["words"]) in line
         else:
-            source = " ".join(options["source"]).replace("--log-dir", "--from")
-            assert any(
-                each in line for each in (" ".join(options["source"]), source, "-b HOST:PORT")
-            )
+            assert any(each in line for each in (" ".join(options["source"]), "-b HOST:PORT"))
 
 
 @pytest.mark.parametrize("rule", [rule for rule in Rule if rule.commands], ids=str)

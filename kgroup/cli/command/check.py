@@ -42,12 +42,16 @@ from kgroup.cli.output.context import (
 from kgroup.cli.shell.suggestion import suggest_rules
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
+from kgroup.model.group import GroupType
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
+    from kgroup.cli.option.warehouse import HistoryChoice
     from kgroup.operation.check.look import Evidence, GroupThresholds, Thresholds
     from kgroup.operation.check.rule import Finding, Rule
     from kgroup.operation.report import Report
+
+    _LookBack = Callable[[Evidence], Report[Finding]]
 
 
 def _parse_rules(texts: Sequence[str]) -> frozenset[Rule]:
@@ -137,11 +141,18 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     "on, stuck partitions. The wait does not count toward --timeout.",
 )
 @click.option(
+    "--no-past",
+    is_flag=True,
+    help="Check the current state only. By default, the recent records of __consumer_offsets are "
+    "read for named groups, of a cluster (up to --log-budget) or a log directory, to find what "
+    "led to that state.",
+)
+@click.option(
     "--warehouse",
     metavar="DIR",
     type=FOLDER,
-    help="Also check the past, in a warehouse of 'kgroup history build': finds rebalance storms, "
-    "pauses between commits, stuck partitions and backward commits.",
+    help="Also check the past in a warehouse of 'kgroup history build'; for named groups, the "
+    "log continues it.",
 )
 @click.option(
     "--cluster",
@@ -208,6 +219,7 @@ def command(
     regex: Pattern | None,
     source: Source,
     interval_s: float | None,
+    no_past: bool,
     warehouse: Path | None,
     cluster: str | None,
     rules: frozenset[Rule],
@@ -225,9 +237,10 @@ def command(
     """Find problems, and what to do; also lag for Prometheus.
 
     Checks members, assignments, commits and lag and, if all groups are checked, the brokers that
-    coordinate them. A table has a row for each finding, worst first, with the commands to run next
-    below it, and the number of groups without findings. The exit status is 5 if a finding has the
-    severity of --fail-on or a higher one.
+    coordinate them. For named groups, the recent records of __consumer_offsets show what led to the
+    current state (requires DuckDB). A table has a row for each finding, worst first, with the
+    commands to run next below it, and the number of groups without findings. The exit status is 5
+    if a finding has the severity of --fail-on or a higher one.
     """
     if lists_rules:
         return _list_rules(output)
@@ -248,15 +261,23 @@ def command(
         )
     if cluster is not None and warehouse is None:
         raise click.UsageError("--cluster requires --warehouse DIR")
+    if no_past and warehouse is not None:
+        raise click.UsageError(
+            "--warehouse checks the past, --no-past does not; choose one of them"
+        )
     from kgroup.operation.check.check import Request, check
     from kgroup.operation.check.look import read_baseline
-    from kgroup.operation.check.rule import Severity
+    from kgroup.operation.check.rule import PAST_RULES, Severity
     from kgroup.render import check as render
 
     pause = None if interval_s is None else partial(time.sleep, interval_s)
     source = source.that_has(groups)
     known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
     all_limits, group_limits = _all_limits(source, limits)
+    has_log = bool(source.paths) or (source.connection is not None and source.zookeeper is None)
+    reads_log = bool(groups and log_budget and has_log) and not (no_past or nagios or prometheus)
+    if rules:
+        reads_log &= bool(rules & PAST_RULES)
     request = Request(
         groups,
         regex,
@@ -271,7 +292,7 @@ def command(
     )
     with (
         json_errors(output),
-        _past(warehouse, cluster) as look_back,
+        _past(source, warehouse, cluster, log_budget if reads_log else 0) as look_back,
         source.open(of_silence=not groups, in_rounds=pause is not None) as opened,
     ):
         is_log = bool(source.paths)
@@ -325,19 +346,78 @@ def _tell_plugin(lines: Iterable[str], status: int) -> int:
 
 @contextmanager
 def _past(
-    root: Path | None, cluster: str | None
-) -> Iterator[Callable[[Evidence], Report[Finding]] | None]:
-    """Open the warehouse, if one is given."""
-    if root is None:
+    source: Source, root: Path | None, cluster: str | None, log_budget: int
+) -> Iterator[_LookBack | None]:
+    """Yield a function that checks the past; None without a warehouse or a budget for the log."""
+    if root is None and not log_budget:
         yield None
         return
-    from kgroup.cli.option.warehouse import SparkChoice, WarehouseChoice
+    from kgroup.cli.option.warehouse import HistoryChoice, SparkChoice, WarehouseChoice
     from kgroup.history.query.check import look_back
     from kgroup.operation.printed_command import connected_by
 
-    choice = WarehouseChoice(root, cluster, None, SparkChoice(None, {}))
+    choice = WarehouseChoice(root or Path(), cluster, None, SparkChoice(None, {}))
+    records = HistoryChoice(choice, root is not None, source, (), log_budget, is_open=True)
+    if root is None:
+        yield partial(_look_back_on_log, records, None)
+        return
     with choice.open() as engine, connected_by(warehouse=choice.words):
-        yield partial(look_back, engine, cluster=cluster)
+        stored = partial(look_back, engine, cluster=cluster)
+        yield partial(_look_back_on_log, records, stored) if log_budget else stored
+
+
+def _look_back_on_log(
+    records: HistoryChoice, stored: _LookBack | None, evidence: Evidence
+) -> Report[Finding]:
+    """Check the past of each group in the log; what cannot be read is a note.
+
+    Args:
+        records: the log, and the warehouse that it continues.
+        stored: checks the past in that warehouse alone; None without one.
+        evidence: the groups.
+    """
+    from importlib.util import find_spec
+
+    from kgroup.operation.report import Report, joined
+    from kgroup.render.cell import problem_line
+
+    groups = {
+        group_id: description
+        for group_id, description in evidence.now.groups.items()
+        if description.group.type is not GroupType.ZOOKEEPER
+    }
+    if stored is None and find_spec("duckdb") is None:
+        reason = "this needs DuckDB; run pip install 'kgroup[history]', or leave it out: --no-past"
+        return Report((), notes=(f"The past was not checked: {reason}",))
+    reports = []
+    for group_id, description in groups.items():
+        own = replace(evidence, now=replace(evidence.now, groups={group_id: description}))
+        try:
+            report = _look_back_on_group(records, group_id, own)
+        except KgroupError as error:
+            report = Report((), notes=(f"The log of {group_id} was not checked: {error}",))
+            if stored is not None:
+                report = joined([report, stored(own)])
+        notes = (*report.notes, *map(problem_line, report.errors))
+        reports.append(Report(report.data, notes=notes))
+    return joined(reports) if reports else Report(())
+
+
+def _look_back_on_group(
+    records: HistoryChoice, group_id: str, evidence: Evidence
+) -> Report[Finding]:
+    from kgroup.history.query.check import cluster_checked, look_back
+    from kgroup.operation.check.rule import Basis
+
+    basis, cluster = Basis.LOG, records.cluster
+    if records.has_warehouse:
+        basis = Basis.WAREHOUSE
+        with records.warehouse.open() as engine:
+            cluster = cluster or cluster_checked(engine, evidence)
+        records = replace(records, warehouse=replace(records.warehouse, cluster=cluster))
+    question = partial(look_back, evidence=evidence, cluster=cluster, basis=basis)
+    since_ms = evidence.now.time_ms - evidence.limits.past_ms
+    return records.ask(question, group_id, since_ms)
 
 
 def _list_rules(output: Output) -> ExitStatus:

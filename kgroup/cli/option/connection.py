@@ -165,13 +165,14 @@ class Connection:
         )
 
     def client_config(
-        self, *, needs_server: bool = True, with_environment: bool = True
+        self, *, needs_server: bool = True, with_environment: bool = True, warns: bool = True
     ) -> ClientConfig:
         """Return the configuration from options, environment and profiles; warn of unused settings.
 
         Args:
             needs_server: whether the configuration must name brokers.
             with_environment: whether to use the cluster that the environment names.
+            warns: whether to warn; not if the same command has read the configuration before.
 
         Raises:
             InputError: a file cannot be read.
@@ -191,7 +192,7 @@ class Connection:
             profile=self.profile_name(with_environment=with_environment),
             needs_server=needs_server,
         )
-        for note in config.notes:
+        for note in config.notes if warns else ():
             warn(f"note: {note}")
         return config
 

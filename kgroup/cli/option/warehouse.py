@@ -172,6 +172,7 @@ class HistoryChoice:
         source: log directories or a cluster.
         locations: paths and URIs of `--from`.
         log_budget: bytes to read of a cluster.
+        is_open: whether the command has opened the source, too, and warned of its settings.
     """
 
     warehouse: WarehouseChoice
@@ -179,6 +180,7 @@ class HistoryChoice:
     source: Source
     locations: tuple[str, ...]
     log_budget: int
+    is_open: bool = False
 
     @property
     def cluster(self) -> str | None:
@@ -221,7 +223,7 @@ class HistoryChoice:
 
         base = self.warehouse.root if self.has_warehouse else None
         connection = self.source.connection
-        config = None if connection is None else connection.client_config()
+        config = None if connection is None else connection.client_config(warns=not self.is_open)
         progress = ProgressLine(writes_rows=False)
         with (
             self._printed(config),

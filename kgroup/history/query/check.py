@@ -1,4 +1,4 @@
-"""Findings of `kgroup check` from the history of groups in a warehouse."""
+"""Findings of `kgroup check` from the history of groups: records of a log, or of a warehouse."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from kgroup.history.rebalance.query import Storm, rebalances, storms_of
 from kgroup.history.rebalance.rebalance import CauseKind, Rebalance
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import (
+    GROUP_TABLES,
     MEMBER_TABLES,
-    cluster_names,
+    RecordedTime,
     first_times,
     recorded_time,
     rows_of,
@@ -33,13 +34,21 @@ _STORM_MS = 600_000
 """Time in which `rebalances` rebalances are a storm; the default of `kgroup history storms`."""
 
 
-def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None) -> Report[Finding]:
+def look_back(
+    engine: Engine,
+    evidence: Evidence,
+    *,
+    cluster: str | None = None,
+    basis: Basis = Basis.WAREHOUSE,
+) -> Report[Finding]:
     """Return findings about the past of the groups in `evidence`.
 
     Args:
         engine: query engine of a warehouse.
         evidence: the groups, the thresholds and the cluster that were checked.
         cluster: cluster in the warehouse; None for the checked cluster, or the only one.
+        basis: where the records of the warehouse come from: `LOG` for a temporary warehouse with
+            the recent records of one group.
 
     Returns:
         Findings in no particular order, each with the part of the requested time that has records.
@@ -48,13 +57,17 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
         InputError: the warehouse has no commits.
         UsageError: the warehouse has several clusters, none of which is the checked one.
     """
-    name = cluster or _cluster(engine, evidence)
+    name = cluster or cluster_checked(engine, evidence)
+    if name is None and basis is Basis.WAREHOUSE:
+        raise InputError("the warehouse has no commits yet; fill it with kgroup history build")
+    known = RecordedTime(None, None) if name is None else recorded_time(engine, name)
+    if name is None or known.first_ms is None or known.last_ms is None:
+        where = f"of cluster {name}" if name else "in the log"
+        return Report((), notes=(f"No record {where} has a time; the past was not checked.",))
     now_ms = evidence.now.time_ms
+    if not evidence.now.is_clock:  # it is the latest time of the groups' current state
+        now_ms = max(now_ms, known.last_ms)
     since_ms, until_ms = now_ms - evidence.limits.past_ms, now_ms + 1
-    known = recorded_time(engine, name)
-    if known.first_ms is None or known.last_ms is None:
-        note = f"No record of cluster {name} has a time; its past was not checked."
-        return Report((), notes=(note,))
     span = max(since_ms, known.first_ms), min(now_ms, known.last_ms)
     if span[0] > span[1]:
         times = f"from {shown_time(known.first_ms)} to {shown_time(known.last_ms)}"
@@ -64,29 +77,36 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
     findings = [
         replace(
             finding,
-            basis=Basis.WAREHOUSE,
+            basis=basis,
             evidence_from_ms=finding.evidence_from_ms or span[0],
             evidence_to_ms=finding.evidence_to_ms or span[1],
         )
         for finding in (*past.rebalances(), *past.shared_instance_ids(), *past.commits())
     ]
-    note = (
-        f"Checked the past of cluster {name} from {shown_time(span[0])} to {shown_time(span[1])}."
-    )
-    return Report(tuple(findings), notes=(note,))
+    times = f"from {shown_time(span[0])} to {shown_time(span[1])}"
+    if basis is Basis.WAREHOUSE:
+        notes = [f"Checked the past of cluster {name} {times}."]
+    else:
+        only = first_names([*evidence.now.groups])
+        is_short = known.first_ms > since_ms
+        notes = [f"The past of {only} was checked {times}: the log shows no more."] * is_short
+    return Report(tuple(findings), notes=tuple(notes))
 
 
-def _cluster(engine: Engine, evidence: Evidence) -> str:
-    names = cluster_names(engine)
-    own = evidence.cluster and evidence.cluster.cluster_id
-    if own in names:
-        return own
-    if not names:
-        raise InputError("the warehouse has no commits yet; fill it with kgroup history build")
+def cluster_checked(engine: Engine, evidence: Evidence) -> str | None:
+    """Return the cluster of a warehouse that was checked, or its only one; None if it has none.
+
+    Raises:
+        UsageError: the warehouse has several clusters, none of which is the checked one.
+    """
+    sql = " UNION ".join(f"SELECT cluster FROM {table}" for table in GROUP_TABLES)
+    names: list[str] = sorted(row["cluster"] for row in rows_of(engine, sql))
+    if evidence.cluster is not None and evidence.cluster.cluster_id in names:
+        return evidence.cluster.cluster_id
     if len(names) > 1:
         there = ", ".join(names)
         raise UsageError(f"the warehouse has several clusters: {there}; choose one with --cluster")
-    return names[0]
+    return names[0] if names else None
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,7 @@ from kgroup.operation.check.membership import check_membership, replaced_members
 from kgroup.operation.check.rule import Basis, Finding, NextCommand, Rule, Severity
 from kgroup.operation.check.zookeeper import check_zookeeper
 from kgroup.operation.describe import GroupDescription, describe, with_records_seen
-from kgroup.operation.printed_command import (
-    UNKNOWN_ADDRESS,
-    Reach,
-    build_command,
-    kafka_words,
-    kgroup_command,
-    reaching,
-)
+from kgroup.operation.printed_command import UNKNOWN_ADDRESS, kafka_words, kgroup_command, reaching
 from kgroup.operation.report import Report, first_names, outcome
 from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource
 
@@ -51,8 +44,6 @@ def _commands(finding: Finding, group: Group | None) -> Iterator[str]:
     for command in finding.code.commands:
         if any(place not in values for place in _PLACE.findall(command.text)):
             continue
-        if command.reach is Reach.WAREHOUSE and (build := build_command()) is not None:
-            yield build
         yield _written(command, values, group)
 
 

@@ -29,9 +29,9 @@ class Thresholds:
         rebalance_ms: duration of a rebalance, from one look to the next.
         transaction_ms: age of a commit in an open transaction.
         stuck_ms: minimum time between two looks without progress of a commit or transaction.
-        past_ms: how far back a warehouse is searched.
-        rebalances: number of rebalances within ten minutes that is too many, in a warehouse.
-        generations: largest allowed number of generations within `past_ms`, in a warehouse.
+        past_ms: how far back the log or a warehouse is searched.
+        rebalances: number of rebalances within ten minutes that is too many.
+        generations: largest allowed number of generations within `past_ms`.
         uneven: largest allowed ratio of the partitions of two members.
         coordinated: largest allowed ratio of the groups that a broker coordinates to the mean.
         lag: largest allowed number of records left to read by a group; None: unlimited.
@@ -190,7 +190,7 @@ LIMITS: Mapping[str, str] = {
 }
 """Attribute of `Thresholds` by name of the threshold."""
 _OF_GROUPS = frozenset(LIMITS) - {"past", "rebalances", "generations", "coordinated"}
-"""Thresholds that a group may override; the others apply to a warehouse or to the cluster."""
+"""Thresholds that a group may override; the others apply to the past or to the cluster."""
 
 
 def parse_limit(name: str, text: str) -> tuple[str, float]:

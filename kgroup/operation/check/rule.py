@@ -65,7 +65,7 @@ _MEMBERS = NextCommand("describe GROUP --members")
 _COMPARE = NextCommand("assign GROUP --compare")
 _TO_START = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-earliest", Reach.LIVE)
 _TO_END = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-latest", Reach.LIVE)
-_CAUSES = NextCommand("history rebalances GROUP", Reach.WAREHOUSE)
+_CAUSES = NextCommand("history rebalances GROUP", Reach.RECORDS)
 _MIGRATE = NextCommand("plan consumer-protocol GROUP")
 _OFFSETS_TOPIC = NextCommand("kafka-topics.sh --describe --topic __consumer_offsets", Reach.LIVE)
 
@@ -188,7 +188,7 @@ class Rule(DescribedEnum):
         "Look in the owner's log of that time for a batch that took long, a pause of the "
         "machine or a rebalance. The warehouse has all pauses.",
         Severity.WARNING,
-        (NextCommand("history commits GROUP --pauses", Reach.WAREHOUSE),),
+        (NextCommand("history commits GROUP --pauses", Reach.RECORDS),),
     )
     EXPIRING_OFFSET = (
         "expiring-offset",
@@ -204,7 +204,7 @@ class Rule(DescribedEnum):
         "If nobody has reset offsets, two consumers read the same partition, or one commits "
         "what another has read: the history of commits shows which.",
         Severity.WARNING,
-        (NextCommand("history commits GROUP", Reach.WAREHOUSE),),
+        (NextCommand("history commits GROUP", Reach.RECORDS),),
     )
     OUTSIDE_COMMIT = (
         "outside-commit",
@@ -444,6 +444,19 @@ class Rule(DescribedEnum):
         Severity.INFO,
         (NextCommand("plan new-consumer GROUP"),),
     )
+
+
+PAST_RULES = frozenset(
+    {
+        Rule.BACKWARD_COMMIT,
+        Rule.COMMIT_PAUSE,
+        Rule.GENERATION_CHURN,
+        Rule.REBALANCE_STORM,
+        Rule.SHARED_INSTANCE_ID,
+        Rule.STUCK_PARTITION,
+    }
+)
+"""Rules that the records of a group's past are checked with."""
 
 
 @dataclass(frozen=True, slots=True)

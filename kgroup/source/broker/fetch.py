@@ -27,9 +27,8 @@ from kgroup.source.broker.client import BrokerClient
 _BY_TOPIC_NAME = 12
 _ISOLATION = 4
 """First version with isolation levels; earlier versions have no transactions."""
-_HEAD = Struct(">qiib")
-_LAST_OFFSET_DELTA = Struct(">i")
-_HEAD_SIZE = 27
+_HEAD = Struct(">q i 4x b 6x i")
+"""Base offset, length and magic of a batch, and the last offset delta if the magic is 2."""
 _LEAST_LENGTH = 14
 """Bytes after the length field of the shortest possible message (v0)."""
 
@@ -127,13 +126,13 @@ def sound_part(fetched: Fetched, at: int, *, is_all: bool = False) -> tuple[int,
         Bytes and offset; 0 and `at` if there is no complete, or no trusted, batch.
     """
     data, size, offset = fetched.data, 0, at
-    while len(data) - size >= _HEAD_SIZE:
-        last, length, _, magic = _HEAD.unpack_from(data, size)
+    while len(data) - size >= _HEAD.size:
+        last, length, magic, delta = _HEAD.unpack_from(data, size)
         end = size + LOG_OVERHEAD + length
         if length < _LEAST_LENGTH or not 0 <= magic <= 2 or end > len(data):
             break
         if magic == 2:
-            last += _LAST_OFFSET_DELTA.unpack_from(data, size + 23)[0]
+            last += delta
         if last < offset or (fetched.end is not None and last >= fetched.end):
             break
         size, offset = end, last + 1

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from kgroup.history.rebalance.rebalance import (
-    Cause,
-    CauseCertainty,
-    CauseKind,
-    Participant,
-    PartitionOrTask,
-)
+from kgroup.history.rebalance.group_version import GroupVersion, MemberVersion
+from kgroup.history.rebalance.rebalance import Cause, CauseCertainty, CauseKind, Participant
 from kgroup.model.cluster import TopicPartition
 
 
@@ -132,81 +127,6 @@ margin.
 """
 
 _CERTAIN, _INFERRED = CauseCertainty.CERTAIN, CauseCertainty.INFERRED
-
-
-@dataclass(frozen=True, slots=True)
-class MemberVersion:
-    """A member in a version of its group.
-
-    Attributes:
-        topics: topics of its subscription; None if unknown.
-        regex: regular expression of its subscription, instead of or in addition to topics.
-        session_timeout_ms: session timeout of a member with the classic protocol; None if not
-            stored.
-        rebalance_timeout_ms: rebalance timeout; None if not stored.
-        owned: what the member owns; None if that cannot be read.
-        seen_ms: time of the last record that the member itself caused.
-        is_away: whether it is a static member that left temporarily (epoch -2).
-    """
-
-    who: Participant
-    topics: frozenset[str] | None = None
-    regex: str | None = None
-    session_timeout_ms: int | None = None
-    rebalance_timeout_ms: int | None = None
-    owned: frozenset[PartitionOrTask] | None = None
-    seen_ms: int | None = None
-    is_away: bool = False
-
-    @property
-    def timeout_ms(self) -> int | None:
-        """Minimum time without a sign of life before the group removes the member.
-
-        None if not stored, or 0 as in records of unusual clients.
-        """
-        known = [each for each in (self.session_timeout_ms, self.rebalance_timeout_ms) if each]
-        return None if self.session_timeout_ms is None else min(known, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupVersion:
-    """A group after a rebalance.
-
-    Attributes:
-        group_type: classic, consumer, share or streams.
-        generation: generation or group epoch; None if the group is new, or was deleted.
-        joined_ms: when all members of a classic group had joined, if stored.
-        time_ms: time of the record.
-        log_offset: offset of the record; -1 before the first one.
-        leader_epoch: leader epoch of the partition of `__consumer_offsets`.
-        protocol: strategy of a classic group.
-        members: members by id.
-        topics_hash: metadata hash of the topics, for a group with epochs.
-        topology: epoch of a streams group's topology.
-    """
-
-    group_type: str
-    generation: int | None
-    joined_ms: int | None
-    time_ms: int | None
-    log_offset: int
-    leader_epoch: int | None
-    protocol: str | None
-    members: Mapping[str, MemberVersion] = field(default_factory=dict)
-    topics_hash: int | None = None
-    topology: int | None = None
-
-    @property
-    def is_classic(self) -> bool:
-        """Whether it is a classic group."""
-        return self.group_type == "classic"
-
-    @property
-    def owned(self) -> frozenset[PartitionOrTask] | None:
-        """Everything that members own; None if unknown for any of them."""
-        every = [member.owned for member in self.members.values()]
-        known = [tasks for tasks in every if tasks is not None]
-        return frozenset().union(*known) if len(known) == len(every) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +288,9 @@ def _came_and_went(
         is_replacement = gone is not None
         gone = gone or departed.take(who, is_only=is_only)
         if gone is None:
-            joins.append(_about(who, CauseKind.JOINED, _CERTAIN, f"member {_name(who)} joined"))
+            joins.append(
+                about(who, CauseKind.JOINED, _CERTAIN, f"member {member_name(who)} joined")
+            )
             continue
         back.add(gone.who.member_id)
         away_ms = None if is_replacement else elapsed_ms(gone.since_ms, after.time_ms)
@@ -383,7 +305,7 @@ def _came_and_went(
         ):
             doubt = late.doubt or "crashed"
             joins.append(
-                _about(who, CauseKind.JOINED, _CERTAIN, _one_of_both(who, gone.who, late, doubt))
+                about(who, CauseKind.JOINED, _CERTAIN, _one_of_both(who, gone.who, late, doubt))
             )
         else:
             how = f"returned{away} after {gone.who.member_id} polled too late"
@@ -459,19 +381,19 @@ def _polled_late(old: Participant, late: LateLeave, ending: str = "") -> Cause:
         late.cause,
         kind=CauseKind.POLLED_LATE,
         certainty=_INFERRED,
-        evidence=f"member {_name(old)} at {old.client_host} polled too late: {_expiry(late)}"
+        evidence=f"member {member_name(old)} at {old.client_host} polled too late: {_expiry(late)}"
         f"{ending}",
         timeout_ms=late.timeout_ms,
     )
 
 
 def _late_return(who: Participant, old: Participant, late: LateLeave, how: str) -> Cause:
-    return _about(
+    return about(
         who,
         CauseKind.POLLED_LATE,
         _INFERRED,
-        f"member {_name(who)} {how}: {_expiry(late)}; same client id {who.client_id} and host "
-        f"{who.client_host}",
+        f"member {member_name(who)} {how}: {_expiry(late)}; same client id {who.client_id} and "
+        f"host {who.client_host}",
         before_member_id=old.member_id,
         timeout_ms=late.timeout_ms,
     )
@@ -486,7 +408,7 @@ def _expiry(late: LateLeave) -> str:
 
 def _one_of_both(who: Participant, old: Participant, late: LateLeave, doubt: str) -> str:
     return (
-        f"member {_name(who)} joined, with the client id and host of {old.member_id}, which "
+        f"member {member_name(who)} joined, with the client id and host of {old.member_id}, which "
         f"either polled too late (its rebalance timeout is {late.timeout_ms} ms) or {doubt}"
     )
 
@@ -495,11 +417,11 @@ def _restart(who: Participant, old: Participant, how: str) -> Cause:
     certain = who.instance_id is not None and who.instance_id == old.instance_id
     same = f"instance id {who.instance_id}" if certain else f"client id {who.client_id}"
     host = f" and host {who.client_host}" if who.client_host == old.client_host else ""
-    return _about(
+    return about(
         who,
         CauseKind.RESTARTED,
         _CERTAIN if certain else _INFERRED,
-        f"member {_name(who)} {how} {old.member_id}: same {same}{'' if certain else host}",
+        f"member {member_name(who)} {how} {old.member_id}: same {same}{'' if certain else host}",
         before_member_id=old.member_id,
     )
 
@@ -570,7 +492,7 @@ def _departure(
     """Return how a member left, according to its signs of life and its timeouts."""
     life = _life_of(old, before, after, commits)
     kind, certainty, evidence = _how_it_went(old, life)
-    cause = _about(
+    cause = about(
         old.who,
         kind,
         certainty,
@@ -590,7 +512,7 @@ def _departure(
 
 
 def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCertainty, str]:
-    name, timeout_ms, limit, own = _name(old.who), life.timeout_ms, life.limit, life.own
+    name, timeout_ms, limit, own = member_name(old.who), life.timeout_ms, life.limit, life.own
     if old.is_away:
         away = "left temporarily (epoch -2) and did not return in time"
         return CauseKind.EXPIRED, _INFERRED, f"static member {name} {away}"
@@ -634,11 +556,11 @@ def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[Cause]
         if old is None or old.topics is None or new.topics is None:
             continue
         if (old.topics, old.regex) != (new.topics, new.regex):
-            yield _about(
+            yield about(
                 new.who,
                 CauseKind.SUBSCRIPTION_CHANGED,
                 _CERTAIN,
-                f"member {_name(new.who)} changed its subscription from {_topics(old)} to "
+                f"member {member_name(new.who)} changed its subscription from {_topics(old)} to "
                 f"{_topics(new)}",
             )
     if before.topology is not None and after.topology not in (None, before.topology):
@@ -656,7 +578,7 @@ def _topics(member: MemberVersion) -> str:
     return ", ".join(texts) or "nothing"
 
 
-def _name(who: Participant) -> str:
+def member_name(who: Participant) -> str:
     """Return the name of a member for people."""
     if who.instance_id is not None:
         return f"{who.member_id} (instance {who.instance_id})"
@@ -665,7 +587,8 @@ def _name(who: Participant) -> str:
     return who.member_id
 
 
-def _about(
+def about(
     who: Participant, kind: CauseKind, certainty: CauseCertainty, evidence: str, **more: Any
 ) -> Cause:
+    """Return a cause that concerns a member."""
     return Cause(kind, certainty, evidence, **asdict(who), **more)

@@ -8,15 +8,10 @@ from typing import Any
 
 import orjson
 
-from kgroup.history.rebalance.cause import (
-    Commits,
-    Departed,
-    Gone,
-    GroupVersion,
-    MemberVersion,
-    causes_of,
-    elapsed_ms,
-)
+from kgroup.history.rebalance.cause import Commits, Departed, Gone, causes_of, elapsed_ms
+from kgroup.history.rebalance.group_version import GroupVersion, MemberVersion
+from kgroup.history.rebalance.member_metadata import MemberMetadata, read_metadata
+from kgroup.history.rebalance.metadata_cause import metadata_causes
 from kgroup.history.rebalance.rebalance import (
     Cause,
     CauseCertainty,
@@ -113,7 +108,11 @@ class _Timeline:
 
     def generation(self, row: Row, rows: Sequence[Row], effect: Effect) -> None:
         self._log.apply(effect, None, row)
-        members = {row["member_id"]: self._classic_member(row) for row in rows}
+        metadata = read_metadata(row["value_json"])
+        members = {
+            member["member_id"]: self._classic_member(member, metadata.get(member["member_id"]))
+            for member in rows
+        }
         after = GroupVersion(
             "classic",
             row["generation_id"],
@@ -163,7 +162,7 @@ class _Timeline:
             after, joined_ms=before.joined_ms, members={**missing, **after.members}
         )
 
-    def _classic_member(self, row: Row) -> MemberVersion:
+    def _classic_member(self, row: Row, metadata: MemberMetadata | None) -> MemberVersion:
         topics, owned = row["subscribed_topics"], row["assignment"]
         return MemberVersion(
             _participant(row),
@@ -172,6 +171,7 @@ class _Timeline:
             row["session_timeout_ms"],
             row["rebalance_timeout_ms"],
             None if owned is None else self._partitions(owned),
+            metadata=metadata,
         )
 
     # --- groups with epochs ---------------------------------------------------------------------
@@ -399,6 +399,7 @@ class _Timeline:
                         "are assigned to their new owners",
                     )
                 )
+            causes += metadata_causes(before, after, [*known, *causes])
             had = before.owned
             self._given_up = set() if had is None else set(had - owned) if after.members else set()
         elif is_alone and self._topic_change is not None:

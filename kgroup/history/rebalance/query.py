@@ -28,6 +28,11 @@ AT_ONCE = 200
 """Number of groups whose rows are in memory at a time."""
 _EPOCHS = tuple(name for name, effect in EFFECTS.items() if effect.attribute == "metadata")
 _IDS = "cluster, group_id, offsets_partition, log_offset"
+_HAS_METADATA = (
+    "protocol_type <> 'consumer' OR protocol NOT IN ('sticky', 'cooperative-sticky') AND "
+    """(value_json LIKE '%"userData":"%' OR value_json LIKE '%"userData":{%')"""
+)
+"""SQL condition for generations whose members state more than topics and previous assignments."""
 _Key = tuple[str, str, int]
 
 
@@ -122,7 +127,8 @@ def _of_groups(
     parameters: list[Parameter] = [cluster, *groups, *partitions]
     events: dict[_Key, list[Row]] = {}
     for sql in (
-        f"SELECT {_IDS}, time_ms, log_leader_epoch, generation_id, protocol, state_timestamp_ms "
+        f"SELECT {_IDS}, time_ms, log_leader_epoch, generation_id, protocol, state_timestamp_ms, "
+        f"CASE WHEN {_HAS_METADATA} THEN value_json END AS value_json "
         f"FROM group_generations WHERE {condition} ORDER BY {_IDS}",
         f"SELECT {_IDS}, time_ms, log_leader_epoch, group_type, type, member_id, epoch, "
         "assignment, CASE WHEN type LIKE '%GroupMetadata' OR type LIKE '%PartitionMetadata' "

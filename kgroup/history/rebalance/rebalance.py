@@ -39,6 +39,17 @@ class CauseKind(DescribedEnum):
         "(`max.poll.interval.ms`) had passed since its assignment, and returned under a new member "
         "id with the same client id and host: processing took too long between two polls.",
     )
+    SCHEDULED = (
+        "scheduled",
+        "The previous assignment scheduled the rebalance: a probing rebalance of Kafka Streams "
+        "(`nextRebalanceMs`), or the end of a delay of Kafka Connect "
+        "(`scheduled.rebalance.max.delay.ms`).",
+    )
+    METADATA_CHANGED = (
+        "metadata_changed",
+        "A member of a classic group changed what it states besides topics: user data for the "
+        "strategy, or the config offset of Kafka Connect.",
+    )
     SUBSCRIPTION_CHANGED = (
         "subscription_changed",
         "A member changed its subscription, or the topology of a streams group changed.",
@@ -56,7 +67,7 @@ class CauseKind(DescribedEnum):
     FOLLOW_UP = (
         "follow_up",
         "Partitions that the previous rebalance revoked are assigned to their new owners "
-        "(cooperative rebalancing, KIP-429).",
+        "(cooperative rebalancing, KIP-429), or the same of connectors and tasks (KIP-415).",
     )
     CONVERTED = ("converted", "The group type changed (KIP-848).")
     COORDINATOR_MOVED = (

@@ -245,6 +245,7 @@ def test_open_transactions(live: Live) -> None:
     bound = KafkaProducer(bootstrap_servers=live.server.bootstrap, transactional_id="open")
     bound.init_transactions()
     bound.begin_transaction()
+    begin_ms = now_ms()
     bound.send("single", b"x", partition=0).get(30)
     commit(live.wire, "waiting", {("single", 0): 10})
     rules = [Rule.OPEN_TRANSACTION]
@@ -252,6 +253,16 @@ def test_open_transactions(live: Live) -> None:
     assert codes(findings) == [("open-transaction", "single", 0)]
     assert "the last stable offset is still 10 after" in findings[0].reason
     assert findings[0].log_end_offset == 11
+    assert not live.findings("waiting", rules=rules), "it is not a quarter of an hour old"
+    (finding,) = live.findings("waiting", rules=rules, limits=NO_PATIENCE)
+    assert (finding.basis, finding.log_end_offset) == (Basis.LOOK, 11)
+    assert re.match(
+        r"single-0: a transaction began .* ago and is still open\. The last stable "
+        r"offset is 10, ",
+        finding.reason,
+    )
+    assert finding.since_ms is not None
+    assert begin_ms <= finding.since_ms <= now_ms()
     bound.commit_transaction()
     bound.close()
     assert not live.findings("waiting", meanwhile=lambda: None, rules=rules, limits=AT_ONCE)

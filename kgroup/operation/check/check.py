@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import join
 
@@ -349,7 +349,9 @@ def _look(
     groups = {description.group.group_id: description for description in report.data}
     stable = _stable_ends(source, groups.values())
     unread = frozenset(_unread(report))
-    return report, Look(time_ms, groups, stable, is_clock=clock_ms is not None, unread=unread)
+    opened = _open_since(source, stable) if tells_times else {}
+    is_clock = clock_ms is not None
+    return report, Look(time_ms, groups, stable, opened, is_clock=is_clock, unread=unread)
 
 
 def _unread(report: Report[GroupDescription]) -> Iterator[str]:
@@ -390,6 +392,20 @@ def _stable_ends(
         at: stable[at].end  # type: ignore[misc]  # compared with a number
         for at, end in ends.items()
         if at in stable and stable[at].end is not None and stable[at].end < end  # type: ignore[operator]
+    }
+
+
+def _open_since(
+    source: GroupSource, stable_ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return the times of the records at the last stable offsets, where they can be read."""
+    if not stable_ends:
+        return {}
+    reading = source.next_records({(*at, offset) for at, offset in stable_ends.items()})
+    return {
+        (topic, partition): record.timestamp_ms
+        for (topic, partition, _), record in reading.records.items()
+        if record.timestamp_ms is not None
     }
 
 

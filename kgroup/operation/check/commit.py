@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from kgroup.model.clients import Clients
 from kgroup.model.group import Group, GroupState, GroupType
@@ -41,6 +42,7 @@ def check_commits(description: GroupDescription, evidence: Evidence) -> Iterator
         if earlier_offset is not None:
             yield from _backward(group, offset, earlier_offset, evidence)
             yield from _still(group, clients, offset, earlier_offset, evidence)
+        yield from _open(group, offset, evidence)
         yield from _old(group, clients, offset, evidence)
     yield from _never_committed(description, clients, evidence)
     yield from check_lag(description, evidence)
@@ -225,14 +227,34 @@ def _still(
             f"{clients.label(offset.member_id)}."
         )
         yield about_offset(Rule.STUCK_PARTITION, text, group, offset, Basis.LOOKS)
-    assert evidence.before is not None
-    at = (offset.topic or "", offset.partition)
-    stable = evidence.now.stable_ends.get(at)
-    if stable is not None and stable == evidence.before.stable_ends.get(at):
+
+
+def _open(group: Group, offset: OffsetDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding about a transaction that is open for long, or in two looks."""
+    at, now, before = (offset.topic or "", offset.partition), evidence.now, evidence.before
+    stable = now.stable_ends.get(at)
+    if stable is None:
+        return
+    since_ms = now.open_since.get(at)
+    what = (
+        f"and the log end offset is {offset.log_end_offset}: consumers with "
+        "isolation.level=read_committed wait."
+    )
+    if since_ms is not None and now.time_ms - since_ms > evidence.limits.transaction_ms:
         text = (
-            f"{place}: the last stable offset is still {stable} after {since}, and the log "
-            f"end offset is {offset.log_end_offset}: consumers with "
-            "isolation.level=read_committed wait."
+            f"{offset.topic}-{offset.partition}: a transaction began {ago(since_ms, now.time_ms)} "
+            f"and is still open. The last stable offset is {stable}, {what}"
+        )
+        finding = about_offset(Rule.OPEN_TRANSACTION, text, group, offset, Basis.LOOK)
+        yield replace(finding, since_ms=since_ms)
+    elif (
+        before is not None
+        and before.stable_ends.get(at) == stable
+        and _between_ms(evidence) >= evidence.limits.stuck_ms
+    ):
+        text = (
+            f"{offset.topic}-{offset.partition}: the last stable offset is still {stable} after "
+            f"{_between(evidence)}, {what}"
         )
         yield about_offset(Rule.OPEN_TRANSACTION, text, group, offset, Basis.LOOKS)
 

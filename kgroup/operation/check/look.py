@@ -27,7 +27,7 @@ class Thresholds:
         old_commit_ms: age of a commit while there are records to read.
         expiring_ms: time until a commit expires.
         rebalance_ms: duration of a rebalance, from one look to the next.
-        transaction_ms: age of a commit in an open transaction.
+        transaction_ms: age of an open transaction, or of a commit in one.
         stuck_ms: minimum time between two looks without progress of a commit or transaction.
         past_ms: how far back the log or a warehouse is searched.
         rebalances: number of rebalances within ten minutes that is too many.
@@ -81,6 +81,8 @@ class Look:
         time_ms: time of the look, in epoch milliseconds.
         groups: groups by id.
         stable_ends: last stable offset of partitions with an open transaction.
+        open_since: time of the first record of the oldest open transaction of these partitions, if
+            known.
         is_clock: whether the time is that of a clock; otherwise it is the latest time in a log,
             possibly of the commit in question, so that no commit can be called recent.
         unread: groups that could not be read completely.
@@ -89,6 +91,7 @@ class Look:
     time_ms: int
     groups: Mapping[str, GroupDescription]
     stable_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    open_since: Mapping[TopicPartition, int] = field(default_factory=dict)
     is_clock: bool = True
     unread: frozenset[str] = frozenset()
 

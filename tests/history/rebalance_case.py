@@ -60,13 +60,21 @@ def classic(number: int, at_s: float, *members: Row, **more: object) -> tuple[Ro
 def ask(
     folder: Path, *generations: tuple[Row, list[Row]], **tables: Iterable[Row]
 ) -> tuple[Rebalance, ...]:
+    return ask_report(folder, *generations, **tables)[0]
+
+
+def ask_report(
+    folder: Path, *generations: tuple[Row, list[Row]], **tables: Iterable[Row]
+) -> tuple[tuple[Rebalance, ...], tuple[str, ...]]:
+    """Return the rebalances of a group, and the notes."""
     rows: dict[str, Iterable[Row]] = {
         "group_generations": [row for row, _ in generations],
         "members": [each for _, members in generations for each in members],
         **tables,
     }
     with DuckEngine(write_rows(folder, rows)) as engine:
-        return rebalances(engine, "g").data
+        report = rebalances(engine, "g")
+        return report.data, report.notes
 
 
 def ask_cases(

@@ -28,6 +28,7 @@ from tests.history.rebalance_case import (
     T,
     ask,
     ask_cases,
+    ask_report,
     classic,
     member,
 )
@@ -584,6 +585,76 @@ def test_static_member_back_in_the_same_generation_is_no_rebalance(tmp_path: Pat
     )
     assert [rebalance.generation_id for rebalance in found] == [1, 2]
     assert (found[1].causes, found[1].moved_count) == ((), 0)
+
+
+ELSEWHERE = {"client_host": "/10.0.0.2", **STATIC}
+
+
+def test_two_processes_that_replace_each_other_in_one_generation(tmp_path: Path) -> None:
+    again = [
+        classic(1, 5 + number, A, member(f"b{number}", "23", **(STATIC, ELSEWHERE)[number % 2]))
+        for number in range(50)
+    ]
+    generations = [classic(1, 1, A, member("b", "23", **ELSEWHERE)), *again, classic(2, 60, ALONE)]
+    found, notes = ask_report(tmp_path, *generations)
+    takeovers = found[0].takeovers
+    assert [each.member_id for each in takeovers] == [f"b{number}" for number in range(50)]
+    assert {each.instance_id for each in takeovers} == {"pod-1"}
+    assert [
+        (each.before_member_id, each.before_client_host, each.client_host, each.time_ms)
+        for each in takeovers[:2]
+    ] == [("b", "/10.0.0.2", "/10.0.0.1", T + 5000), ("b0", "/10.0.0.1", "/10.0.0.2", T + 6000)]
+    assert found[1].takeovers == ()
+    assert notes[0] == (
+        "Group g: the instance id pod-1 was taken over 50 times in generation 1, at /10.0.0.2, "
+        "/10.0.0.1: two processes use it, or one restarts in a loop."
+    )
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(2, 1), (5, 400)])
+def test_a_static_member_that_restarts_now_and_then_is_not_noted(
+    tmp_path: Path, count: int, seconds: int
+) -> None:
+    again = [
+        classic(1, 5 + each * seconds, A, member(f"b{each}", "23", **STATIC))
+        for each in range(count)
+    ]
+    found, notes = ask_report(tmp_path, classic(1, 1, A, B | STATIC), *again)
+    assert [len(each.takeovers) for each in found] == [count]
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "seconds", "kinds"),
+    [
+        ("121", 9, ["restarted", "instance_id_used_twice"]),
+        ("1212", 9, ["restarted", "instance_id_used_twice", "instance_id_used_twice"]),
+        ("123", 9, ["restarted", "restarted"]),  # moved twice
+        ("111", 9, ["restarted", "restarted"]),
+        ("121", 700, ["restarted", "restarted"]),  # long after
+    ],
+)
+def test_two_processes_that_replace_each_other_in_rebalances(
+    tmp_path: Path, hosts: str, seconds: int, kinds: list[str]
+) -> None:
+    found = ask(
+        tmp_path,
+        *(
+            classic(
+                number + 1,
+                number * seconds,
+                A,
+                member(f"b{number}", "23", instance_id="pod-1", client_host=f"/10.0.0.{host}"),
+            )
+            for number, host in enumerate(hosts)
+        ),
+    )
+    assert [cause.kind.value for each in found[1:] for cause in each.causes] == kinds
+    if "instance_id_used_twice" in kinds:
+        (cause,) = found[2].causes
+        assert (cause.instance_id, cause.before_member_id) == ("pod-1", "b1")
+        assert cause.certainty.value == "inferred"
+        assert "client-b at /10.0.0.1 and client-b at /10.0.0.2" in cause.evidence
 
 
 def test_a_record_older_than_the_end_of_the_join_phase_tells_no_length(tmp_path: Path) -> None:

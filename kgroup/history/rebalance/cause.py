@@ -126,6 +126,12 @@ _MOST_REJOIN_MS = 5000
 margin.
 """
 
+_TAKEN_BACK_MS = 600_000
+"""Time in which an instance id that returns to a process is used by two."""
+
+_Process = tuple[str | None, str | None]
+"""Client id and host."""
+
 _CERTAIN, _INFERRED = CauseCertainty.CERTAIN, CauseCertainty.INFERRED
 
 
@@ -172,7 +178,8 @@ class Departed:
 
     def __init__(self) -> None:
         self._gone: dict[tuple[str, str], list[Gone]] = {}
-        self._were_late: set[tuple[str | None, str | None]] = set()
+        self._were_late: set[_Process] = set()
+        self._holders: dict[str, list[tuple[_Process, int | None]]] = {}
         self.polled_late: dict[int, list[Cause]] = {}
 
     def add(self, gone: Gone, *, is_back: bool = False) -> None:
@@ -180,11 +187,27 @@ class Departed:
         if not is_back and (identity := _identity(gone.who)) is not None:
             self._gone.setdefault(identity, []).append(gone)
         if gone.late is not None:
-            self._were_late.add((gone.who.client_id, gone.who.client_host))
+            self._were_late.add(_process(gone.who))
+
+    def hand_over(self, old: Participant, new: Participant, time_ms: int | None) -> _Process | None:
+        """Record who has an instance id now.
+
+        Returns:
+            The other process, if the new one had the instance id shortly before; else None.
+        """
+        holders = self._holders.setdefault(new.instance_id or "", [(_process(old), time_ms)])
+        before = holders[-1][0]
+        recent = {
+            process
+            for process, since_ms in holders
+            if (elapsed_ms(since_ms, time_ms) or 0) <= _TAKEN_BACK_MS
+        }
+        holders.append((_process(new), time_ms))
+        return before if _process(new) in recent - {before} else None
 
     def was_late(self, who: Participant) -> bool:
         """Return whether a member with this client id and host left late before."""
-        return (who.client_id, who.client_host) in self._were_late
+        return _process(who) in self._were_late
 
     def take(self, who: Participant, *, is_only: bool) -> Gone | None:
         """Return and forget the earlier member that came back as this one.
@@ -200,6 +223,10 @@ class Departed:
             if who.instance_id is not None or is_only or is_same_host:
                 return gone.pop(index)
         return None
+
+
+def _process(who: Participant) -> _Process:
+    return who.client_id, who.client_host
 
 
 def _identity(who: Participant) -> tuple[str, str] | None:
@@ -298,7 +325,11 @@ def _came_and_went(
         late = gone.late
         if late is None or who.client_host != gone.who.client_host:
             how = "replaced" if is_replacement else f"returned{away} after it left as"
-            restarts.append(_restart(who, gone.who, how))
+            restart = _restart(who, gone.who, how)
+            if is_replacement and who.instance_id is not None:
+                other = departed.hand_over(gone.who, who, after.time_ms)
+                restart = restart if other is None else _used_twice(restart, other)
+            restarts.append(restart)
             replaced.add(gone.who.member_id)
         elif late.doubt or (
             is_replacement and _may_have_crashed_first(gone.who, late, before, after, commits)
@@ -423,6 +454,17 @@ def _restart(who: Participant, old: Participant, how: str) -> Cause:
         _CERTAIN if certain else _INFERRED,
         f"member {member_name(who)} {how} {old.member_id}: same {same}{'' if certain else host}",
         before_member_id=old.member_id,
+    )
+
+
+def _used_twice(restart: Cause, other: _Process) -> Cause:
+    one = f"{restart.client_id} at {restart.client_host}"
+    both = f"{one} and {other[0]} at {other[1]} use the instance id in turn"
+    return replace(
+        restart,
+        kind=CauseKind.INSTANCE_ID_USED_TWICE,
+        certainty=_INFERRED,
+        evidence=f"{restart.evidence}; {both}",
     )
 
 

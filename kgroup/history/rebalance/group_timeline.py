@@ -20,6 +20,7 @@ from kgroup.history.rebalance.rebalance import (
     Participant,
     PartitionOrTask,
     Rebalance,
+    Takeover,
 )
 from kgroup.history.sql.question import Row
 from kgroup.model.group_log import EFFECTS, Effect, GroupLog
@@ -158,9 +159,42 @@ class _Timeline:
             and member.who.instance_id not in instances
             and member.who.client_id not in clients
         }
+        self._takeovers(before, after)
         self._last = replace(
             after, joined_ms=before.joined_ms, members={**missing, **after.members}
         )
+
+    def _takeovers(self, before: GroupVersion, after: GroupVersion) -> None:
+        """Add the static members that were replaced to the rebalance of their generation."""
+        new = {
+            member.who.instance_id: member.who
+            for name, member in after.members.items()
+            if name not in before.members and member.who.instance_id is not None
+        }
+        pairs = [
+            (member.who, new[member.who.instance_id])
+            for name, member in before.members.items()
+            if name not in after.members and member.who.instance_id in new
+        ]
+        takeovers = [
+            Takeover(
+                after.time_ms,
+                who.instance_id or "",
+                who.member_id,
+                who.client_id,
+                who.client_host,
+                old.member_id,
+                old.client_id,
+                old.client_host,
+                after.log_offset,
+            )
+            for old, who in pairs
+        ]
+        for old, who in pairs:
+            self._departed.hand_over(old, who, after.time_ms)
+        if self._draft is not None:
+            kept = (*self._draft.takeovers, *takeovers)
+            self._draft = replace(self._draft, takeovers=kept)
 
     def _classic_member(self, row: Row, metadata: MemberMetadata | None) -> MemberVersion:
         topics, owned = row["subscribed_topics"], row["assignment"]
@@ -372,6 +406,7 @@ class _Timeline:
             certainty=CauseCertainty.INFERRED,
             evidence=_why_unknown(before),
             causes=(),
+            takeovers=(),
             offsets_partition=0,
             log_offset=after.log_offset,
         )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from kgroup.history.rebalance.cause import Commits, CommitSpan
+from kgroup.history.rebalance.cause import Commits, CommitSpan, elapsed_ms
 from kgroup.history.rebalance.group_timeline import rebalances_of
-from kgroup.history.rebalance.rebalance import Rebalance
+from kgroup.history.rebalance.rebalance import Rebalance, Takeover
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import (
     MEMBER_TABLES,
@@ -22,10 +22,13 @@ from kgroup.history.sql.question import (
     where,
 )
 from kgroup.model.group_log import EFFECTS
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, first_names
 
 AT_ONCE = 200
 """Number of groups whose rows are in memory at a time."""
+_REPEATEDLY = 3
+"""Number of takeovers of an instance id in one generation and in `_QUICKLY_MS` that are noted."""
+_QUICKLY_MS = 600_000
 _EPOCHS = tuple(name for name, effect in EFFECTS.items() if effect.attribute == "metadata")
 _IDS = "cluster, group_id, offsets_partition, log_offset"
 _HAS_METADATA = (
@@ -73,7 +76,7 @@ def rebalances(
         )
     )
     clusters = cluster_names(engine) if cluster is None else [cluster]
-    notes = outside_notes(engine, clusters, since_ms, until_ms)
+    notes = [*_takeover_notes(chosen), *outside_notes(engine, clusters, since_ms, until_ms)]
     if group_id is not None and not chosen:
         notes.insert(
             0,
@@ -81,6 +84,30 @@ def rebalances(
             "offsets, or rebalanced at other times.",
         )
     return Report(chosen, notes=tuple(notes))
+
+
+def _takeover_notes(chosen: Iterable[Rebalance]) -> Iterator[str]:
+    """Yield a note for each instance id that was taken over repeatedly in one generation."""
+    for rebalance in chosen:
+        by_instance: dict[str, list[Takeover]] = {}
+        for takeover in rebalance.takeovers:
+            by_instance.setdefault(takeover.instance_id, []).append(takeover)
+        for instance_id, every in by_instance.items():
+            # static members may restart without a rebalance: once in a while is normal
+            if any(
+                (elapsed_ms(first.time_ms, last.time_ms) or 0) <= _QUICKLY_MS
+                for first, last in zip(every, every[_REPEATEDLY - 1 :], strict=False)
+            ):
+                hosts = dict.fromkeys(
+                    host or "-"
+                    for each in every
+                    for host in (each.before_client_host, each.client_host)
+                )
+                yield (
+                    f"Group {rebalance.group_id}: the instance id {instance_id} was taken over "
+                    f"{len(every)} times in generation {rebalance.generation_id}, at "
+                    f"{first_names([*hosts])}: two processes use it, or one restarts in a loop."
+                )
 
 
 def _keys(

@@ -19,6 +19,11 @@ class CauseKind(DescribedEnum):
         "A new member has the instance id (certain) or the client id (inferred) of a member that "
         "left, now or earlier; members with the same client id are matched by host.",
     )
+    INSTANCE_ID_USED_TWICE = (
+        "instance_id_used_twice",
+        "A static member took its instance id back from another client id or host within 10 "
+        "minutes: two processes use the same `group.instance.id` and replace each other.",
+    )
     JOINED = ("joined", "A member with a new member id joined.")
     LEFT = (
         "left",
@@ -182,6 +187,33 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Takeover:
+    """A process that took over a static member's instance id without a rebalance.
+
+    Attributes:
+        time_ms: time of the record; None if it has none.
+        instance_id: group.instance.id of the static member.
+        member_id: new member id.
+        client_id: client.id of the new process.
+        client_host: its address as seen by the broker.
+        before_member_id: previous member id, which the coordinator fences.
+        before_client_id: client.id of the previous process.
+        before_client_host: its address as seen by the broker.
+        log_offset: offset of the record.
+    """
+
+    time_ms: int | None
+    instance_id: str
+    member_id: str
+    client_id: str | None
+    client_host: str | None
+    before_member_id: str
+    before_client_id: str | None
+    before_client_host: str | None
+    log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rebalance:
     """A rebalance of a group.
 
@@ -214,6 +246,8 @@ class Rebalance:
         evidence: what the log shows for all `causes`.
         causes: events since the previous rebalance; if there are several, the log does not show
             which came first.
+        takeovers: static members replaced in this generation, in log order; one that is replaced
+            again and again runs twice, or restarts in a loop.
         offsets_partition: partition of `__consumer_offsets` with the record.
         log_offset: offset of the record in that partition.
     """
@@ -237,5 +271,6 @@ class Rebalance:
     certainty: CauseCertainty
     evidence: str
     causes: tuple[Cause, ...]
+    takeovers: tuple[Takeover, ...]
     offsets_partition: int
     log_offset: int

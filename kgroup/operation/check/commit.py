@@ -38,11 +38,16 @@ def check_commits(description: GroupDescription, evidence: Evidence) -> Iterator
             yield _gone(group, offset)
             continue
         yield from _range(group, offset)
-        earlier_offset = before.get((offset.topic, offset.partition))
+        at = (offset.topic or "", offset.partition)
+        earlier_offset = before.get(at)
         if earlier_offset is not None:
             yield from _backward(group, offset, earlier_offset, evidence)
+        opened = tuple(_open(group, offset, evidence))
+        yield from opened
+        if opened and offset.committed_offset == evidence.now.stable_ends[at]:
+            continue  # a read-committed consumer waits for the end of the transaction
+        if earlier_offset is not None:
             yield from _still(group, clients, offset, earlier_offset, evidence)
-        yield from _open(group, offset, evidence)
         yield from _old(group, clients, offset, evidence)
     yield from _never_committed(description, clients, evidence)
     yield from check_lag(description, evidence)

@@ -888,6 +888,42 @@ def test_only_heartbeats_keep_members_of_epoch_groups(
     assert (cause.kind.value, cause.silent_ms) == (how, silent_s * 1000)
 
 
+@pytest.mark.parametrize(
+    ("alive_s", "name", "kinds"),
+    [
+        (12, "b", ("polled_late", "joined")),
+        (8, "b", ("expired", "joined")),
+        (12, "b2", ("gone", "restarted")),  # another process; an id is made up when it starts
+    ],
+)
+def test_a_member_of_an_epoch_group_that_returns(
+    tmp_path: Path, alive_s: int, name: str, kinds: tuple[str, str]
+) -> None:
+    """With its own id, its process was not restarted (seen with librdkafka on 4.3.1)."""
+    who: dict[str, object] = {"rebalance_timeout_ms": 10_000, "client_id": "b"}
+    left_s = 2 + alive_s
+    _, gone, back = ask_epochs(
+        tmp_path,
+        comes("a", 1),
+        comes("b", 1, **who),
+        epoch_is(2, 1),
+        (2, "CurrentMemberAssignment", given_to("b", [1], 2)),
+        epoch_is(3, left_s),
+        comes(name, left_s + 3, **who),
+        epoch_is(4, left_s + 3),
+        tombstones=removed(left_s, 3, "b"),
+    )
+    assert (gone.cause.value, back.cause.value) == kinds
+    (cause,) = gone.causes
+    assert (cause.member_id, cause.timeout_ms) == ("b", 10_000)
+    if name == "b":
+        assert gone.certainty.value == "inferred"
+        assert "returned 3.0 s later under the same member id" in cause.evidence
+    (cause,) = back.causes
+    assert cause.member_id == name
+    assert "returned 3.0 s after it left" in cause.evidence
+
+
 def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) -> None:
     _, rebalance = ask_epochs(
         tmp_path,

@@ -142,15 +142,11 @@ class LateLeave:
     Attributes:
         alive_ms: time from the assignment until the group went on without the member.
         timeout_ms: rebalance timeout; for a consumer, `max.poll.interval.ms`.
-        log_offset: offset of the record of the rebalance that removed the member.
-        cause: cause of that rebalance as long as the member has not returned.
         doubt: what explains the time as well; None if nothing does.
     """
 
     alive_ms: int
     timeout_ms: int
-    log_offset: int
-    cause: Cause
     doubt: str | None
 
 
@@ -160,11 +156,16 @@ class Gone:
 
     Attributes:
         since_ms: since when; None if unknown.
+        log_offset: offset of the record of the rebalance that removed the member.
+        cause: cause of that rebalance as long as the member has not returned; None if the group was
+            deleted with the member.
         late: how it left, if its rebalance timeout had passed since its assignment.
     """
 
     who: Participant
     since_ms: int | None
+    log_offset: int = -1
+    cause: Cause | None = None
     late: LateLeave | None = None
 
 
@@ -172,15 +173,15 @@ class Departed:
     """Members that left, to recognize those that return.
 
     Attributes:
-        polled_late: causes of earlier rebalances that are known since their members returned, by
-            log offset.
+        explained: causes of earlier rebalances that are known since their members returned, by log
+            offset.
     """
 
     def __init__(self) -> None:
         self._gone: dict[tuple[str, str], list[Gone]] = {}
         self._were_late: set[_Process] = set()
         self._holders: dict[str, list[tuple[_Process, int | None]]] = {}
-        self.polled_late: dict[int, list[Cause]] = {}
+        self.explained: dict[int, list[Cause]] = {}
 
     def add(self, gone: Gone, *, is_back: bool = False) -> None:
         """Add a member that left, unless it is back already."""
@@ -188,6 +189,10 @@ class Departed:
             self._gone.setdefault(identity, []).append(gone)
         if gone.late is not None:
             self._were_late.add(_process(gone.who))
+
+    def explain(self, gone: Gone, cause: Cause) -> None:
+        """Correct the cause of the rebalance that removed a member."""
+        self.explained.setdefault(gone.log_offset, []).append(cause)
 
     def hand_over(self, old: Participant, new: Participant, time_ms: int | None) -> _Process | None:
         """Record who has an instance id now.
@@ -305,9 +310,13 @@ def _came_and_went(
     departures = {
         old.who.member_id: _departure(old, before, after, departed, commits) for old in went
     }
+    gones = {
+        name: Gone(before.members[name].who, after.time_ms, after.log_offset, cause, late)
+        for name, (cause, late) in departures.items()
+    }
     now = Departed()
-    for name, (_, late) in departures.items():
-        now.add(Gone(before.members[name].who, after.time_ms, late))
+    for gone_now in gones.values():
+        now.add(gone_now)
     back, replaced = set[str](), set[str]()
     for new in came:
         who, is_only = new.who, names[new.who.client_id] == 1
@@ -323,7 +332,10 @@ def _came_and_went(
         away_ms = None if is_replacement else elapsed_ms(gone.since_ms, after.time_ms)
         away = "" if away_ms is None else f" {away_ms / 1000:.1f} s"
         late = gone.late
-        if late is None or who.client_host != gone.who.client_host:
+        if who.member_id == gone.who.member_id and gone.cause is not None:
+            departed.explain(gone, _of_running_process(gone, gone.cause, away))
+            joins.append(about(who, CauseKind.JOINED, _CERTAIN, _same_id(who, away)))
+        elif late is None or not after.is_classic or who.client_host != gone.who.client_host:
             how = "replaced" if is_replacement else f"returned{away} after it left as"
             restart = _restart(who, gone.who, how)
             if is_replacement and who.instance_id is not None:
@@ -344,26 +356,19 @@ def _came_and_went(
                 how = f"replaced {gone.who.member_id}, which polled too late"
                 replaced.add(gone.who.member_id)
             else:
-                departed.polled_late.setdefault(late.log_offset, []).append(
-                    _polled_late(gone.who, late, f", and returned as {who.member_id}{away} later")
-                )
+                ending = f", and returned as {who.member_id}{away} later"
+                departed.explain(gone, _polled_late(gone, late, ending))
             restarts.append(_late_return(who, gone.who, late, how))
     yield from restarts
     yield from joins
-    for name, (cause, late) in departures.items():
-        gone = Gone(before.members[name].who, after.time_ms, late)
-        departed.add(gone, is_back=name in back)
+    for name, (cause, _) in departures.items():
+        departed.add(gones[name], is_back=name in back)
         if name not in replaced:
             yield cause
 
 
 def _late_leave(
-    old: MemberVersion,
-    before: GroupVersion,
-    after: GroupVersion,
-    departed: Departed,
-    cause: Cause,
-    life: _Life,
+    old: MemberVersion, before: GroupVersion, after: GroupVersion, departed: Departed, life: _Life
 ) -> LateLeave | None:
     """Return how a member left if its rebalance timeout had passed since its assignment.
 
@@ -373,8 +378,13 @@ def _late_leave(
     heartbeat interval to rejoin.
     """
     timeout_ms, session_ms = old.rebalance_timeout_ms, old.session_timeout_ms
+    if not before.is_classic:
+        alive_ms = elapsed_ms(old.seen_ms, life.end_ms)
+        if not timeout_ms or alive_ms is None or alive_ms < timeout_ms:
+            return None
+        return LateLeave(alive_ms, timeout_ms, doubt=None)
     alive_ms = elapsed_ms(before.time_ms, life.end_ms)
-    if not (before.is_classic and timeout_ms and alive_ms is not None):
+    if not timeout_ms or alive_ms is None:
         return None
     is_next = before.generation is None or after.generation == before.generation + 1
     margin_ms = min(timeout_ms // 3, _MOST_REJOIN_MS)
@@ -388,7 +398,7 @@ def _late_leave(
         doubt = "crashed"  # at its last sign of life
     elif silent_ms < timeout_ms // 2 and not departed.was_late(old.who):
         doubt = "was restarted"  # who commits may well poll; once it may be chance
-    return LateLeave(alive_ms, timeout_ms, after.log_offset, cause, doubt)
+    return LateLeave(alive_ms, timeout_ms, doubt)
 
 
 def _may_have_crashed_first(
@@ -407,15 +417,40 @@ def _may_have_crashed_first(
     return others.last_ms is None or others.last_ms < before.time_ms + late.timeout_ms
 
 
-def _polled_late(old: Participant, late: LateLeave, ending: str = "") -> Cause:
+def _polled_late(gone: Gone, late: LateLeave, ending: str) -> Cause:
+    assert gone.cause is not None
+    who = f"member {member_name(gone.who)} at {gone.who.client_host}"
     return replace(
-        late.cause,
+        gone.cause,
         kind=CauseKind.POLLED_LATE,
         certainty=_INFERRED,
-        evidence=f"member {member_name(old)} at {old.client_host} polled too late: {_expiry(late)}"
-        f"{ending}",
+        evidence=f"{who} polled too late: {_expiry(late)}{ending}",
         timeout_ms=late.timeout_ms,
     )
+
+
+def _same_id(who: Participant, away: str) -> str:
+    return f"member {member_name(who)} returned{away} after it left, under the same member id"
+
+
+def _of_running_process(gone: Gone, cause: Cause, away: str) -> Cause:
+    """Return why a member left that returned under its own id, which its process made up.
+
+    So it was not restarted (KIP-848, KIP-1082).
+    """
+    process = f"it returned{away} later under the same member id, so its process was not restarted"
+    if (late := gone.late) is not None:
+        evidence = (
+            f"polled too late, or its session expired: it left {late.alive_ms / 1000:.1f} s after "
+            f"its last change, when its rebalance timeout (max.poll.interval.ms) of "
+            f"{late.timeout_ms} ms had passed, and {process}"
+        )
+        cause = replace(cause, kind=CauseKind.POLLED_LATE, timeout_ms=late.timeout_ms)
+    else:
+        evidence = f"expired, or unsubscribed for a time: {process}"
+        cause = replace(cause, kind=CauseKind.EXPIRED)
+    evidence = f"member {member_name(gone.who)} at {gone.who.client_host} {evidence}"
+    return replace(cause, certainty=_INFERRED, evidence=evidence)
 
 
 def _late_return(who: Participant, old: Participant, late: LateLeave, how: str) -> Cause:
@@ -543,9 +578,9 @@ def _departure(
         silent_ms=life.silent_ms,
         timeout_ms=life.timeout_ms,
     )
-    late = _late_leave(old, before, after, departed, cause, life)
-    if late is None:
-        return cause, None
+    late = _late_leave(old, before, after, departed, life)
+    if late is None or not before.is_classic:
+        return cause, late
     also = (
         f"; or it polled too late: its rebalance timeout (max.poll.interval.ms) of "
         f"{late.timeout_ms} ms had passed since its assignment"
@@ -588,8 +623,9 @@ def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCerta
     if old.who.instance_id is not None:
         still = "static members do not leave when they are closed"
         return CauseKind.EXPIRED, _INFERRED, f"static member {name} expired: {still}"
-    unseen = f"no sign of life in the last {max(timeout_ms - life.unheard_ms, 0)} ms"
-    return CauseKind.GONE, _INFERRED, f"member {name} left or expired: {unseen}"
+    unseen_ms = timeout_ms - life.unheard_ms
+    unseen = f": no sign of life in the last {unseen_ms} ms" if unseen_ms > 0 else ""
+    return CauseKind.GONE, _INFERRED, f"member {name} left or expired{unseen}"
 
 
 def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[Cause]:

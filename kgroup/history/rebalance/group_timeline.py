@@ -94,7 +94,7 @@ class _Timeline:
     def end(self) -> list[Rebalance]:
         self._close()
         for index, rebalance in enumerate(self._found):
-            if late := self._departed.polled_late.get(rebalance.log_offset):
+            if late := self._departed.explained.get(rebalance.log_offset):
                 by_member = {cause.member_id: cause for cause in late}
                 causes = [by_member.get(cause.member_id, cause) for cause in rebalance.causes]
                 self._found[index] = _with_causes(rebalance, causes)

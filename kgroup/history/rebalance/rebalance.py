@@ -35,14 +35,16 @@ class CauseKind(DescribedEnum):
         "expired",
         "A member's partitions were committed regularly, then not for its session timeout while "
         "the other members worked; or the member is static: static members do not leave when they "
-        "are closed.",
+        "are closed; or it returned under the same member id (consumer protocol), so that its "
+        "process was not restarted.",
     )
     GONE = ("gone", "A member left or expired; the log does not show which.")
     POLLED_LATE = (
         "polled_late",
         "A dynamic member of a classic group left when its rebalance timeout "
         "(`max.poll.interval.ms`) had passed since its assignment, and returned under a new member "
-        "id with the same client id and host: processing took too long between two polls.",
+        "id with the same client id and host: processing took too long between two polls. With the "
+        "consumer protocol: it left after that time and returned under the same member id.",
     )
     SCHEDULED = (
         "scheduled",

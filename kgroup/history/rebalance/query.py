@@ -9,6 +9,7 @@ from itertools import groupby
 from kgroup.history.rebalance.cause import Commits, CommitSpan, elapsed_ms
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Rebalance, Takeover
+from kgroup.history.rebalance.shared_group import sharing_note
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import (
     MEMBER_TABLES,
@@ -65,10 +66,11 @@ def rebalances(
     """
     if group_id is not None:
         cluster = cluster_of_group(engine, group_id, cluster)
+    sharing: dict[tuple[str, str, int], str] = {}
     chosen = tuple(
         rebalance
         for name, keys in _keys(engine, group_id, cluster, since_ms, until_ms)
-        for rebalance in _of_cluster(engine, name, keys)
+        for rebalance in _of_cluster(engine, name, keys, sharing)
         if rebalance.time_ms is None
         or (
             (since_ms is None or rebalance.time_ms >= since_ms)
@@ -76,7 +78,9 @@ def rebalances(
         )
     )
     clusters = cluster_names(engine) if cluster is None else [cluster]
-    notes = [*_takeover_notes(chosen), *outside_notes(engine, clusters, since_ms, until_ms)]
+    shared = [sharing.get(_place(rebalance)) for rebalance in chosen]
+    notes = [note for note in shared if note is not None]
+    notes += [*_takeover_notes(chosen), *outside_notes(engine, clusters, since_ms, until_ms)]
     if group_id is not None and not chosen:
         notes.insert(
             0,
@@ -133,18 +137,29 @@ def _keys(
         yield name, list(map(_key, of_cluster))
 
 
-def _of_cluster(engine: Engine, cluster: str, keys: Sequence[_Key]) -> list[Rebalance]:
+def _place(rebalance: Rebalance) -> tuple[str, str, int]:
+    return rebalance.cluster, rebalance.group_id, rebalance.log_offset
+
+
+def _of_cluster(
+    engine: Engine, cluster: str, keys: Sequence[_Key], sharing: dict[tuple[str, str, int], str]
+) -> list[Rebalance]:
     """Read groups in batches, by partition: groups of one partition share files."""
     names = topic_names(engine, cluster)
     all_rebalances: list[Rebalance] = []
     for start in range(0, len(keys), AT_ONCE):
-        all_rebalances += _of_groups(engine, cluster, keys[start : start + AT_ONCE], names)
+        all_rebalances += _of_groups(engine, cluster, keys[start : start + AT_ONCE], names, sharing)
     return sorted(all_rebalances, key=lambda rebalance: rebalance.group_id)
 
 
 def _of_groups(
-    engine: Engine, cluster: str, keys: Sequence[_Key], names: Mapping[str, str]
+    engine: Engine,
+    cluster: str,
+    keys: Sequence[_Key],
+    names: Mapping[str, str],
+    sharing: dict[tuple[str, str, int], str],
 ) -> Iterator[Rebalance]:
+    """Yield rebalances; add notes about groups that applications share by last rebalance."""
     groups = sorted({group_id for _, group_id, _ in keys})
     partitions = sorted({partition for _, _, partition in keys})
     condition = (
@@ -183,7 +198,23 @@ def _of_groups(
             names,
         )
         for rebalance in of_group:
-            yield replace(rebalance, cluster=key[0], group_id=key[1], offsets_partition=key[2])
+            last = replace(rebalance, cluster=key[0], group_id=key[1], offsets_partition=key[2])
+            yield last
+        if of_group and (note := sharing_note(key[1], _members_of(last, members.get(key, {})))):
+            sharing[_place(last)] = note
+
+
+def _members_of(rebalance: Rebalance, rows: Mapping[int, Sequence[Row]]) -> Iterator[Row]:
+    """Yield the last row of each member after a rebalance."""
+    by_member = {
+        row["member_id"]: row
+        for log_offset, each in rows.items()
+        if log_offset <= rebalance.log_offset
+        for row in each
+    }
+    for member in rebalance.members:
+        if member.member_id in by_member:
+            yield by_member[member.member_id]
 
 
 def _spans(

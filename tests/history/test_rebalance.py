@@ -606,7 +606,7 @@ def test_two_processes_that_replace_each_other_in_one_generation(tmp_path: Path)
     ] == [("b", "/10.0.0.2", "/10.0.0.1", T + 5000), ("b0", "/10.0.0.1", "/10.0.0.2", T + 6000)]
     assert found[1].takeovers == ()
     assert notes[0] == (
-        "Group g: the instance id pod-1 was taken over 50 times in generation 1, at /10.0.0.2, "
+        "Group 'g': the instance id pod-1 was taken over 50 times in generation 1, at /10.0.0.2, "
         "/10.0.0.1: two processes use it, or one restarts in a loop."
     )
 

@@ -49,7 +49,7 @@ CASES: Mapping[str, tuple[Sequence[Row], bool]] = {
 def test_sharing(case: str, tmp_path: Path) -> None:
     members, is_shared = CASES[case]
     _, notes = ask_report(tmp_path, classic(1, 1, *members))
-    assert [note.startswith("Members of group g subscribe to disjoint") for note in notes] == (
+    assert [note.startswith("Members of group 'g' subscribe to disjoint") for note in notes] == (
         [True] * is_shared
     )
 
@@ -58,7 +58,7 @@ def test_the_last_rebalance_counts(tmp_path: Path) -> None:
     both = [reader("a", 1, "x", client_id="shop-1"), reader("b", 2, "y", client_id="bills-1")]
     _, notes = ask_report(tmp_path / "both", classic(1, 1, both[0]), classic(2, 5, *both))
     assert notes == (
-        "Members of group g subscribe to disjoint topics and run apart: x (1: shop-1 at "
+        "Members of group 'g' subscribe to disjoint topics and run apart: x (1: shop-1 at "
         "/10.0.0.1); y (1: bills-1 at /10.0.0.2). If these are two applications, give each its own "
         "group id.",
     )

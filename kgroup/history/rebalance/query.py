@@ -108,7 +108,7 @@ def _takeover_notes(chosen: Iterable[Rebalance]) -> Iterator[str]:
                     for host in (each.before_client_host, each.client_host)
                 )
                 yield (
-                    f"Group {rebalance.group_id}: the instance id {instance_id} was taken over "
+                    f"Group {rebalance.group_id!r}: the instance id {instance_id} was taken over "
                     f"{len(every)} times in generation {rebalance.generation_id}, at "
                     f"{first_names([*hosts])}: two processes use it, or one restarts in a loop."
                 )

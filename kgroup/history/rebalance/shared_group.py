@@ -29,7 +29,7 @@ def sharing_note(group_id: str, members: Iterable[Row]) -> str | None:
         for part in sorted(parts, key=lambda part: sorted(part.topics))
     )
     return (
-        f"Members of group {group_id} subscribe to disjoint topics and run apart: {described}. "
+        f"Members of group {group_id!r} subscribe to disjoint topics and run apart: {described}. "
         "If these are two applications, give each its own group id."
     )
 

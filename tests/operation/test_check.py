@@ -29,6 +29,7 @@ from kgroup.model.group import (
     GroupState,
     GroupType,
     Member,
+    Membership,
     Subscription,
 )
 from kgroup.model.log_range import LogRange, NextReading, NextRecord, OffsetMark, Position
@@ -872,3 +873,50 @@ def test_a_strategy_is_judged_where_that_is_asked_for_only() -> None:
     assert (finding.code, finding.advice) == (Rule.EAGER_STRATEGY, Rule.EAGER_STRATEGY.advice)
     assert "cooperative-sticky" not in finding.reason + finding.advice
     assert finding.commands == ("kgroup plan g",)
+
+
+@pytest.mark.parametrize(
+    ("state", "there", "waits"),
+    [
+        (
+            GroupState.PREPARING_REBALANCE,
+            ("one", "two", "new"),
+            "The coordinator waits for some of these members to rejoin, for at most 2 minutes "
+            "(rebalance timeout): ",
+        ),
+        (
+            GroupState.PREPARING_REBALANCE,
+            ("two", "new"),
+            "The coordinator waits for two to rejoin, for at most 2 minutes (rebalance timeout).",
+        ),
+        (GroupState.PREPARING_REBALANCE, ("new",), None),
+        (GroupState.COMPLETING_REBALANCE, ("one", "two"), None),
+        (GroupState.STABLE, ("one", "two"), None),
+    ],
+)
+def test_a_rebalance_in_progress_names_the_awaited_members(
+    state: GroupState, there: Sequence[str], waits: str | None
+) -> None:
+    """Only members of the previous generation have to rejoin."""
+    before = tuple(
+        replace(member(name), rebalance_timeout_ms=timeout)
+        for name, timeout in (("one", 60_000), ("two", 120_000))
+    )
+    waiting = replace(
+        group("g", *map(member, there), last_stable=Membership(3, "one", "range", NOW_MS, before)),
+        state=state,
+    )
+    rows = audit(waiting, rules=frozenset({Rule.LONG_REBALANCE})).report.data
+    assert [row.severity for row in rows] == [Severity.INFO] * (waits is not None)
+    if waits is not None:
+        assert waits in rows[0].reason
+        assert "new" not in rows[0].reason
+
+
+def test_a_rebalance_in_progress_names_members_of_earlier_epochs() -> None:
+    members = (replace(member("one"), member_epoch=4), replace(member("two"), member_epoch=5))
+    slow = replace(
+        group("g", *members, group_epoch=5), type=GroupType.CONSUMER, state=GroupState.RECONCILING
+    )
+    (row,) = audit(slow, rules=frozenset({Rule.LONG_REBALANCE})).report.data
+    assert "Not yet in epoch 5: one." in row.reason

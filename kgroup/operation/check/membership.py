@@ -10,7 +10,7 @@ from kgroup.model.client_library import Certainty
 from kgroup.model.clients import Clients, host_of
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import GONE, OffsetMark
-from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of
+from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.describe import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
@@ -35,7 +35,7 @@ def check_membership(description: GroupDescription, evidence: Evidence) -> Itera
     group = description.group
     clients = Clients(group)
     yield from (*_reader(description, evidence),) or _nobody_reads(description)
-    yield from _rebalance(group, evidence)
+    yield from _rebalance(group, clients, evidence)
     yield from _shared_instance_ids(group, evidence)
     yield from _missing_static_members(group, evidence)
     yield from _gone_partitions(description, clients)
@@ -329,10 +329,18 @@ def _session_timeouts(group: Group, clients: Clients) -> Iterator[Finding]:
             )
 
 
-def _rebalance(group: Group, evidence: Evidence) -> Iterator[Finding]:
+def _rebalance(group: Group, clients: Clients, evidence: Evidence) -> Iterator[Finding]:
     now, before = evidence.now, evidence.before
+    awaited = _awaited(group, clients) if group.state in _REBALANCING else None
     description = before and before.groups.get(group.group_id)
     if not description or not before:
+        if awaited is not None:
+            yield finding_of(
+                Rule.LONG_REBALANCE,
+                f"A rebalance is in progress. {awaited} A second look shows whether it ends.",
+                group.group_id,
+                severity=Severity.INFO,
+            )
         return
     earlier = description.group
     was, now_is = _epoch(earlier), _epoch(group)
@@ -353,11 +361,42 @@ def _rebalance(group: Group, evidence: Evidence) -> Iterator[Finding]:
         yield finding_of(
             Rule.LONG_REBALANCE,
             f"The group was {earlier.state}, and {seconds:.0f} s later it is {group.state}, "
-            "without a new generation in between.",
+            f"without a new generation in between.{(awaited and ' ' + awaited) or ''}",
             group.group_id,
             basis=Basis.LOOKS,
             since_ms=before.time_ms,
         )
+
+
+def _awaited(group: Group, clients: Clients) -> str | None:
+    """Return which members a rebalance waits for, as a sentence; None if that is unknown.
+
+    The coordinator of a classic group does not tell who has rejoined: only members of the previous
+    generation have to.
+    """
+    if group.group_epoch is not None:
+        late = [
+            member.member_id
+            for member in group.members
+            if member.member_epoch is not None and member.member_epoch < group.group_epoch
+        ]
+        return f"Not yet in epoch {group.group_epoch}: {_labels(late, clients)}." if late else None
+    if group.state is not GroupState.PREPARING_REBALANCE or group.last_stable is None:
+        return None
+    here = {member.member_id for member in group.members}
+    members = [member for member in group.last_stable.members if member.member_id in here]
+    if not members:
+        return None
+    names = _labels([member.member_id for member in members], clients)
+    longest_ms = max(member.rebalance_timeout_ms or 0 for member in members)
+    limit = f", for at most {length(longest_ms)} (rebalance timeout)" if longest_ms else ""
+    if len(members) == 1:
+        return f"The coordinator waits for {names} to rejoin{limit}."
+    return f"The coordinator waits for some of these members to rejoin{limit}: {names}."
+
+
+def _labels(member_ids: Sequence[str], clients: Clients) -> str:
+    return first_names([clients.label(member_id) for member_id in member_ids])
 
 
 def _epoch(group: Group) -> int | None:

@@ -156,15 +156,49 @@ CommandTable = Mapping[str, tuple[str, str]]
 
 
 class LazyGroup(CommandGroup):
-    """A command group that imports a command's module only to run the command."""
+    """A command group that imports a command's module only to run the command.
 
-    def __init__(self, path: str, text: str, table: CommandTable, **options: Any) -> None:
+    Args:
+        path: see `CommandGroup`.
+        text: see `CommandGroup`.
+        table: commands by name.
+        aliases: names of commands by alias.
+    """
+
+    def __init__(
+        self, path: str, text: str, table: CommandTable, aliases: Mapping[str, str], **options: Any
+    ) -> None:
         super().__init__(path, text, **options)
         self._table = table
+        self._aliases = aliases
 
     def help_lines(self) -> Mapping[str, str]:
         """Return the help lines of the table."""
         return {name: text for name, (_, text) in self._table.items()}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands and aliases."""
+        super().format_commands(ctx, formatter)
+        with formatter.section("Aliases"):
+            formatter.write_dl([*self._alias_lines().items()])
+
+    def _alias_lines(self) -> Mapping[str, str]:
+        return {alias: f"Same as '{name}'." for alias, name in self._aliases.items()}
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Suggest commands and aliases, or options."""
+        aliases = [
+            CompletionItem(alias, help=text)
+            for alias, text in self._alias_lines().items()
+            if incomplete and alias.startswith(incomplete)
+        ]
+        return super().shell_complete(ctx, incomplete) + aliases
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command, also of an alias; it then has its own name in messages."""
+        return super().resolve_command(ctx, [self._aliases.get(args[0], args[0]), *args[1:]])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command."""

@@ -60,6 +60,9 @@ COMMANDS: CommandTable = {
     "completion": ("command.completion", "Print or install the completion script of a shell."),
 }
 
+ALIASES = {"why": "check"}
+"""Names of commands by alias."""
+
 INTERRUPTED = 130
 """Exit status that shells report for a process terminated by SIGINT (128 + 2)."""
 PIPE_CLOSED = 141
@@ -101,6 +104,7 @@ kgroup = click.option(
         success, 5 found a problem or difference (check, plan, offsets diff, doctor).
         """,
         COMMANDS,
+        ALIASES,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
 )

@@ -30,7 +30,7 @@ _COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("offsets lag", "offsets describe", "partitions", "owners"), _OWNERS),
     **dict.fromkeys(("members list", "members show", "members describe"), _MEMBERS),
     **dict.fromkeys(("monitor", "watch", "live"), "top"),
-    **dict.fromkeys(("why", "health", "diagnose", "problems"), "check"),
+    **dict.fromkeys(("health", "diagnose", "problems"), "check"),
     **dict.fromkeys(("prometheus", "metrics", "exporter"), "check --all --prometheus"),
     **dict.fromkeys(("dry-run", "rebalance", "whatif", "what-if"), "assign GROUP"),
     **dict.fromkeys(("migrate", "migration", "upgrade"), "plan GROUP"),

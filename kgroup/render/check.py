@@ -31,6 +31,10 @@ FINDING_COLUMNS = columns_of(
     Column("topic", Kind.NAME),
     Column("partition", Kind.NUMBER),
     Column("member_id", Kind.NAME),
+    Column("client_id", Kind.NAME),
+    Column("client_host", Kind.NAME),
+    Column("timeout_ms", Kind.DURATION),
+    Column("event_count", Kind.NUMBER),
     Column("broker", Kind.NUMBER),
     Column("offset", Kind.NUMBER),
     Column("log_start_offset", Kind.NUMBER),
@@ -40,6 +44,8 @@ FINDING_COLUMNS = columns_of(
     Column("since_ms", Kind.TIME),
     Column("evidence_from_ms", Kind.TIME),
     Column("evidence_to_ms", Kind.TIME),
+    Column("evidence_count", Kind.NUMBER),
+    Column("caused_by", Kind.TEXT),
     _COMMANDS,
 )
 RULE_COLUMNS = columns_of(
@@ -71,6 +77,18 @@ _PAGE_COLUMNS = (
 )
 
 
+_RECORD_COLUMNS = (
+    Column("group_id", Kind.NAME),
+    Column("code", Kind.TEXT),
+    Column("time", Kind.TIME),
+    Column("offsets_partition", Kind.NUMBER),
+    Column("log_offset", Kind.NUMBER),
+    Column("shows", Kind.TEXT, may_go_below=True),
+)
+_FOLLOWS = "follows"
+"""Stands instead of the severity of a consequence."""
+
+
 def findings_page(
     findings: Sequence[Finding],
     groups: Collection[str] = (),
@@ -86,7 +104,8 @@ def findings_page(
         groups: ids of the checked groups.
         is_partial: whether something could not be read.
         is_new: whether known findings are left out.
-        explain: also show the evidence of each finding, and the meaning of its code and what to do.
+        explain: also show the evidence of each finding, its records, the meaning of its code, and
+            what to do.
     """
     findings = sorted(findings, key=lambda finding: finding.severity.rank)
     if findings:
@@ -99,10 +118,23 @@ def findings_page(
         unread = ", as far as it could be read" if is_partial else ""
         text = summary(f"{who} {'new ' if is_new else ''}findings{unread}")
         yield from ("\n", text) if findings else (text,)
+    records = [row for finding in findings for row in _records(finding)]
+    if explain and records:
+        yield from section("Evidence", Sheet(_RECORD_COLUMNS, records), level=2)
     if explain and findings:
         kinds = dict.fromkeys((finding.code, finding.advice) for finding in findings)
         rows = [(code, code.sentence, advice) for code, advice in kinds]
         yield from section("What to do", Sheet(_ADVICE_COLUMNS, rows), level=2)
+
+
+def _records(finding: Finding) -> Iterator[Sequence[object]]:
+    about = _subject(finding), finding.code
+    more = (finding.evidence_count or 0) - len(finding.evidence)
+    if more > 0:
+        yield *about, None, None, None, f"{more} earlier records are not shown"
+    for record in finding.evidence:
+        place = record.time_ms, record.offsets_partition, record.log_offset
+        yield *about, *place, record.shows
 
 
 def _groups(count: int) -> str:
@@ -110,13 +142,21 @@ def _groups(count: int) -> str:
 
 
 def _findings(findings: Sequence[Finding], columns: tuple[Column, ...]) -> Part:
-    """Return the table; commands of several findings in a row stand below the last of them."""
-    sheet = Sheet.of(columns, findings)
+    """Return the table; commands of several findings in a row stand below the last of them.
+
+    Consequences of a finding are rows below its own.
+    """
     after = (*(finding.commands for finding in findings[1:]), ())
-    commands = [
-        () if finding.commands == following else finding.commands
-        for finding, following in zip(findings, after, strict=True)
-    ]
+    rows: list[Sequence[object]] = []
+    commands: list[Sequence[str]] = []
+    for finding, following in zip(findings, after, strict=True):
+        rows += Sheet.of(columns, [finding]).rows
+        rest = [""] * (len(columns) - 4)
+        own = finding.consequences
+        rows += [[_FOLLOWS, _subject(finding), each.code, each.reason, *rest] for each in own]
+        commands += [()] * len(own)
+        commands.append(() if finding.commands == following else finding.commands)
+    sheet = Sheet(columns, rows)
     runs = [("run", command) for command in dict.fromkeys(chain.from_iterable(commands))]
     listed = section("Commands", facts(runs)) if runs else ()
     return Either((replace(sheet, commands=commands),), (sheet, *listed))

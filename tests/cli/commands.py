@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from kgroup.cli.command_group import CommandGroup, DefaultGroup
-from kgroup.cli.main import kgroup
+from kgroup.cli.main import ALIASES, kgroup
 
 
 def _below(group: CommandGroup, words: tuple[str, ...] = ()) -> dict[str, click.Command]:
@@ -32,6 +32,7 @@ EVERY_COMMAND: Mapping[str, click.Command] = _below(kgroup)
 
 def split_line(words: Sequence[str]) -> tuple[str, list[str]]:
     """Split what stands behind "kgroup": the words of the command, and its arguments."""
+    words = [ALIASES.get(words[0], words[0]), *words[1:]] if words else []
     size = 2 if " ".join(words[:2]) in EVERY_COMMAND else 1
     return " ".join(words[:size]), list(words[size:])
 

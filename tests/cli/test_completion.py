@@ -51,6 +51,9 @@ def groups() -> Collection[str]:
 
 def test_commands(cli: Cli) -> None:
     assert suggested(cli, "kgroup ") == ("plain", list(COMMANDS))
+    assert suggested(cli, "kgroup wh") == ("plain", ["why"])
+    assert suggested(cli, "kgroup why --rul")[1] == ["--rule", "--rules"]
+    assert suggested(cli, "kgroup why --sample led") == ("plain", ["ledger"])
     assert suggested(cli, "kgroup de") == ("plain", ["describe", "decode-offsets"])
     assert suggested(cli, "kgroup --v") == ("plain", ["--version"])
     assert suggested(cli, "kgroup nonsense ")[1] == []

@@ -18,7 +18,7 @@ import kgroup.__main__
 import kgroup.cli.main
 from kgroup import __version__
 from kgroup.cli.command import zk
-from kgroup.cli.main import COMMANDS
+from kgroup.cli.main import ALIASES, COMMANDS
 from kgroup.cli.usage import _ACTIONS, _COMMANDS
 from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
 from tests.cli.command_line import Cli
@@ -38,7 +38,18 @@ def test_help(cli: Cli, option: str) -> None:
     assert result.err == ""
     assert "Usage: kgroup [OPTIONS] COMMAND" in result.out
     listed = result.out.partition("Commands:")[2].partition("Run 'kgroup")[0]
-    assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == list(COMMANDS)
+    assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == [*COMMANDS, *ALIASES]
+
+
+def test_an_alias_is_the_command(cli: Cli) -> None:
+    args = ("--sample", "pricing", "--rule", "mixed-protocols", "-o", "json")
+    assert cli("why", *args) == cli("check", *args)
+    assert cli("why", "--help").out == cli("check", "--help").out
+    wrong = cli("why", "--sample", "--no-such-option")
+    assert wrong == cli("check", "--sample", "--no-such-option")
+    assert wrong.status == 2
+    assert ALIASES.items() <= {"why": "check"}.items()
+    assert not ALIASES.keys() & COMMANDS.keys()
 
 
 @pytest.mark.parametrize("name", EVERY_COMMAND)

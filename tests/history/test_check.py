@@ -163,8 +163,8 @@ def restart() -> list[tuple[Any, Sequence[Any]]]:
         (restart(), {}, []),
         (flapping(1, 6, 60, others="cdef"), {}, [Rule.REBALANCE_STORM]),
         ([classic(n, n * 60, A, B) for n in range(1, 7)], {}, [Rule.REBALANCE_STORM]),
-        (flapping(1, 4, 60), {}, []),
-        (flapping(1, 4, 60), {"rebalances": 4}, [Rule.REBALANCE_STORM]),
+        (flapping(1, 5, 60), {}, []),
+        (flapping(1, 5, 60), {"rebalances": 4}, [Rule.REBALANCE_STORM]),
         (flapping(1, 6, 200), {}, []),
         (flapping(1, 6, 200), {"generations": 5}, [Rule.GENERATION_CHURN]),
         # compaction has left two records, and what the numbers say

@@ -38,17 +38,20 @@ from kgroup.model.problem import Problem
 from kgroup.operation.check.check import Audit, Request, check
 from kgroup.operation.check.look import (
     LIMITS,
+    Evidence,
     Thresholds,
+    finding_of,
     parse_group_limits,
     parse_limit,
     read_baseline,
     with_limits,
 )
-from kgroup.operation.check.rule import Finding, Rule, Severity
+from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.plan.advice import advise
 from kgroup.operation.plan.coordinator import MIGRATION_POLICY
 from kgroup.operation.plan.forecast import USUAL
 from kgroup.operation.plan.plan import MigrationTarget
+from kgroup.operation.report import Report
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.render.check import nagios_lines, nagios_status, prometheus_lines
 from kgroup.render.json_document import json_document, json_rows
@@ -180,6 +183,50 @@ def test_only_these_rules_and_not_what_is_known() -> None:
     assert found.report.exit_status is ExitStatus.DONE
     other = group("c", offsets=(commit(0, 1),))
     assert said(audit(other, ranges=LOGS, known=known)) == [("c", "error", "nobody-reads")]
+
+
+def looked_back(evidence: Evidence) -> Report[Finding]:
+    """A member of g polls too late, and the group rebalances; z has had another storm."""
+    late = finding_of(
+        Rule.LATE_POLL,
+        "late",
+        "g",
+        basis=Basis.LOG,
+        member_id="one",
+        client_id="billing-2",
+        client_host="/10.0.3.7",
+        event_count=3,
+        timeout_ms=10_000,
+        evidence_to_ms=NOW_MS - 60_000,
+    )
+    storm = finding_of(Rule.REBALANCE_STORM, "storm", "g", caused_by=Rule.LATE_POLL)
+    other = finding_of(Rule.REBALANCE_STORM, "other", "z")
+    return Report((storm, other, late))
+
+
+def audit_back(committed: int = 9, **request: Any) -> Audit:
+    owner = replace(member("one", 0), client_id="billing-2", client_host="/10.0.3.7")
+    behind = group("g", owner, offsets=(commit(0, committed, age_ms=400_000),))
+    source = FakeSource(behind, group("z"), ranges={("orders", 0): LOGS[0]})
+    return check(source, Request(**request), lambda: NOW_MS, look_back=looked_back)
+
+
+def test_what_follows_from_a_cause_is_part_of_its_finding() -> None:
+    found = audit_back(committed=1)
+    assert said(found)[0] == ("g", "warning", "late-poll")
+    (cause, *_) = found.report.data
+    assert [each.code for each in cause.consequences] == [Rule.OLD_COMMIT, Rule.REBALANCE_STORM]
+    assert ("z", "warning", "rebalance-storm") in said(found)
+    only = audit_back(rules=frozenset({Rule.REBALANCE_STORM}))
+    assert said(only) == [("g", "warning", "rebalance-storm"), ("z", "warning", "rebalance-storm")]
+    assert [finding.caused_by for finding in only.report.data] == [Rule.LATE_POLL, None]
+
+
+def test_what_follows_from_a_known_cause_is_known() -> None:
+    text = b"".join(json_document("check", json_rows(audit_back(committed=1).report.data), ()))
+    known = read_baseline(text, "known.json")
+    assert said(audit_back(committed=1, known=known)) == []
+    assert ("late-poll", "g", None, None, "billing-2", None, None) in known
 
 
 @pytest.mark.parametrize(

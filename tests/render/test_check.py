@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from rich.cells import cell_len
 
-from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
+from kgroup.operation.check.rule import Basis, Consequence, EvidenceRecord, Finding, Rule, Severity
 from kgroup.operation.printed_command import kgroup_command
 from kgroup.render.check import findings_page
 from kgroup.render.form import page_text
@@ -128,6 +128,34 @@ def test_the_commands_of_several_findings_in_a_row_stand_below_the_last() -> Non
     lines = [line.split()[1] for line in lines_of(others)[1:]]
     group_id = finding.group_id or "(cluster)"
     assert lines == [*[group_id] * 2, "one", "two", group_id, "one", group_id, "one", "two"]
+
+
+def test_consequences_stand_below_their_cause_and_records_take_explain() -> None:
+    records = tuple(EvidenceRecord(3, n, 1_700_000_000_000 + n, f"it left {n}") for n in (7, 9))
+    storm = Consequence(
+        Rule.REBALANCE_STORM, Severity.WARNING, "9 rebalances.", None, None, None, None
+    )
+    first, other = (
+        replace(finding, severity=Severity.WARNING, commands=("kgroup one",))
+        for finding in AnyFindings(Random(0)).findings[:2]
+    )
+    cause = replace(
+        first,
+        group_id="billing",
+        evidence=records,
+        evidence_count=30,
+        consequences=(storm, replace(storm, reason="8 rebalances.")),
+    )
+    lines = lines_of([cause, other])
+    assert [line.split()[0] for line in lines[1:]] == [
+        *("warning", "follows", "follows", "warning", "kgroup")
+    ]
+    assert re.split(r"  +", lines[2]) == ["follows", "billing", "rebalance-storm", "9 rebalances."]
+    assert "it left" not in "".join(lines)
+    explained = lines_of([cause], explain=True)
+    (first_record,) = [line for line in explained if line.endswith("  it left 7")]
+    assert re.split(r"  +", first_record)[-3:] == ["3", "7", "it left 7"]
+    assert any(line.endswith("  28 earlier records are not shown") for line in explained)
 
 
 def test_groups_without_findings_are_a_count() -> None:

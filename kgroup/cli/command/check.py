@@ -117,6 +117,7 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
         "kgroup check --sample",
         "kgroup check --sample pricing --explain",
         "kgroup check --rules",
+        "kgroup why -b kafka-1:9092 billing --explain",
         "kgroup check --sample click-stats -o json",
         "kgroup check -b kafka-1:9092 --interval 60",
         "kgroup check -C prod --warehouse warehouse --limit past=7d",
@@ -239,8 +240,11 @@ def command(
     Checks members, assignments, commits and lag and, if all groups are checked, the brokers that
     coordinate them. For named groups, the recent records of __consumer_offsets show what led to the
     current state (requires DuckDB). A table has a row for each finding, worst first, with the
-    commands to run next below it, and the number of groups without findings. The exit status is 5
-    if a finding has the severity of --fail-on or a higher one.
+    commands to run next below it, and the number of groups without findings. What follows from a
+    finding stands below it. The exit status is 5 if a finding has the severity of --fail-on or a
+    higher one.
+
+    'kgroup why' is another name of this command.
     """
     if lists_rules:
         return _list_rules(output)

@@ -270,14 +270,15 @@ def _answer(shell: str, typed: Sequence[str]) -> Iterator[str]:
     """
     from click.shell_completion import ShellComplete
 
-    from kgroup.cli.main import COMMANDS, kgroup
+    from kgroup.cli.main import ALIASES, COMMANDS, kgroup
 
     if shell == "bash":
         line = read_bash(typed[0], typed[1])
     else:
         current = read_fish_word(typed[-1]) if shell == "fish" else typed[-1]
         line = TypedLine(("kgroup", *typed[:-1]), current, "", "")
-    if len(line.words) > 1 and line.words[1] not in COMMANDS and line.words[1][:1] != "-":
+    names = (*COMMANDS, *ALIASES)
+    if len(line.words) > 1 and line.words[1] not in names and line.words[1][:1] != "-":
         return
     words = list(line.words[1:])
     completer = ShellComplete(kgroup, {"obj": tuple(words)}, "kgroup", "")

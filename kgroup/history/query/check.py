@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Any
@@ -12,7 +12,8 @@ from kgroup.errors import InputError, UsageError
 from kgroup.history.query.commit_summary import CommitSummary, commit_summaries, eventful_groups
 from kgroup.history.query.lag import Lag, lags
 from kgroup.history.rebalance.query import Storm, rebalances, storms_of
-from kgroup.history.rebalance.rebalance import CauseKind, Rebalance
+from kgroup.history.rebalance.rebalance import CauseKind, Participant, Rebalance
+from kgroup.history.rebalance.repetition import Repetition, repetitions_of
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import (
     GROUP_TABLES,
@@ -26,10 +27,31 @@ from kgroup.model.clients import Clients
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import shown_time
 from kgroup.operation.check.look import Evidence, finding_of, length
-from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
+from kgroup.operation.check.rule import Basis, EvidenceRecord, Finding, Rule, Severity
 from kgroup.operation.describe import OffsetDescription
 from kgroup.operation.report import Report, first_names
 
+_MOST_RECORDS = 10
+"""Maximum number of records of evidence."""
+_RULES: Mapping[CauseKind, Rule] = {
+    CauseKind.POLLED_LATE: Rule.LATE_POLL,
+    CauseKind.RESTARTED: Rule.RESTARTING_MEMBER,
+    CauseKind.EXPIRED: Rule.EXPIRING_SESSION,
+    CauseKind.METADATA_CHANGED: Rule.CHANGING_METADATA,
+    CauseKind.SUBSCRIPTION_CHANGED: Rule.CHANGING_SUBSCRIPTION,
+}
+"""Rule of a kind of cause, if a member causes it again and again; others are no finding."""
+_WHAT: Mapping[Rule, str] = {
+    Rule.LATE_POLL: "{who} polled too late {count} times",
+    Rule.RESTARTING_MEMBER: "{who} restarted {count} times",
+    Rule.EXPIRING_SESSION: "The session of {who} expired {count} times",
+    Rule.CHANGING_METADATA: "{who} changed its metadata {count} times",
+    Rule.CHANGING_SUBSCRIPTION: "{who} changed its subscription {count} times",
+}
+_TIMEOUTS: Mapping[Rule, str] = {
+    Rule.LATE_POLL: "max.poll.interval.ms",
+    Rule.EXPIRING_SESSION: "session timeout",
+}
 _STORM_MS = 600_000
 """Time in which `rebalances` rebalances are a storm; the default of `kgroup history storms`."""
 
@@ -118,6 +140,7 @@ class _Past:
     cluster: str
     since_ms: int
     until_ms: int
+    causes: dict[str, Sequence[Repetition]] = field(default_factory=dict)
 
     @property
     def _when(self) -> dict[str, Any]:
@@ -148,15 +171,19 @@ class _Past:
             every = [rebalance for rebalance in of_group if rebalance.time_ms is not None]
             if group_id not in groups or not every:
                 continue
+            most = int(self.evidence.limits.rebalances)
+            causes = repetitions_of(every, count=most, within_ms=_STORM_MS)
+            self.causes[group_id] = causes
+            yield from (_cause(cause, every) for cause in causes)
             storms = [
                 storm
-                for storm in storms_of(every, int(self.evidence.limits.rebalances), _STORM_MS)
-                if _is_more_than_restarts(storm, every)
+                for storm in storms_of(every, most, _STORM_MS)
+                if _is_more_than_restarts(storm, every, max(2, most - 1))
             ]
             if storms:
-                yield _storm(storms)
+                yield _storm(storms, every, causes)
             else:
-                yield from self._churn(every)
+                yield from self._churn(every, causes)
 
     def shared_instance_ids(self) -> Iterator[Finding]:
         """Find static members that are replaced repeatedly within one generation.
@@ -166,6 +193,7 @@ class _Past:
         """
         sql = (
             "SELECT group_id, generation_id, instance_id, member_id, MIN(time_ms) AS time_ms, "
+            "MIN(log_offset) AS log_offset, MIN(offsets_partition) AS offsets_partition, "
             "MAX(client_host) AS client_host FROM members WHERE cluster = ? AND time_ms >= ? AND "
             "time_ms < ? AND instance_id IS NOT NULL AND group_type = 'classic' "
             "GROUP BY group_id, generation_id, instance_id, member_id "
@@ -198,9 +226,18 @@ class _Past:
                 group_id,
                 member_id=last["member_id"],
                 since_ms=first["time_ms"],
+                **_evidence_of(
+                    EvidenceRecord(
+                        row["offsets_partition"],
+                        row["log_offset"],
+                        row["time_ms"],
+                        f"{instance_id} is {row['member_id']} in generation {generation_id}",
+                    )
+                    for row in seen
+                ),
             )
 
-    def _churn(self, every: Sequence[Rebalance]) -> Iterator[Finding]:
+    def _churn(self, every: Sequence[Rebalance], causes: Sequence[Repetition]) -> Iterator[Finding]:
         """Count generations by number, as compaction may have removed most records."""
         numbers = [rebalance.generation_id for rebalance in every]
         count = 1 + sum(max(1, after - before) for before, after in pairwise(numbers))
@@ -213,6 +250,8 @@ class _Past:
                 "nothing.",
                 every[0].group_id,
                 since_ms=every[0].time_ms,
+                caused_by=_explaining(every, causes),
+                **_evidence_of(map(_record, every)),
             )
 
     def commits(self) -> Iterator[Finding]:
@@ -232,7 +271,7 @@ class _Past:
             ):
                 by_place = self._lags(group_id)
                 for summary in summaries:
-                    yield from _pause(summary, by_place)
+                    yield from _pause(summary, by_place, self.causes.get(group_id, ()))
                 for at, offset in behind.get(group_id, {}).items():
                     yield from self._stuck(group_id, offset, by_place.get(at, ()))
 
@@ -298,11 +337,16 @@ class _Past:
             )
 
 
-def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
-    """Return whether the storm is more than starts or a rolling restart, which are normal.
+def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance], normal: int) -> bool:
+    """Return whether the storm is more than a deployment that is rolled back, which is normal.
 
     In a rolling restart each member causes at most two rebalances: when it leaves and when it
-    rejoins.
+    rejoins. A rebalance without a known cause counts twice.
+
+    Args:
+        storm: the storm.
+        every: rebalances of the group.
+        normal: number of causes of one member that are normal: by default 4.
     """
     within = [
         rebalance for rebalance in every if storm.from_ms <= (rebalance.time_ms or 0) <= storm.to_ms
@@ -310,8 +354,8 @@ def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
     there = [rebalance.members for rebalance in within]
     causes = sum(each.cause_count for each in storm.started_by)
     known = [rebalance for rebalance in within if rebalance.members_before is not None]
-    causes += sum(rebalance.cause is CauseKind.UNKNOWN for rebalance in known)
-    if causes > 2 * max(map(len, there)):
+    causes += 2 * sum(rebalance.cause is CauseKind.UNKNOWN for rebalance in known)
+    if causes > normal * max(map(len, there)):
         return True
     for starter in storm.started_by:
         who = starter.instance_id, starter.client_id, starter.client_host
@@ -319,12 +363,69 @@ def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
             [(m.instance_id, m.client_id, m.client_host) for m in participants]
             for participants in there
         )
-        if starter.cause_count > 2 * max(1, *(each.count(who) for each in alike)):
+        if starter.cause_count > normal * max(1, *(each.count(who) for each in alike)):
             return True
     return False
 
 
-def _storm(storms: Sequence[Storm]) -> Finding:
+def _cause(cause: Repetition, every: Sequence[Rebalance]) -> Finding:
+    """Return the finding for a cause that repeats, with the member that causes it most often."""
+    rule, last = _RULES[cause.kind], cause.occurrences[-1].cause
+    first_ms, last_ms = cause.occurrences[0].time_ms, cause.occurrences[-1].time_ms
+    main = cause.starters[0]
+    timeout_ms = last.timeout_ms if rule in _TIMEOUTS else None
+    text = _WHAT[rule].format(who=_who(main), count=cause.count)
+    text += f" within {length(last_ms - first_ms)}, since {shown_time(first_ms)}"
+    if timeout_ms:
+        text += f" ({_TIMEOUTS[rule]}: {timeout_ms / 1000:g} s)"
+    if others := cause.starters[1:]:
+        text += f"; so did {first_names(others, _who)}, {cause.event_count - cause.count} times"
+    text += f"; this started {len(cause.explained)} of {len(every)} rebalances."
+    return finding_of(
+        rule,
+        text,
+        every[0].group_id,
+        member_id=main.member_id,
+        client_id=main.client_id,
+        client_host=main.client_host,
+        timeout_ms=timeout_ms,
+        event_count=cause.event_count,
+        since_ms=first_ms,
+        evidence_from_ms=first_ms,
+        evidence_to_ms=last_ms,
+        **_evidence_of(_record(each.rebalance, each.cause.evidence) for each in cause.occurrences),
+    )
+
+
+def _who(member: Participant) -> str:
+    name = member.instance_id or member.client_id or member.member_id
+    host = (member.client_host or "").removeprefix("/")
+    return f"{name} at {host}" if host else name
+
+
+def _record(rebalance: Rebalance, shows: str | None = None) -> EvidenceRecord:
+    place = rebalance.offsets_partition, rebalance.log_offset, rebalance.time_ms
+    return EvidenceRecord(*place, shows or rebalance.evidence)
+
+
+def _evidence_of(records: Iterable[EvidenceRecord]) -> dict[str, Any]:
+    """Return the fields of a finding for records in log order."""
+    found = list(records)
+    return {"evidence": tuple(found[-_MOST_RECORDS:]), "evidence_count": len(found)}
+
+
+def _explaining(every: Sequence[Rebalance], causes: Sequence[Repetition]) -> Rule | None:
+    """Return the rule of the cause that explains at least half of some rebalances."""
+    offsets = {rebalance.log_offset for rebalance in every}
+    for cause in causes:
+        if len(offsets & cause.explained) * 2 >= len(offsets) > 0:
+            return _RULES[cause.kind]
+    return None
+
+
+def _storm(
+    storms: Sequence[Storm], every: Sequence[Rebalance], causes: Sequence[Repetition]
+) -> Finding:
     """Return the finding for the largest storm, with the number of storms."""
     storm = max(storms, key=lambda each: each.rebalance_count)
     text = (
@@ -337,7 +438,15 @@ def _storm(storms: Sequence[Storm]) -> Finding:
         text += f"; {name} was among the causes of {first.cause_count} of them"
     if len(storms) > 1:
         text += f"; there were {len(storms)} such storms"
-    return finding_of(Rule.REBALANCE_STORM, f"{text}.", storm.group_id, since_ms=storm.from_ms)
+    within = [each for each in every if storm.from_ms <= (each.time_ms or 0) <= storm.to_ms]
+    return finding_of(
+        Rule.REBALANCE_STORM,
+        f"{text}.",
+        storm.group_id,
+        since_ms=storm.from_ms,
+        caused_by=_explaining(within, causes),
+        **_evidence_of(map(_record, within)),
+    )
 
 
 def _jump(summary: CommitSummary) -> Iterator[Finding]:
@@ -361,11 +470,23 @@ def _jump(summary: CommitSummary) -> Iterator[Finding]:
         member_id=last.member_id,
         offset=last.to_offset,
         since_ms=last.time_ms,
+        **_evidence_of(
+            EvidenceRecord(
+                jump.offsets_partition,
+                jump.log_offset,
+                jump.time_ms,
+                f"{summary.topic}-{summary.partition}: {jump.to_offset} was committed after "
+                f"{jump.from_offset}",
+            )
+            for jump in jumps
+        ),
     )
 
 
 def _pause(
-    summary: CommitSummary, by_place: Mapping[TopicPartition, Sequence[Lag]]
+    summary: CommitSummary,
+    by_place: Mapping[TopicPartition, Sequence[Lag]],
+    causes: Sequence[Repetition],
 ) -> Iterator[Finding]:
     """Yield a finding for the longest pause in which the log end was ahead of the commit."""
     waiting = []
@@ -391,4 +512,12 @@ def _pause(
         partition=summary.partition,
         member_id=pause.member_id,
         since_ms=pause.since_ms,
+        caused_by=next(
+            (
+                _RULES[cause.kind]
+                for cause in causes
+                if any(pause.since_ms <= at.time_ms <= pause.until_ms for at in cause.occurrences)
+            ),
+            None,
+        ),
     )

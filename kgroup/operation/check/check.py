@@ -17,7 +17,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
 from kgroup.operation.check.look import Evidence, GroupThresholds, Look, Thresholds, finding_of
 from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
-from kgroup.operation.check.rule import Basis, Finding, NextCommand, Rule, Severity
+from kgroup.operation.check.rule import Basis, Consequence, Finding, NextCommand, Rule, Severity
 from kgroup.operation.check.zookeeper import check_zookeeper
 from kgroup.operation.describe import GroupDescription, describe, with_records_seen
 from kgroup.operation.printed_command import UNKNOWN_ADDRESS, kafka_words, kgroup_command, reaching
@@ -276,6 +276,7 @@ def check(
 
         findings, unread_groups = judge_strategies(source, findings)
         problems += tuple(unread_groups)
+    findings = _with_causes(findings, look)
     asked = [finding for finding in findings if not request.rules or finding.code in request.rules]
     new = [
         with_commands(finding, groups.get(finding.group_id or ""))
@@ -285,7 +286,7 @@ def check(
     if len(new) < len(asked):
         count = len(asked) - len(new)
         notes += (f"{count} known finding{' is' if count == 1 else 's are'} not shown",)
-    new.sort(key=_order)
+    new = sorted(with_consequences(new), key=_order)
     paths = {finding.path for finding in findings} - {None}
     unread = (error for error in report.errors if error.path not in paths)
     errors = tuple(dict.fromkeys((*unread, *problems)))
@@ -301,10 +302,79 @@ def _place(finding: Finding) -> tuple[Rule, str | None, str | None, int | None]:
     return finding.code, finding.group_id, finding.topic, finding.partition
 
 
-def _order(finding: Finding) -> tuple[str, int, str, str, int]:
+_STILL_MS = 600_000
+"""Time after its last occurrence in which a cause may explain the current state."""
+_OF_GROUP = frozenset({Rule.LONG_REBALANCE})
+_OF_MEMBER = frozenset({Rule.OLD_COMMIT, Rule.STUCK_PARTITION})
+"""Findings about the current state that follow from a member that rebalances the group."""
+
+
+def _with_causes(findings: Sequence[Finding], look: Look) -> list[Finding]:
+    """Add the causes, which the past shows, of findings about the current state."""
+    causes: dict[str | None, list[Finding]] = {}
+    for finding in findings:
+        if finding.event_count is not None and (
+            look.time_ms - (finding.evidence_to_ms or 0) <= _STILL_MS + (finding.timeout_ms or 0)
+        ):
+            causes.setdefault(finding.group_id, []).append(finding)
+    return [
+        replace(finding, caused_by=next(_causing(finding, causes, look), finding.caused_by))
+        for finding in findings
+    ]
+
+
+def _causing(
+    finding: Finding, causes: Mapping[str | None, Sequence[Finding]], look: Look
+) -> Iterator[Rule]:
+    for cause in causes.get(finding.group_id, ()):
+        if finding.code in _OF_GROUP:
+            yield cause.code
+        elif finding.code in _OF_MEMBER and finding.member_id is not None:
+            members = look.groups[finding.group_id or ""].group.members
+            if any(
+                (member.client_id, member.client_host) == (cause.client_id, cause.client_host)
+                for member in members
+                if member.member_id == finding.member_id
+            ):
+                yield cause.code
+
+
+def with_consequences(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings, with those that another one explains as its consequences.
+
+    A cause is at least as severe as its consequences.
+    """
+    findings = list(findings)
+    found = {(finding.group_id, finding.code) for finding in findings}
+    consequences: dict[tuple[str | None, Rule], list[Finding]] = {}
+    for finding in findings:
+        cause = finding.caused_by
+        if cause is not None and (finding.group_id, cause) in found:
+            consequences.setdefault((finding.group_id, cause), []).append(finding)
+    for finding in findings:
+        if (finding.group_id, finding.caused_by) in consequences:
+            continue
+        own = sorted(consequences.get((finding.group_id, finding.code), ()), key=_order)
+        severities = [each.severity for each in (finding, *own)]
+        yield replace(
+            finding,
+            severity=min(severities, key=lambda severity: severity.rank),
+            consequences=tuple(
+                Consequence(
+                    *(each.code, each.severity, each.reason, each.topic, each.partition),
+                    *(each.member_id, each.since_ms),
+                )
+                for each in own
+            ),
+        )
+
+
+def _order(finding: Finding) -> tuple[str, int, int, str, str, int]:
+    """Return the sort key: causes are first, those with the most events before others."""
     return (
         finding.group_id or "",
         finding.severity.rank,
+        -(finding.event_count or 0),
         finding.code,
         finding.topic or "",
         -1 if finding.partition is None else finding.partition,

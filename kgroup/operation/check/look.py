@@ -274,6 +274,9 @@ def read_baseline(text: bytes, path: str) -> frozenset[tuple[str | None, ...]]:
     for at, row in enumerate(_rows(text, path), 1):
         try:
             keys.add(_key(row))
+            keys |= {
+                _key({**each, "group_id": row["group_id"]}) for each in row.get("consequences", ())
+            }
         except (TypeError, KeyError, ValueError):
             raise InputError(
                 f"{path}: finding {at}: expected an object with code and group_id, as kgroup check "
@@ -302,7 +305,8 @@ def _key(row: Mapping[str, Any]) -> tuple[str | None, ...]:
     """Return the key of a finding in JSON form, as `Finding.key` returns it."""
     code = Rule(row["code"])
     values = [row["group_id"]]
-    values += (row.get(name) for name in ("topic", "partition", "member_id", "broker", "path"))
+    who = "member_id" if row.get("client_id") is None else "client_id"
+    values += (row.get(name) for name in ("topic", "partition", who, "broker", "path"))
     if not all(value is None or isinstance(value, str | int) for value in values):
         raise TypeError
     return code, *(None if value is None else str(value) for value in values)

@@ -289,6 +289,49 @@ class Rule(DescribedEnum):
         "Set session.timeout.ms below max.poll.interval.ms, and heartbeat.interval.ms to a "
         "third of session.timeout.ms.",
     )
+    LATE_POLL = (
+        "late-poll",
+        "A member polls too late again and again: it leaves the group when max.poll.interval.ms "
+        "has passed, and joins again; each time the group rebalances.",
+        "Let the member process fewer records per poll (max.poll.records), process them faster, or "
+        "raise max.poll.interval.ms. Static membership does not help.",
+        Severity.WARNING,
+        (_CAUSES,),
+    )
+    RESTARTING_MEMBER = (
+        "restarting-member",
+        "A member restarts again and again, more often than in a deployment.",
+        "Look in the log of the process for why it ends, and for what stops it (memory limit, "
+        "liveness probe). If the restarts are wanted, a plan shows whether static membership "
+        "avoids the rebalances.",
+        Severity.WARNING,
+        (_CAUSES, NextCommand("plan static-membership GROUP")),
+    )
+    EXPIRING_SESSION = (
+        "expiring-session",
+        "The session of a member expires again and again: the coordinator receives no heartbeat "
+        "for session.timeout.ms.",
+        "Look for crashes, pauses of the process (garbage collection, a suspended machine) and "
+        "lost connections. If pauses are normal, raise session.timeout.ms.",
+        Severity.WARNING,
+        (_CAUSES,),
+    )
+    CHANGING_METADATA = (
+        "changing-metadata",
+        "A member changes its metadata again and again; each change starts a rebalance.",
+        "Find out what changes: the user data of its assignor, or connectors that are created, "
+        "changed and deleted (Kafka Connect).",
+        Severity.WARNING,
+        (_CAUSES,),
+    )
+    CHANGING_SUBSCRIPTION = (
+        "changing-subscription",
+        "A member changes its subscription again and again; each change starts a rebalance.",
+        "Subscribe to all topics at once, or by a pattern; look for code that subscribes in a "
+        "loop, and for topics that are created and deleted.",
+        Severity.WARNING,
+        (_CAUSES,),
+    )
     LONG_REBALANCE = (
         "long-rebalance",
         "A rebalance takes long, or rebalances follow each other; meanwhile partitions are not "
@@ -449,9 +492,14 @@ class Rule(DescribedEnum):
 PAST_RULES = frozenset(
     {
         Rule.BACKWARD_COMMIT,
+        Rule.CHANGING_METADATA,
+        Rule.CHANGING_SUBSCRIPTION,
         Rule.COMMIT_PAUSE,
+        Rule.EXPIRING_SESSION,
         Rule.GENERATION_CHURN,
+        Rule.LATE_POLL,
         Rule.REBALANCE_STORM,
+        Rule.RESTARTING_MEMBER,
         Rule.SHARED_INSTANCE_ID,
         Rule.STUCK_PARTITION,
     }
@@ -490,6 +538,46 @@ def describe_rules() -> list[RuleDescription]:
 
 
 @dataclass(frozen=True, slots=True)
+class EvidenceRecord:
+    """A record of `__consumer_offsets` that a finding is based on.
+
+    Attributes:
+        offsets_partition: partition of `__consumer_offsets`.
+        log_offset: offset of the record in that partition.
+        time_ms: time of the record; None if it has none.
+        shows: what the record shows, as a sentence.
+    """
+
+    offsets_partition: int
+    log_offset: int
+    time_ms: int | None
+    shows: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What follows from the cause that a finding names.
+
+    Attributes:
+        code: name of the rule.
+        severity: severity as a finding of its own; that of the cause is not lower.
+        reason: what was found, as a sentence.
+        topic: topic name; None if it is not about a topic.
+        partition: partition number; None if it is not about a partition.
+        member_id: member id; None if it is not about a member.
+        since_ms: since when, if known.
+    """
+
+    code: Rule
+    severity: Severity
+    reason: str
+    topic: str | None
+    partition: int | None
+    member_id: str | None
+    since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A problem or possible improvement.
 
@@ -503,6 +591,11 @@ class Finding:
         topic: topic name; None if the finding is not about a topic.
         partition: partition number; None if the finding is not about a partition.
         member_id: member id; None if the finding is not about a member.
+        client_id: client.id of a member that causes rebalances again and again; else None.
+        client_host: address of that member as seen by the broker.
+        timeout_ms: timeout of that member that expires again and again (`max.poll.interval.ms`,
+            `session.timeout.ms`); None for other causes.
+        event_count: how often that happened, with all such members.
         broker: broker id; None if the finding is not about a broker.
         offset: committed offset, if the finding is about it.
         log_start_offset: log start offset: where `auto.offset.reset=earliest` starts.
@@ -515,6 +608,13 @@ class Finding:
             was searched; None for a single look.
         evidence_to_ms: end of the evidence; time of the last look, or end of the past that was
             searched; None for a single look.
+        evidence: records of `__consumer_offsets` that show it, in log order; of many, the last
+            ten.
+        evidence_count: number of all these records; None if the finding is not based on records of
+            the past.
+        caused_by: code of another finding about the group that explains this one; then this one is
+            among its `consequences`, unless that rule is not checked.
+        consequences: what else was found about the group that follows from this finding.
         commands: commands to run next; of kgroup or Kafka's tools, ready to paste, with the
             connection options in use (secrets only by name, as `KEY=...`; `HOST:PORT` if the
             brokers are unknown).
@@ -529,6 +629,10 @@ class Finding:
     topic: str | None = None
     partition: int | None = None
     member_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    timeout_ms: int | None = None
+    event_count: int | None = None
     broker: int | None = None
     offset: int | None = None
     log_start_offset: int | None = None
@@ -538,11 +642,19 @@ class Finding:
     since_ms: int | None = None
     evidence_from_ms: int | None = None
     evidence_to_ms: int | None = None
+    evidence: tuple[EvidenceRecord, ...] = ()
+    evidence_count: int | None = None
+    caused_by: Rule | None = None
+    consequences: tuple[Consequence, ...] = ()
     commands: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str | None, ...]:
-        """Fields that identify the same finding in the next check, without its numbers."""
+        """Fields that identify the same finding in the next check, without its numbers.
+
+        A member that restarts or polls too late has another member id each time.
+        """
+        who = self.member_id if self.client_id is None else self.client_id
         partition = None if self.partition is None else str(self.partition)
         broker = None if self.broker is None else str(self.broker)
-        return self.code, self.group_id, self.topic, partition, self.member_id, broker, self.path
+        return self.code, self.group_id, self.topic, partition, who, broker, self.path

@@ -1,0 +1,245 @@
+"""What `kgroup check` says led to the rebalances of a group, and that busy groups have nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.history.query.check import look_back
+from kgroup.history.sql.engine import DuckEngine
+from kgroup.operation.check.check import with_consequences
+from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
+from tests.history.rebalance_case import Row, T, classic, member
+from tests.history.test_check import evidence, of_generations
+from tests.history.test_rebalance import commits
+from tests.history.warehouse_files import write_rows
+
+Generation = tuple[Row, list[Row]]
+MINUTE_S = 60
+LATE = {"rebalance_timeout_ms": 10_000, "client_host": "/10.0.3.7", "client_id": "billing-2"}
+
+
+def look(
+    folder: Path, generations: Sequence[Generation], more: Sequence[Row] = (), **limits: Any
+) -> list[Finding]:
+    rows = dict(of_generations(*generations))
+    rows["offset_commits"] = [*rows["offset_commits"], *more]
+    with DuckEngine(write_rows(folder, rows)) as engine:
+        found = look_back(engine, evidence(**limits), basis=Basis.LOG).data
+    return list(with_consequences(found))
+
+
+def late_polls(count: int, every_s: float = 60) -> list[Generation]:
+    """B leaves 10.2 s after each assignment, and returns under another id."""
+    a = member("a1", "01")
+    generations = []
+    for n in range(count + 1):
+        start = 10 + n * every_s
+        generations.append(classic(2 * n + 1, start, a, member(f"b{n}", "23", **LATE)))
+        if n < count:
+            generations.append(classic(2 * n + 2, start + 10.2, a))
+    return generations
+
+
+def test_a_member_that_polls_too_late(tmp_path: Path) -> None:
+    (finding,) = look(tmp_path, late_polls(6))
+    assert (finding.code, finding.severity, finding.basis) == (
+        Rule.LATE_POLL,
+        Severity.WARNING,
+        Basis.LOG,
+    )
+    assert finding.reason.startswith(
+        "billing-2 at 10.0.3.7 polled too late 6 times within 5 minutes, since "
+        "2023-11-14T22:13:40.200Z (max.poll.interval.ms: 10 s); this started 13 of 13 rebalances."
+    )
+    assert (finding.member_id, finding.client_id, finding.client_host) == (
+        "b6",
+        "billing-2",
+        "/10.0.3.7",
+    )
+    assert (finding.timeout_ms, finding.event_count) == (10_000, 6)
+    assert (finding.since_ms, finding.evidence_from_ms) == (T + 20_200, T + 20_200)
+    assert finding.evidence_to_ms == T + 370_000
+    assert finding.evidence_count == 12
+    assert len(finding.evidence) == 10
+    last = finding.evidence[-1]
+    assert (last.offsets_partition, last.log_offset, last.time_ms) == (7, 3700, T + 370_000)
+    assert "max.poll.interval.ms" in last.shows
+    assert [each.log_offset for each in finding.evidence] == sorted(
+        each.log_offset for each in finding.evidence
+    )
+    (storm,) = finding.consequences
+    assert (storm.code, storm.severity) == (Rule.REBALANCE_STORM, Severity.WARNING)
+    assert storm.reason.startswith("13 rebalances within 6 minutes, ")
+
+
+def crash_loop(count: int, every_s: float, *others: Row, **more: Any) -> list[Generation]:
+    """B is replaced by another b again and again."""
+    return [
+        classic(n + 1, 10 + n * every_s, *others, member(f"b{n}", "23", **more))
+        for n in range(count + 1)
+    ]
+
+
+def changing(count: int, every_s: float, first: int = 1, at_s: float = 10) -> list[Generation]:
+    """B subscribes to one topic more, one topic less."""
+    a = member("a1", "01")
+    topics = (["orders"], ["orders", "payments"])
+    return [
+        classic(
+            first + n, at_s + n * every_s, a, member("b1", "23", subscribed_topics=topics[n % 2])
+        )
+        for n in range(count + 1)
+    ]
+
+
+def expiring(count: int) -> tuple[list[Generation], list[Row]]:
+    """B commits, is silent for its session timeout, and returns: as often as that."""
+    a, made, own, generations = member("a1", "01"), [], [], []
+    for n in range(count + 1):
+        start = 10 + n * 300
+        generations.append(
+            classic(2 * n + 1, start, a, member(f"b{n}", "23", session_timeout_ms=45_000))
+        )
+        own += [start + second for second in range(1, 50, 5)]
+        made += [start + second for second in range(1, 290, 5)]
+        if n < count:
+            generations.append(classic(2 * n + 2, start + 150, a))
+    return generations, [*commits(2, *own), *commits(0, *made)]
+
+
+A1 = member("a1", "01")
+
+
+def test_each_cause_that_repeats(tmp_path: Path) -> None:
+    expired, made = expiring(3)
+    for number, (generations, more, code, words) in enumerate(
+        [
+            (
+                crash_loop(3, 120, A1),
+                (),
+                Rule.RESTARTING_MEMBER,
+                "client-b at 10.0.0.1 restarted 3",
+            ),
+            (crash_loop(4, 30), (), Rule.RESTARTING_MEMBER, "client-b at 10.0.0.1 restarted 4"),
+            (
+                crash_loop(5, 30, A1, instance_id="i-1"),
+                (),
+                Rule.RESTARTING_MEMBER,
+                "i-1 at 10.0.0.1 restarted 5 times within 2 minutes",
+            ),
+            (changing(6, 30), (), Rule.CHANGING_SUBSCRIPTION, "client-b at 10.0.0.1 changed its"),
+            (expired, made, Rule.EXPIRING_SESSION, "The session of client-b at 10.0.0.1 expired 3"),
+            (late_polls(3, 900), (), Rule.LATE_POLL, "billing-2 at 10.0.3.7 polled too late 3"),
+        ]
+    ):
+        findings = look(tmp_path / str(number), generations, more)
+        assert [finding.code for finding in findings] == [code]
+        assert findings[0].reason.startswith(words)
+        assert findings[0].evidence
+
+
+def rolling(
+    names: str, every_s: float, times: int = 1, *, static: bool = False, **more: Any
+) -> list[Generation]:
+    """Each member leaves and returns, one after the other, as often as that."""
+
+    def new(name: str, time: int) -> Row:
+        instance = {"instance_id": f"i-{name}"} if static else {}
+        return member(f"{name}{time}", name_owns(name), **instance, **more)
+
+    running = {name: new(name, 0) for name in names}
+    generations, number, at_s = [classic(1, 5, *running.values())], 1, 3600.0
+    for time in range(1, times + 1):
+        for name in names:
+            there = [running[other] for other in names if other != name]
+            running[name] = new(name, time)
+            for members in (there, list(running.values())):
+                number += 1
+                generations.append(classic(number, at_s, *members))
+                at_s += every_s
+    return generations
+
+
+def name_owns(name: str) -> str:
+    return str("abcdefgh".index(name))
+
+
+def joining(names: str, every_s: float) -> list[Generation]:
+    members = [member(f"{name}0", name_owns(name)) for name in names]
+    return [classic(n, n * every_s, *members[:n]) for n in range(1, len(names) + 1)]
+
+
+HEALTHY: Mapping[str, list[Generation]] = {
+    "a rolling deployment": rolling("abcdef", 10),
+    "a rolling deployment, rolled back": rolling("abcdef", 10, times=2),
+    "a rolling deployment of one member": rolling("a", 10, times=2),
+    "pods with one client id": rolling("abcdef", 10, times=2, client_id="consumer-billing-1"),
+    "static members": rolling("abc", 20, times=2, static=True),
+    "a slow rolling deployment": rolling("abcd", 300, times=2),
+    "scale out": joining("abcdefgh", 3),
+    "scale in": [
+        (row | {"generation_id": 9 - row["generation_id"]}, members)
+        for row, members in joining("abcdefgh", 3)
+    ],
+    "the coordinator moved": [
+        classic(1, 1, A1),
+        classic(2, 60, A1, log_leader_epoch=1),
+        classic(3, 120, A1, log_leader_epoch=2),
+    ],
+    "new topics of a pattern": [*changing(0, 1), *changing(4, 60, first=2, at_s=3600)],
+    "one late poll": late_polls(1),
+    "a restart each hour": crash_loop(12, 3600, A1),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_busy_groups_have_no_finding(tmp_path: Path, name: str) -> None:
+    assert look(tmp_path, HEALTHY[name]) == []
+
+
+def test_a_member_is_named_once(tmp_path: Path) -> None:
+    """Whose session expires returns as a new member: that is no restart besides."""
+    generations, made = expiring(5)
+    (finding,) = look(tmp_path, generations, made)
+    assert (finding.code, finding.event_count) == (Rule.EXPIRING_SESSION, 5)
+
+
+def test_several_members_are_one_finding(tmp_path: Path) -> None:
+    first, second = late_polls(3), late_polls(4)
+    both = [
+        classic(
+            row["generation_id"],
+            (row["time_ms"] - T) / 1000,
+            *members,
+            *(replace_name(each) for each in members if each["member_id"].startswith("b")),
+        )
+        for row, members in second
+    ]
+    (finding,) = look(tmp_path, both)
+    assert "; so did billing-3 at 10.0.3.7, 4 times; " in finding.reason
+    assert finding.event_count == 8
+    assert first
+
+
+def replace_name(row: Row) -> Row:
+    return row | {"member_id": f"c{row['member_id']}", "client_id": "billing-3"}
+
+
+def test_a_cause_is_as_severe_as_what_follows(tmp_path: Path) -> None:
+    (cause,) = look(tmp_path, late_polls(3, 900))
+    worse = replace(
+        cause,
+        code=Rule.STUCK_PARTITION,
+        severity=Severity.ERROR,
+        event_count=None,
+        caused_by=Rule.LATE_POLL,
+    )
+    (found,) = with_consequences([worse, cause])
+    assert (found.code, found.severity) == (Rule.LATE_POLL, Severity.ERROR)
+    assert [each.code for each in found.consequences] == [Rule.STUCK_PARTITION]
+    assert list(with_consequences([worse])) == [worse], "the rule of the cause was not checked"

@@ -23,6 +23,7 @@ from kgroup.render.cell import age, ranges, visible
 
 if TYPE_CHECKING:
     from kgroup.history.query.group_page import GroupPage, OwnedRow
+    from kgroup.history.query.lag import GroupLag
     from kgroup.history.rebalance.rebalance import Rebalance
     from kgroup.history.sql.question import Interval
 
@@ -119,13 +120,17 @@ def _what_happened(page: GroupPage) -> str:
             parts.append(f"no commits for up to {length} around one (at {_clock(worst.time_ms)})")
     if page.lags:
         last, high = page.lags[-1], max(page.lags, key=lambda lag: lag.lag)
-        text = f"lag {last.lag:,} at {_clock(last.time_ms)}"
+        text = f"lag {_sum(last)} at {_clock(last.time_ms)}"
         if high.lag > last.lag:
-            text += f", at worst {high.lag:,} at {_clock(high.time_ms)}"
+            text += f", at worst {_sum(high)} at {_clock(high.time_ms)}"
         parts.append(text)
     else:
         parts.append("lag unknown, because no log end offset was recorded")
     return f"{'; '.join(parts)}."
+
+
+def _sum(lag: GroupLag) -> str:
+    return f"of at least {lag.lag:,}" if lag.unknown else f"{lag.lag:,}"
 
 
 def _contents(page: GroupPage) -> str:
@@ -391,6 +396,7 @@ def _lags(page: GroupPage, scale: _Scale) -> _Drawing:
     radius = 3 if len(times) <= 100 else 1.5
     for lag in page.lags:
         of = f"{counted(lag.lag, 'record')} in {counted(lag.partitions, 'partition')}"
+        of += f", unknown in {lag.unknown:,}" if lag.unknown else ""
         shapes.append(
             f'<circle cx="{scale.x(lag.time_ms):g}" cy="{y(lag.lag):.4g}" r="{radius}">'
             f"<title>{rfc3339(lag.time_ms)}: {of}</title></circle>"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from kgroup.errors import BusyError, KgroupError
@@ -37,8 +38,14 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.source.config.client_config import ClientConfig
 
+LOG_ENDS_EVERY_S = 60.0
+"""Minimum time between two records of the log ends, which are also due without new commits."""
+
 LOCK_WAIT_S = 600.0
 """Maximum time that a batch waits for another build of the warehouse."""
+
+_DUE = "log-ends"
+"""Key in the stream's offsets, beside those of partitions."""
 
 _CONFIG = "secretConfig"
 """Option with the pickled configuration; Spark redacts options with such names."""
@@ -109,6 +116,7 @@ class _Batch:
         ended: set when the stream must end.
         running: held while a batch is written.
         error: exception of the last batch.
+        log_ends_at: monotonic time in seconds of the last recorded log ends; None before them.
     """
 
     session: SparkSession
@@ -119,6 +127,7 @@ class _Batch:
     ended: threading.Event
     running: threading.Lock = field(default_factory=threading.Lock)
     error: Exception | None = None
+    log_ends_at: float | None = None
 
     def write(self, rows: DataFrame, number: int) -> None:
         """Write one batch; called by Spark, which stops if it raises."""
@@ -135,11 +144,15 @@ class _Batch:
         A partition without a leader during its own batch is read with the next batch of any
         partition.
         """
-        ask = partial(ask_live, self.config, self.cluster)
+        now, before = time.monotonic(), self.log_ends_at
+        is_due = before is None or now - before >= LOG_ENDS_EVERY_S
+        ask = partial(ask_live, self.config, self.cluster, with_log_ends=is_due)
         with self.warehouse() as writer:
             build = Build(writer, partial(run_on, self.session))
             build.read_live(await_live(ask, ended=self.ended))
-            return build.commit()
+            report = build.commit()
+        self.log_ends_at = now if is_due else before
+        return report
 
     @contextmanager
     def warehouse(self) -> Iterator[WarehouseWriter]:
@@ -169,5 +182,12 @@ class _Trigger(KgroupDataSource):
 
 
 class _TriggerReader(KgroupStreamReader):
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """Return the end of the topic, and a number that grows when log ends are due."""
+        end = super().latestOffset(start, limit)
+        if self._silent_since is not None:
+            return end
+        return end | {_DUE: int(time.time() / LOG_ENDS_EVERY_S)}
+
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         return []

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
 
 from kgroup.errors import InputError
 from tests.broker.maven import die_with_parent
@@ -91,6 +92,17 @@ def unfinished(warehouse: Path) -> set[str]:
     return begun - done
 
 
+def log_ranges(server: Broker) -> list[tuple[int, int, int]]:
+    """Ask for start and end of each partition of the topic "orders", which nobody writes to."""
+    with closing(KafkaConsumer(bootstrap_servers=server.bootstrap)) as consumer:
+        places = [
+            TopicPartition("orders", number)
+            for number in sorted(consumer.partitions_for_topic("orders"))
+        ]
+        starts, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
+    return [(place.partition, starts[place], ends[place]) for place in places]
+
+
 @pytest.fixture
 def proxy(orders_broker: Broker) -> Iterator[RecordingProxy]:
     with RecordingProxy([orders_broker.port]) as proxy:
@@ -116,6 +128,11 @@ def test_every_record_is_in_the_tables_once(
         assert process.wait(60) == 143
     assert "Traceback" not in log.read_text()
     assert "5 offset_commits" in log.read_text()
+    ends = (
+        "SELECT DISTINCT partition, log_start_offset, log_end_offset FROM log_ends "
+        "WHERE topic = 'orders' ORDER BY 1"
+    )
+    assert [tuple(row.values()) for row in ask(warehouse, ends)] == log_ranges(orders_broker)
 
     # one that is killed behind its commit, of which Spark is told nothing
     commits(orders_broker, range(15, 20))
@@ -156,7 +173,9 @@ def test_every_record_is_in_the_tables_once(
     document = json.loads(done.stdout)
     assert document["errors"] == []
     tables = [table for row in document["data"] for table in row["tables"]]
-    assert {table["new_row_count"] for table in tables} == {0}
+    news = {table["table"]: table["new_row_count"] for table in tables}
+    assert news.pop("log_ends") > 0
+    assert set(news.values()) == {0}
     for table in ("offset_commits", "group_generations", "members", "assignments", "tombstones"):
         sql = f"SELECT * FROM {table} ORDER BY offsets_partition, 2"
         assert ask(warehouse, sql) == ask(tmp_path / "other", sql)

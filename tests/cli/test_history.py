@@ -409,7 +409,7 @@ def test_lag_from_a_snapshot_is_that_of_describe(cli: Cli, sample: str, tmp_path
     ]
     result = cli(*args[:-2], "-o", "csv", "--columns", "lag", "--no-headers")
     assert set(result.out.split()) <= {""}
-    assert "they come from snapshots" in result.err
+    assert "they come from builds" in result.err
     assert cli(*args, "--at", "now", "--since", "1d").status == 2
 
 

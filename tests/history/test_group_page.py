@@ -301,3 +301,22 @@ def test_lag_of_part_of_the_time(tmp_path: Path) -> None:
         (25, 90, 1),
     ]
     assert [lag.time_ms - T for lag in part.lags] == [15]
+
+
+def test_lags_of_many_times_are_thinned_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one is always there; where a partition is missing, the sum is a lower limit."""
+    monkeypatch.setattr(module, "MOST_LAGS", 20)
+    rows = {
+        "offset_commits": [commit(1, 10), commit(1, 10, partition=1, log_offset=2)],
+        "log_ends": [end(2 + at, 100 - at) for at in range(50)],
+    }
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        page = page_of(engine, "g")
+    assert [lag.time_ms - T for lag in page.lags] == [*range(3, 52, 3)]
+    assert page.left_out == ("lag at 33 of 50 times",)
+    told = read(page)
+    assert "; lag of at least 41 at " in told.paragraphs[0]
+    assert ", at worst of at least 89 at " in told.paragraphs[0]
+    assert told.sections[LAGS].hovers[0].endswith(": 89 records in 1 partition, unknown in 1")

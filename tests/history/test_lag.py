@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import NotFoundError
-from kgroup.history.query.lag import lags
+from kgroup.history.query.lag import group_lags, lags
 from kgroup.history.query.past_group import PastGroups
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.history.sql.question import LogEnd
+from kgroup.history.sql.question import LogEnd, times_of_ends
 from tests.examples import examples, some_of
 from tests.history.past_log import LOGS, T, commit, end
 from tests.history.random_history import RandomHistory
@@ -111,7 +111,7 @@ def test_no_end_is_known(tmp_path: Path) -> None:
             lags(engine, "h")
     assert {row.lag for row in report.data} == {None}
     assert [row.committed_offset for row in report.data if row.partition == 0] == [120, 1]
-    assert "they come from snapshots" in report.notes[0]
+    assert "they come from builds" in report.notes[0]
 
 
 @pytest.mark.slow
@@ -228,3 +228,39 @@ def test_where_a_clock_went_back_the_log_has_the_order(tmp_path: Path) -> None:
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         assert [row.lag for row in lags(engine, "g", since_ms=T).data] == [80, 80]
+
+
+def test_a_build_knows_all_commits_up_to_its_log_ends(tmp_path: Path) -> None:
+    """It is no upper limit if the group's partition was read up to then, whenever it committed."""
+    own = {"topic": "__consumer_offsets", "log_start_offset": 0, "log_end_offset": 9}
+    of_build = end(5000, 0) | own | {"partition": 7}
+    for more, is_limit in (([], True), ([of_build | {"partition": 8}], True), ([of_build], False)):
+        rows = {"offset_commits": [commit(1, 10)], "log_ends": [end(5000, 21), *more]}
+        with DuckEngine(write_rows(tmp_path / f"{len(more)}{is_limit}", rows)) as engine:
+            report = lags(engine, "g")
+        assert [(row.topic, row.time_ms - T, row.lag) for row in report.data] == [
+            ("orders", 5000, 11)
+        ]
+        assert any("upper limit" in note for note in report.notes) == is_limit
+
+
+def test_log_ends_that_are_not_near_the_time_are_said_to_be_so(tmp_path: Path) -> None:
+    rows = {"offset_commits": [commit(1, 10)], "log_ends": [end(5000, 21)]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        near = lags(engine, "g", at_ms=T + 65_000)
+        far = lags(engine, "g", at_ms=T + 65_001)
+    assert near.data == far.data
+    assert not [note for note in near.notes if "recorded at" in note]
+    assert "were recorded at 2023-11-14T22:13:25.000Z: the lags are those of then" in far.notes[0]
+
+
+def test_lag_of_a_whole_group(engine: DuckEngine) -> None:
+    """At each time, with the number of partitions whose log end was not recorded then."""
+    times = times_of_ends(engine, "test", "g", None, None)
+    assert [time_ms - T for time_ms in times] == [12, 22, 35, 40]
+    found = group_lags(engine, "g", times_ms=times, since_ms=None, until_ms=None, cluster="test")
+    assert [(lag.time_ms - T, lag.lag, lag.partitions, lag.unknown) for lag in found] == [
+        (12, 10, 1, 0),
+        (22, 10 + 40, 2, 1),
+        (35, 50, 1, 2),
+    ]

@@ -40,7 +40,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
     def say(*answers: LiveSource | BrokerError) -> None:
         left = list(answers)
 
-        def ask(config: object, cluster: object) -> LiveSource:
+        def ask(config: object, cluster: object, **asked: object) -> LiveSource:
             source = left.pop(0)
             if isinstance(source, BrokerError):
                 raise source
@@ -154,3 +154,36 @@ def test_what_is_no_warehouse_is_told(tmp_path: Path) -> None:
         stream.stream_history(
             Mock(), CONFIG, "c", tmp_path, every_s=1, on_report=lambda report: None
         )
+
+
+def test_log_ends_are_due_each_minute(
+    answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also without a new commit: a batch begins when the offsets of the stream have changed."""
+    found = live({3: (0, 5)})
+    trigger = stream._TriggerReader(CONFIG, None)
+    now = [1_700_000_000.0]
+    clock = Mock(time=lambda: now[0], monotonic=lambda: now[0])
+    monkeypatch.setattr(stream, "time", clock)
+    answer(found, found, SILENCE, found)
+    first = trigger.latestOffset({"3": 5}, EVERYTHING)
+    assert first.items() > {"3": 5}.items()
+    now[0] += 1
+    assert trigger.latestOffset(first, EVERYTHING) == first
+    now[0] += 60
+    assert trigger.latestOffset(first, EVERYTHING) == first  # no broker answers
+    assert trigger.latestOffset(first, EVERYTHING) != first
+
+    asked: list[object] = []
+
+    def ask(*_: object, with_log_ends: bool) -> LiveSource:
+        asked.append(with_log_ends)
+        return found
+
+    monkeypatch.setattr(stream, "ask_live", ask)
+    monkeypatch.setattr(Build, "read_live", lambda build, source: None)
+    batches = batch(tmp_path / "w")
+    for later_s in (0, 59, 1, 30):
+        now[0] += later_s
+        batches.write(Mock(), 1)
+    assert asked == [True, False, True, False]

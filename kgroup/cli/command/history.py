@@ -116,7 +116,8 @@ def build_command(
 
     Only new records are read, and records that several brokers have are stored once, so run it as
     often as you like, before compaction removes records. The records of a run become visible
-    together, when it ends. Nothing is written to the cluster.
+    together, when it ends. From a cluster, a run also records where the logs of all topics end, for
+    'history lag'. Nothing is written to the cluster.
 
     Without --cluster, each cluster in the input is stored under its own id.
     """
@@ -154,7 +155,7 @@ def build_command(
             build_from = build_from_files(locations, cluster)
         else:
             build_from = build_from_cluster(
-                connection.client_config(), cluster, connection.timeout_s
+                connection.client_config(), cluster, connection.timeout_s, with_log_ends=True
             )
         with (
             explain_write_errors(root),
@@ -198,7 +199,8 @@ def stream_command(
 
     Writes new records of __consumer_offsets into the tables in batches, each record once, and
     prints a line on standard error for each batch. The first batch starts with what the warehouse
-    does not have yet. When interrupted, it completes the running batch first.
+    does not have yet. When interrupted, it completes the running batch first. About once a minute,
+    a batch also records where the logs of all topics end, for 'history lag'.
 
     Nothing is written to the cluster. Other builds may use the warehouse between two batches.
     """
@@ -530,9 +532,9 @@ def lag_command(
 ) -> ExitStatus:
     """Show the lag of a group at times when log end offsets were recorded.
 
-    __consumer_offsets has no log end offsets; snapshots have. A row compares a log end offset with
-    the offset that was committed when it was recorded. Without a log end offset, the lag is
-    unknown.
+    __consumer_offsets has no log end offsets. 'build' and 'stream' record them from a cluster (-b),
+    and snapshots have them. A row compares a log end offset with the offset that was committed when
+    it was recorded. Without a log end offset, the lag is unknown.
     """
     if at_ms is not None and span != {"since_ms": None, "until_ms": None}:
         raise click.UsageError("--at takes one time; choose either --at, or --since and --until")
@@ -554,7 +556,7 @@ def lag_command(
                 cluster=records.cluster,
             )
 
-        report = records.ask(question, group_id, needs_all=True)
+        report = records.ask(question, group_id, needs_all=True, with_log_ends=True)
     return show(report, output)
 
 
@@ -688,6 +690,7 @@ def report_command(
         ),
         group_id,
         span["since_ms"],
+        with_log_ends=True,
     )
     (page,) = report.data
     with target.open() as output:
@@ -718,7 +721,7 @@ def as_of_command(
     TIME is a local time (03:12, 'yesterday 03:12'), RFC 3339, epoch milliseconds, now, or an age
     (2h). Shows what 'kgroup describe' would have shown: the records up to TIME are replayed as a
     coordinator would. What no record has is unknown, such as a rebalance in progress. Lag is known
-    if a snapshot recorded the log end offset after the commit.
+    if the log end offset was recorded after the commit.
     """
     check_sections(sections, output)
     from kgroup.history.query.past_group import describe_past
@@ -755,7 +758,7 @@ def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitS
     tombstones             records without a value
     transactions           ends of transactions
     other_records          all other records
-    log_ends               log end offsets recorded by snapshots
+    log_ends               log end offsets recorded by builds of a cluster and snapshots
     damage                 byte ranges that could not be read
 
     Times are epoch milliseconds; each table also has the columns cluster and date. A query can read

@@ -200,6 +200,7 @@ class HistoryChoice:
         *,
         needs_all: bool = False,
         with_others: bool = False,
+        with_log_ends: bool = False,
     ) -> _Answer:
         """Ask a question; records that could not be read are added to the answer's errors.
 
@@ -209,6 +210,7 @@ class HistoryChoice:
             since_ms: time from which records are wanted; None: for 24 hours.
             needs_all: whether older records are needed in any case.
             with_others: keep also what is read of other groups, such as the names of topics.
+            with_log_ends: also record where the logs of the group's partitions end in a cluster.
 
         Raises:
             InputError: there is no record to read, or a file cannot be read.
@@ -229,7 +231,9 @@ class HistoryChoice:
             self._printed(config),
             runner(None, {}, lambda text: None, progress.on_compile) as run,
             recorded(
-                self._build_from(config, group_id, since_ms, needs_all=needs_all),
+                self._build_from(
+                    config, group_id, since_ms, needs_all=needs_all, with_log_ends=with_log_ends
+                ),
                 run,
                 group_id=None if with_others else group_id,
                 base=base,
@@ -248,19 +252,16 @@ class HistoryChoice:
         )
 
     def log_ends(self, engine: Engine, group_id: str) -> Sequence[LogEnd]:
-        """Return where the logs of a group's committed partitions end in the source.
+        """Return where the logs of a group's committed partitions end in the log directories.
 
-        Empty without a cluster or log directory.
-
-        Raises:
-            BrokerError: no broker answers.
+        Empty for a cluster, whose log ends are recorded with its records.
         """
-        if self.locations or not self._has_source:
+        if self.locations or not self._has_source or self.source.connection is not None:
             return ()
         from kgroup.history.sql.question import LogEnd, committed_partitions
 
         partitions = committed_partitions(engine, group_id)
-        with self.source.open(in_rounds=True) as source:
+        with self.source.open() as source:
             ranges = source.log_ranges(partitions).ranges
             time_ms = self.source.instant_ms(source)
         return [LogEnd(*at, log.start, log.end, time_ms) for at, log in sorted(ranges.items())]
@@ -272,6 +273,7 @@ class HistoryChoice:
         since_ms: int | None,
         *,
         needs_all: bool,
+        with_log_ends: bool,
     ) -> BuildFrom:
         from kgroup.history.build.build import build_from_cluster, build_from_files
         from kgroup.history.build.recorded import UNNAMED, build_from_group
@@ -292,6 +294,7 @@ class HistoryChoice:
             timeout_s=connection.timeout_s,
             since_ms=None if needs_all else since_ms,
             budget=self.log_budget,
+            with_log_ends=with_log_ends,
         )
 
     @contextmanager

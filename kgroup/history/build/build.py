@@ -53,6 +53,7 @@ from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows, row_groups
 from kgroup.history.warehouse.warehouse import WarehouseWriter
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.report import Report
 from kgroup.source.config.client_config import ClientConfig
@@ -346,6 +347,29 @@ class Build:
         """Return the offset up to which a partition's records from `first` on are known."""
         return self._change(cluster).coverage(number).end_from(first)
 
+    def committed_partitions(
+        self, cluster: str, number: int, group_id: str
+    ) -> frozenset[TopicPartition]:
+        """Return the partitions with commits of a group, also those not yet committed here.
+
+        Args:
+            cluster: cluster of the group.
+            number: the group's partition of `__consumer_offsets`.
+            group_id: the group.
+
+        Raises:
+            InputError: a file of the warehouse cannot be read.
+        """
+        columns = ("group_id", "topic", "partition")
+        found: set[TopicPartition] = set()
+        for file in self._change(cluster).files.values():
+            if file.table == "offset_commits":
+                rows = read_rows(self._writer.root, file, columns, partitions=[number])
+                own = rows.filter(pc.equal(rows["group_id"], group_id)).select(columns[1:])
+                distinct = own.group_by(list(columns[1:])).aggregate([])
+                found.update(zip(*distinct.to_pydict().values(), strict=True))
+        return frozenset(found)
+
     def has_rows(self, table: str, group_id: str) -> bool:
         """Return whether a committed table has rows of a group.
 
@@ -389,6 +413,16 @@ class Build:
         size = sum(map(_size, works))
         while works:
             works = list(map(self._work_again, self._do(works, 0, size, "offsets")))
+        if source.log_ends:
+            time_ms = source.log_ends[0].time_ms
+            known = [
+                LogEnd(OFFSETS_TOPIC, number, *limits, time_ms)
+                for number, limits in source.ranges.items()
+                if change.has_all(number, *limits)
+            ]
+            change.log_ends |= {
+                (end.topic, end.partition, time_ms): end for end in (*source.log_ends, *known)
+            }
 
     def accept(self, result: TaskResult) -> list[Split]:
         """Add the result of a task; return its splits if they must be read again."""
@@ -653,7 +687,12 @@ def _name_of(file: Path, cluster: str | None) -> str:
 
 
 def build_from_cluster(
-    config: ClientConfig, cluster: str | None, timeout_s: float, *, unnamed: str | None = None
+    config: ClientConfig,
+    cluster: str | None,
+    timeout_s: float,
+    *,
+    unnamed: str | None = None,
+    with_log_ends: bool = False,
 ) -> BuildFrom:
     """Ask a cluster first, so that no new warehouse is created if it does not answer.
 
@@ -662,6 +701,7 @@ def build_from_cluster(
         cluster: name for the cluster; None for its cluster id.
         timeout_s: see `ask_live`.
         unnamed: see `ask_live`.
+        with_log_ends: see `ask_live`.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.
@@ -671,7 +711,7 @@ def build_from_cluster(
 
     def build_from(build: Build) -> Report[ClusterReport]:
         # Another build may have run meanwhile.
-        source = ask_live(config, cluster, timeout_s, unnamed=unnamed)
+        source = ask_live(config, cluster, timeout_s, unnamed=unnamed, with_log_ends=with_log_ends)
         build.read_live(source)
         report = build.commit()
         notes = [*report.notes, *_summaries(report, "partition")]

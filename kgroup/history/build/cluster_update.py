@@ -339,6 +339,11 @@ class ClusterUpdate:
         start = max(first, before)
         return min(self.coverage(number).end_from(start), end)
 
+    def has_all(self, number: int, first: int, end: int) -> bool:
+        """Return whether all records of a live partition between two offsets are known."""
+        before = self.partition(number).live_end or 0
+        return before <= end == self.coverage(number).end_from(max(first, before))
+
     def finish_live(self, number: int, reads: Sequence[SplitRead]) -> None:
         """Record how far a live partition was read."""
         for read in sorted(reads, key=lambda read: read.work.split.location.start):

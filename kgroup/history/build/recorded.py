@@ -70,6 +70,7 @@ def build_from_group(
     timeout_s: float,
     since_ms: int | None,
     budget: int,
+    with_log_ends: bool = False,
 ) -> BuildFrom:
     """Return a function that reads the records of a group from a cluster.
 
@@ -83,17 +84,25 @@ def build_from_group(
         timeout_s: see `recent_live`.
         since_ms: see `recent_live`.
         budget: see `recent_live`.
+        with_log_ends: also record the log ends of the partitions with commits of the group.
     """
     recent = partial(
         recent_live, config, group_id, cluster=cluster, unnamed=UNNAMED, timeout_s=timeout_s
     )
 
+    def read(build: Build, found: RecentLog) -> Report[ClusterReport]:
+        build.read_live(found.source)
+        if with_log_ends and found.number is not None:
+            cluster = found.source.cluster
+            committed = build.committed_partitions(cluster, found.number, group_id)
+            build.add_log_ends(cluster, found.log_ends(committed))
+        return build.commit()
+
     def build_from(build: Build) -> Report[ClusterReport]:
         with recent(
             since_ms=since_ms, until=None, budget=budget, known_end=build.known_end
         ) as found:
-            build.read_live(found.source)
-            report = build.commit()
+            report = read(build, found)
         has_epochs = build.has_rows("consumer_group_epochs", group_id)
         if has_epochs and found.start > found.first and not found.is_cut:
             with recent(
@@ -102,8 +111,7 @@ def build_from_group(
                 budget=max(budget - found.size, 0),
                 known_end=build.known_end,
             ) as found:
-                build.read_live(found.source)
-                report = build.commit()
+                report = read(build, found)
         cut = _cut(found, has_epochs=has_epochs)
         return Report(report.data, (*report.errors, *cut.errors), (*report.notes, *cut.notes))
 

@@ -7,15 +7,20 @@ windows of offsets, the last one first; the bytes of a window decide the offsets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kgroup.errors import InputError
 from kgroup.history.input.split import CopiedRange, OffsetRange, Split, opened
-from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
+from kgroup.history.sql.question import LogEnd
+from kgroup.model.cluster import TopicPartition
+from kgroup.model.offsets_partition import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.source.broker.live_log import LiveLog, StartPosition, problems_of
+from kgroup.source.broker.topic_offset import ask_log_ranges
 from kgroup.source.config.client_config import ClientConfig
 
 MOST_OFFSETS = 1 << 20
@@ -34,6 +39,8 @@ class LiveSource:
         problems: why partitions are missing.
         config: connection configuration.
         copies: ranges that were already copied, by partition.
+        log_ends: log ends of users' topics, requested before `ranges`, so that these have all
+            commits up to then; empty if they were not requested.
     """
 
     cluster: str
@@ -42,6 +49,7 @@ class LiveSource:
     problems: tuple[Problem, ...]
     config: ClientConfig
     copies: Mapping[int, Sequence[CopiedRange]] = field(default_factory=dict)
+    log_ends: Sequence[LogEnd] = ()
 
     def splits(
         self,
@@ -100,6 +108,7 @@ class RecentLog:
         first: offset from which there are records to copy.
         size: bytes of the copy.
         is_cut: whether the budget ended the copy, and not the wanted time or `first`.
+        log_ends: requests the log ends of partitions of users' topics.
     """
 
     source: LiveSource
@@ -108,6 +117,7 @@ class RecentLog:
     first: int
     size: int
     is_cut: bool
+    log_ends: Callable[[Collection[TopicPartition]], Sequence[LogEnd]]
 
 
 def ask_live(
@@ -116,6 +126,7 @@ def ask_live(
     timeout_s: float = 10.0,
     *,
     unnamed: str | None = None,
+    with_log_ends: bool = False,
 ) -> LiveSource:
     """Ask a cluster for the log ranges of its `__consumer_offsets`.
 
@@ -124,6 +135,7 @@ def ask_live(
         cluster: name for the cluster; by default its cluster id.
         timeout_s: give up after this many seconds without an answer from any broker.
         unnamed: name of a cluster without an id; None: that is an error.
+        with_log_ends: also request the log ends of all users' topics.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.
@@ -131,7 +143,8 @@ def ask_live(
             cannot be read.
     """
     with opened(config, timeout_s) as topic:
-        return _ask(topic, config, cluster, list(topic.leaders), unnamed)
+        numbers = list(topic.leaders)
+        return _ask(topic, config, cluster, numbers, unnamed, with_log_ends=with_log_ends)
 
 
 def _ask(
@@ -140,6 +153,8 @@ def _ask(
     cluster: str | None,
     numbers: Sequence[int],
     unnamed: str | None = None,
+    *,
+    with_log_ends: bool = False,
 ) -> LiveSource:
     client = topic.client
     view = client.run(client.metadata, None)
@@ -149,11 +164,34 @@ def _ask(
             f"the cluster at {', '.join(config.bootstrap_servers)} has no id (Kafka before "
             "0.10.1 has none); name the cluster with --cluster NAME"
         )
+    log_ends: Sequence[LogEnd] = ()
+    if with_log_ends:
+        log_ends = _log_ends(
+            topic,
+            [
+                (topic_name, number)
+                for topic_name, each in view.topics.items()
+                if topic_name not in INTERNAL_TOPICS
+                for number in each.partitions
+            ],
+        )
     log_ranges, errors = client.run(topic.ranges_from, numbers, StartPosition())
     names = {
         topic.topic_id: topic.name for topic in view.topics.values() if topic.topic_id is not None
     }
-    return LiveSource(name, log_ranges, names, tuple(problems_of(errors)), config)
+    problems = tuple(problems_of(errors))
+    return LiveSource(name, log_ranges, names, problems, config, log_ends=log_ends)
+
+
+def _log_ends(topic: LiveLog, partitions: Collection[TopicPartition]) -> list[LogEnd]:
+    """Return the log ends of partitions whose leaders answer."""
+    time_ms = time.time_ns() // 1_000_000
+    answers = topic.client.run(ask_log_ranges, topic.client, partitions, committed=False)
+    return [
+        LogEnd(*at, log.start, log.end, time_ms)
+        for at, log in sorted(answers.found.items())
+        if log.end is not None
+    ]
 
 
 @contextmanager
@@ -192,7 +230,7 @@ def recent_live(
         numbers = [offsets_partition(group_id, len(topic.leaders))] if topic.leaders else []
         source = _ask(topic, config, cluster, numbers, unnamed)
         if not source.ranges:
-            yield RecentLog(source, None, 0, 0, 0, is_cut=False)
+            yield RecentLog(source, None, 0, 0, 0, is_cut=False, log_ends=partial(_log_ends, topic))
             return
         [(number, (log_start, log_end))] = source.ranges.items()
         first = known_end(source.cluster, number, log_start)
@@ -223,4 +261,4 @@ def recent_live(
             copies={number: copies},
         )
         is_cut = at > first and size >= budget and (since is None or at > since)
-        yield RecentLog(source, number, at, first, size, is_cut)
+        yield RecentLog(source, number, at, first, size, is_cut, partial(_log_ends, topic))

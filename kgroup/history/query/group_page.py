@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from kgroup.history.query.lag import lags
+from kgroup.history.query.lag import GroupLag, group_lags
 from kgroup.history.query.owner import timeline
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.rebalance import Participant, Rebalance
@@ -17,10 +17,12 @@ from kgroup.history.sql.question import (
     Interval,
     LogEnd,
     cluster_of_group,
+    committed_partitions,
     first_times,
     outside_notes,
     recorded_time,
     rows_of,
+    times_of_ends,
 )
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import rfc3339
@@ -34,6 +36,8 @@ MOST_STRETCHES = 3000
 MOST_REBALANCES = 1000
 MOST_LIVES = 500
 MOST_LAGS = 500
+MOST_SUMMED = 500_000
+"""Approximate number of lags of partitions that are summed up."""
 _BUCKETS = 300
 """Approximate number of bars of the commit rate."""
 _LENGTHS_S = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
@@ -77,15 +81,6 @@ class CommitRate:
 
     time_ms: int
     commits: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLag:
-    """Sum of the lags that were known at a time, and the number of partitions in it."""
-
-    time_ms: int
-    lag: int
-    partitions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +208,12 @@ def group_page(
         left_out.append(counted(len(lives) - MOST_LIVES, *first))
         lives = lives[-MOST_LIVES:]
     length_ms = _length_ms(since, until)
-    lags_of_times = _lags(engine, cluster, group_id, since_ms, until_ms, given)
-    if len(lags_of_times) > MOST_LAGS:
-        left_out.append(
-            f"lag at {len(lags_of_times) - MOST_LAGS:,} times, each lower than a shown one near it"
-        )
-        lags_of_times = _highest(lags_of_times)
+    recorded = times_of_ends(engine, cluster, group_id, since_ms, until_ms)
+    partitions = len(committed_partitions(engine, group_id))
+    most = max(20, min(MOST_LAGS, MOST_SUMMED // max(partitions, 1)))
+    times = recorded[:: -max(1, -(-len(recorded) // most))][::-1]
+    if len(times) < len(recorded):
+        left_out.append(f"lag at {len(recorded) - len(times):,} of {len(recorded):,} times")
     page = GroupPage(
         cluster,
         group_id,
@@ -232,7 +227,15 @@ def group_page(
         tuple(lives),
         length_ms,
         _rates(engine, cluster, group_id, since, until, length_ms),
-        lags_of_times,
+        group_lags(
+            engine,
+            group_id,
+            times_ms=times,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            given=given,
+            cluster=cluster,
+        ),
         tuple(left_out),
     )
     outside = outside_notes(engine, [cluster], since_ms, until_ms)
@@ -362,31 +365,3 @@ def _rates(
     )
     rows = rows_of(engine, sql, [cluster, group_id, since_ms, until_ms])
     return tuple(CommitRate(row["while_ms"], row["commits"]) for row in rows)
-
-
-def _lags(
-    engine: Engine,
-    cluster: str,
-    group_id: str,
-    since_ms: int | None,
-    until_ms: int | None,
-    given: Sequence[LogEnd],
-) -> tuple[GroupLag, ...]:
-    sums: dict[int, list[int]] = {}
-    found = lags(
-        engine, group_id, since_ms=since_ms or 0, until_ms=until_ms, given=given, cluster=cluster
-    )
-    for row in found.data:
-        if row.lag is not None:
-            sums.setdefault(row.time_ms, []).append(row.lag)
-    return tuple(
-        GroupLag(time_ms, sum(of_time), len(of_time)) for time_ms, of_time in sorted(sums.items())
-    )
-
-
-def _highest(found: Sequence[GroupLag]) -> tuple[GroupLag, ...]:
-    """Return the highest lag of each of `MOST_LAGS` parts of the times, and the last lag."""
-    size = -(-len(found) // (MOST_LAGS - 1))
-    parts = (found[first : first + size] for first in range(0, len(found), size))
-    highest = [max(part, key=lambda lag: lag.lag) for part in parts]
-    return tuple(dict.fromkeys((*highest, found[-1])))

@@ -12,12 +12,15 @@ from kgroup.history.sql.question import (
     RECORD_TABLES,
     LogEnd,
     Row,
-    all_ends,
     check_topic,
     cluster_of_group,
+    commits_known_ms,
+    ends_at,
     outside_notes,
+    recorded_ends,
     recorded_time,
     rows_of,
+    times_of_ends,
     where,
 )
 from kgroup.model.cluster import TopicPartition
@@ -27,6 +30,8 @@ from kgroup.model.record import known
 from kgroup.operation.report import Report
 
 _BEFORE_ALL = -(1 << 62)
+_NEAR_MS = 60_000
+"""Age up to which recorded log ends are about those of the requested time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +103,17 @@ def lags(
     """
     cluster = cluster_of_group(engine, group_id, cluster)
     last_ms = recorded_time(engine, cluster).last_ms
-    all_known = dict.fromkeys((*all_ends(engine, cluster), *given))
-    ends = [end for end in all_known if topic in (None, end.topic)]
+    known_ms = max(last_ms or 0, commits_known_ms(engine, cluster, group_id) or 0)
+    when = []
     if since_ms is not None or until_ms is not None:
-        when = []
-        chosen = [
-            end
-            for end in ends
-            if (since_ms is None or end.time_ms >= since_ms)
-            and (until_ms is None or end.time_ms < until_ms)
-        ]
+        recorded = times_of_ends(engine, cluster, group_id, since_ms, until_ms)
+        chosen = _ends_of(engine, cluster, group_id, recorded, since_ms, until_ms, given)
     else:
-        newest = max((last_ms or 0, *(end.time_ms for end in ends)))
-        when = [newest if at_ms is None else at_ms]
-        chosen = _last(end for end in ends if end.time_ms <= when[0])
+        newest = max((known_ms, *times_of_ends(engine, cluster, group_id, known_ms, None)))
+        when = [max((newest, *(end.time_ms for end in given))) if at_ms is None else at_ms]
+        known = [*ends_at(engine, cluster, when[0], group_id), *given]
+        chosen = _last(end for end in known if end.time_ms <= when[0])
+    chosen = [end for end in chosen if topic in (None, end.topic)]
     times = sorted({*when, *(end.time_ms for end in chosen)})
     counted = _counted(engine, cluster, group_id, topic, times)
     rows = [
@@ -133,21 +135,102 @@ def lags(
     if when and not rows:
         nothing = f"Group {group_id!r} has no known committed offsets that match."
         return Report((), notes=(nothing, *outside))
-    return Report(tuple(rows), notes=(*_unknown(rows, last_ms), *outside))
+    return Report(tuple(rows), notes=(*_unknown(rows, known_ms, at_ms), *outside))
 
 
-def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:
-    """Yield notes on what is unknown: no log ends, or log ends newer than the last known commit."""
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """Sum of the lags of a group at a time.
+
+    Attributes:
+        time_ms: when the log end offsets were recorded.
+        lag: sum of the lags that are known.
+        partitions: number of partitions in it.
+        unknown: number of other partitions with a committed offset.
+    """
+
+    time_ms: int
+    lag: int
+    partitions: int
+    unknown: int
+
+
+def group_lags(
+    engine: Engine,
+    group_id: str,
+    *,
+    times_ms: Sequence[int],
+    since_ms: int | None,
+    until_ms: int | None,
+    given: Sequence[LogEnd] = (),
+    cluster: str,
+) -> tuple[GroupLag, ...]:
+    """Return the lag of a whole group at times when log ends were recorded.
+
+    Args:
+        engine: query engine.
+        group_id: the group.
+        times_ms: times of log ends in the warehouse.
+        since_ms: start of the period.
+        until_ms: end of the period.
+        given: see `lags`.
+        cluster: cluster of the group.
+    """
+    ends = _ends_of(engine, cluster, group_id, times_ms, since_ms, until_ms, given)
+    by_time: dict[int, dict[TopicPartition, LogEnd]] = {}
+    for end in ends:
+        by_time.setdefault(end.time_ms, {})[end.topic, end.partition] = end
+    counted = _counted(engine, cluster, group_id, None, sorted(by_time))
+    found = []
+    for time_ms, of_time in sorted(by_time.items()):
+        commits = counted[time_ms]
+        known = [
+            lag
+            for at, end in of_time.items()
+            if at in commits and (lag := _lag(cluster, group_id, end, commits[at]).lag) is not None
+        ]
+        if known:
+            found.append(GroupLag(time_ms, sum(known), len(known), len(commits) - len(known)))
+    return tuple(found)
+
+
+def _ends_of(
+    engine: Engine,
+    cluster: str,
+    group_id: str,
+    times_ms: Sequence[int],
+    since_ms: int | None,
+    until_ms: int | None,
+    given: Sequence[LogEnd],
+) -> list[LogEnd]:
+    """Return the log ends recorded at some times, and those given of a period."""
+    of_period = [
+        end
+        for end in given
+        if (since_ms is None or end.time_ms >= since_ms)
+        and (until_ms is None or end.time_ms < until_ms)
+    ]
+    recorded = recorded_ends(engine, cluster, group_id, times_ms)
+    return list(dict.fromkeys((*recorded, *of_period)))
+
+
+def _unknown(rows: Iterable[Lag], known_ms: int, at_ms: int | None) -> Iterator[str]:
+    """Yield notes on what is unknown: no log ends, or none near the time of the commits."""
     with_end = [row for row in rows if row.log_end_offset is not None]
     latest = max(with_end, key=lambda row: row.time_ms, default=None)
     if latest is None:
         yield (
-            "No log end offset is known for these partitions and times: they come from snapshots "
-            "('kgroup snapshot', then --snapshot FILE)."
+            "No log end offset is known for these partitions and times: they come from builds of "
+            "a cluster (-b), and from snapshots ('kgroup snapshot', then --snapshot FILE)."
         )
-    elif last_ms is not None and latest.time_ms > last_ms:
+    elif at_ms is not None and latest.time_ms < at_ms - _NEAR_MS:
         yield (
-            f"Commits of cluster {latest.cluster} are known up to {shown_time(last_ms)}, and log "
+            f"The last log end offsets before {shown_time(at_ms)} were recorded at "
+            f"{shown_time(latest.time_ms)}: the lags are those of then."
+        )
+    elif latest.time_ms > known_ms:
+        yield (
+            f"Commits of cluster {latest.cluster} are known up to {shown_time(known_ms)}, and log "
             f"end offsets up to {shown_time(latest.time_ms)}: a lag at a log end offset later than "
             "the last known commit is an upper limit."
         )

@@ -12,6 +12,7 @@ from kgroup.errors import NotFoundError, UnknownGroupError, UsageError, near_nam
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import shown_time
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.snapshot import Snapshot
 
 Row = dict[str, Any]
@@ -414,25 +415,75 @@ def committed_partitions(engine: Engine, group_id: str) -> frozenset[TopicPartit
     return frozenset((row["topic"], row["partition"]) for row in rows_of(engine, sql, [group_id]))
 
 
-def ends_at(engine: Engine, cluster: str, at_ms: int) -> Sequence[LogEnd]:
-    """Return the last log ends recorded up to a time, by topic and partition."""
-    sql = (
-        "SELECT topic, partition, log_start_offset, log_end_offset, time_ms FROM "
-        "(SELECT topic, partition, log_start_offset, log_end_offset, time_ms, ROW_NUMBER() OVER "
-        "(PARTITION BY topic, partition ORDER BY time_ms DESC, log_end_offset DESC) AS recency "
-        "FROM log_ends WHERE cluster = ? AND time_ms <= ?) AS ranked "
-        "WHERE recency = 1 ORDER BY topic, partition"
-    )
-    return [LogEnd(**row) for row in rows_of(engine, sql, [cluster, at_ms])]
+_END = "topic, partition, log_start_offset, log_end_offset, time_ms"
 
 
-def all_ends(engine: Engine, cluster: str) -> list[LogEnd]:
-    """Return all recorded log ends, by time."""
+def ends_at(
+    engine: Engine, cluster: str, at_ms: int, group_id: str | None = None
+) -> Sequence[LogEnd]:
+    """Return the last log ends recorded up to a time, by topic and partition.
+
+    Args:
+        engine: query engine.
+        cluster: the cluster.
+        at_ms: the time.
+        group_id: only the partitions with commits of this group.
+    """
+    source, parameters = _recorded(cluster, group_id)
     sql = (
-        "SELECT topic, partition, log_start_offset, log_end_offset, time_ms FROM log_ends "
-        "WHERE cluster = ? ORDER BY time_ms, topic, partition, log_end_offset"
+        f"SELECT {_END} FROM (SELECT {_END}, ROW_NUMBER() OVER (PARTITION BY topic, partition "
+        f"ORDER BY time_ms DESC, log_end_offset DESC) AS recency FROM {source} AND time_ms <= ? "
+        "AND log_end_offset IS NOT NULL) AS ranked WHERE recency = 1 ORDER BY topic, partition"
     )
-    return [LogEnd(**row) for row in rows_of(engine, sql, [cluster])]
+    return [LogEnd(**row) for row in rows_of(engine, sql, [*parameters, at_ms])]
+
+
+def recorded_ends(
+    engine: Engine, cluster: str, group_id: str, times_ms: Collection[int]
+) -> list[LogEnd]:
+    """Return the log ends of a group's partitions that were recorded at some times, by time."""
+    source, parameters = _recorded(cluster, group_id)
+    sql = (
+        f"SELECT {_END} FROM {source} AND time_ms IN ({marks(times_ms) or 'NULL'}) "
+        "ORDER BY time_ms, topic, partition, log_end_offset"
+    )
+    return [LogEnd(**row) for row in rows_of(engine, sql, [*parameters, *times_ms])]
+
+
+def times_of_ends(
+    engine: Engine, cluster: str, group_id: str, since_ms: int | None, until_ms: int | None
+) -> list[int]:
+    """Return the times in a period at which log ends of a group's partitions were recorded."""
+    source, parameters = _recorded(cluster, group_id)
+    condition, of_time = where(("time_ms >= ?", since_ms), ("time_ms < ?", until_ms))
+    sql = f"SELECT DISTINCT time_ms FROM {source} AND {condition} ORDER BY time_ms"
+    return [row["time_ms"] for row in rows_of(engine, sql, [*parameters, *of_time])]
+
+
+def _recorded(cluster: str, group_id: str | None) -> tuple[str, list[Parameter]]:
+    """Return what follows FROM in a query of the log ends of a group, or of all topics."""
+    if group_id is None:
+        return "log_ends WHERE cluster = ?", [cluster]
+    commits = (
+        "SELECT DISTINCT topic, partition FROM offset_commits WHERE cluster = ? AND group_id = ?"
+    )
+    source = f"log_ends JOIN ({commits}) AS committed USING (topic, partition) WHERE cluster = ?"
+    return source, [cluster, group_id, cluster]
+
+
+def commits_known_ms(engine: Engine, cluster: str, group_id: str) -> int | None:
+    """Return the last time up to which a build has read all commits of a group.
+
+    A build of a live cluster records it as log ends of `__consumer_offsets`.
+    """
+    sql = (
+        "SELECT MAX(time_ms) AS known_ms FROM log_ends WHERE cluster = ? AND topic = ? AND "
+        "partition IN (SELECT DISTINCT offsets_partition FROM offset_commits WHERE cluster = ? "
+        "AND group_id = ?)"
+    )
+    (row,) = rows_of(engine, sql, [cluster, OFFSETS_TOPIC, cluster, group_id])
+    known_ms: int | None = row["known_ms"]
+    return known_ms
 
 
 def ends_of(snapshot: Snapshot) -> list[LogEnd]:

@@ -256,13 +256,15 @@ _ALL = (
     ),
     WarehouseTable(
         "log_ends",
-        "Log start offset and log end offset of a partition of a user's topic, from a snapshot.",
+        "Log start offset and log end offset of a partition, recorded by a snapshot or by a build "
+        "of a live cluster. A build also records those of `__consumer_offsets`: all records before "
+        "this end are in the tables.",
         {
             "topic": (_TEXT, "topic name"),
             "partition": (_INT32, "partition number"),
             "log_start_offset": (_INT64, "log start offset; null if unknown"),
             "log_end_offset": (_INT64, "log end offset; null if unknown"),
-            "time_ms": (_INT64, "when the snapshot was taken"),
+            "time_ms": (_INT64, "when it was recorded"),
         },
     ),
     WarehouseTable(

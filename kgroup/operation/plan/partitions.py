@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
 from kgroup.model.group import Group, GroupType
-from kgroup.model.offsets_partition import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from kgroup.model.offsets_partition import INTERNAL_TOPICS
 from kgroup.operation.plan.connect import OVERRIDE
 from kgroup.operation.plan.coordinator import kafka_tool, kgroup_on
 from kgroup.operation.plan.forecast import (
@@ -57,7 +57,6 @@ _DURATION = re.compile(
 )
 _MAX_AGE = "metadata.max.age.ms"
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
-_INTERNAL = (OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC)
 _QUESTION = Question(log_budget=0, commit_times=False)
 _JUST_MS = 50
 """Time in which heartbeats that were just sent have been answered."""
@@ -287,7 +286,7 @@ def plan_partitions(
         UsageError: the topic is internal.
         BrokerError: no broker answers.
     """
-    if topic in _INTERNAL:
+    if topic in INTERNAL_TOPICS:
         raise UsageError(
             f"expected a topic of programs, found {topic}: which of its partitions keeps a group, "
             "or a transaction, hangs on how many there are; with more, those that are there would "

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -42,7 +43,7 @@ from tests.record.raw import (
 from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 VERSION = "4.3.1"
 FENCED_INSTANCE_ID = 82
@@ -436,7 +437,8 @@ def test_two_processes_of_one_instance_id(live: Live, cli: Cli) -> None:
         try:
             until(lambda: min(fenced) > 1)
             where = ("check", "twins", "-b", live.server.bootstrap, "--rule", "shared-instance-id")
-            result = until(lambda: reported(cli(*where, "--interval", "1", "-o", "jsonl")))
+            looks = ("--interval", "1", "--no-past", "-o", "jsonl")
+            result = until(lambda: reported(cli(*where, *looks)))
         finally:
             is_over.set()
     assert [twin.exception() for twin in twins] == [None, None]
@@ -670,6 +672,86 @@ def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:
         result = cli("check", "twice", *source, "--rule", "shared-instance-id", "-o", "json")
         (of_log_row,) = json.loads(result.out)["data"]
         assert (of_log_row["basis"], of_log_row["reason"]) == ("log", row["reason"])
+
+
+def consume(bootstrap: str, group: str, client: str, waits_s: Sequence[float], end: Event) -> None:
+    """Poll, and wait after each assignment; then poll until it is over, and leave."""
+    options = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "client.id": client,
+        "session.timeout.ms": 3000,
+        "max.poll.interval.ms": 6000,
+        "heartbeat.interval.ms": 500,
+        "enable.auto.commit": False,
+        "log_level": 0,
+    }
+    assigned: list[object] = []
+
+    def poll(count: int) -> bool:
+        consumer.poll(0.1)
+        return len(assigned) > count
+
+    with closing(Consumer(options)) as consumer:
+        consumer.subscribe(["orders"], on_assign=lambda _, partitions: assigned.append(partitions))
+        for wait_s in waits_s:
+            until(partial(poll, len(assigned)))
+            time.sleep(wait_s)
+        while not end.is_set():
+            consumer.poll(0.1)
+
+
+def test_why_a_group_rebalances(live: Live, cli: Cli, tmp_path: Path) -> None:
+    """One member polls too late; in another group one restarts; in a third one is restarted."""
+    server, end, at_once = live.server.bootstrap, Event(), Event()
+    at_once.set()
+    with ThreadPoolExecutor(3) as pool:
+        try:
+            steady = [
+                pool.submit(consume, server, group, "steady", (), end)
+                for group in ("slow", "crashing")
+            ]
+            late = pool.submit(consume, server, "slow", "late-1", [9.0] * 4, at_once)
+            for group, client, count in (("crashing", "crash-1", 5), ("deployed", "web-1", 2)):
+                for _ in range(count):
+                    consume(server, group, client, [0.0], at_once)
+            late.result(PATIENCE_S)
+        finally:
+            end.set()
+        for each in steady:
+            each.result(PATIENCE_S)
+    for group, code, who in (
+        ("slow", "late-poll", "late-1"),
+        ("crashing", "restarting-member", "crash-1"),
+    ):
+        where, warehouse = ("-b", server), str(tmp_path / group)
+        assert cli("history", "build", *where, "--to", warehouse).status == 0
+        answers = []
+        for source in (
+            where,
+            ("--log-dir", str(live.server.log_dir)),
+            (*where, "--warehouse", warehouse),
+        ):
+            result = cli("why", group, *source, "-o", "json")
+            assert result.status == 5, result.err
+            row, *others = json.loads(result.out)["data"]
+            assert (row["code"], row["client_id"]) == (code, who), result.out
+            assert row["client_host"] == "/127.0.0.1"
+            assert row["event_count"] >= 3
+            assert row["evidence_count"] >= len(row["evidence"]) > 0
+            answers.append(
+                {
+                    key: row[key]
+                    for key in ("reason", "evidence", "consequences", "since_ms", "timeout_ms")
+                }
+            )
+            assert not {other["code"] for other in others} & {"rebalance-storm"}
+        assert answers[0] == answers[1] == answers[2]
+        if group == "slow":
+            assert answers[0]["timeout_ms"] == 6000
+    shown = cli("why", "slow", "-b", server, "--explain")
+    assert "max.poll.interval.ms: 6 s" in shown.out
+    assert cli("why", "deployed", "-b", server, "--rule", "restarting-member").status == 0
 
 
 def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:

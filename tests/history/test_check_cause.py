@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgroup.history.query.check import look_back
+from kgroup.history.rebalance.rebalance import Cause, CauseCertainty, CauseKind, Rebalance
+from kgroup.history.rebalance.repetition import repetitions_of
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.operation.check.check import with_consequences
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
@@ -141,6 +143,64 @@ def test_each_cause_that_repeats(tmp_path: Path) -> None:
         assert [finding.code for finding in findings] == [code]
         assert findings[0].reason.startswith(words)
         assert findings[0].evidence
+
+
+def twins(count: int) -> list[Generation]:
+    """Two processes take an instance id from each other."""
+    hosts = ("/10.0.0.1", "/10.0.0.2")
+    return [
+        classic(
+            n + 1,
+            10 + n * 30,
+            A1,
+            member(f"b{n}", "23", instance_id="i-1", client_host=hosts[n % 2]),
+        )
+        for n in range(count + 1)
+    ]
+
+
+def test_an_instance_id_of_two_processes(tmp_path: Path) -> None:
+    (finding,) = look(tmp_path, twins(8))
+    assert (finding.code, finding.severity) == (Rule.SHARED_INSTANCE_ID, Severity.ERROR)
+    assert " took its instance id from another process " in finding.reason
+    assert finding.reason.startswith("i-1 at 10.0.0.")
+    assert [each.code for each in finding.consequences] == [Rule.REBALANCE_STORM]
+
+
+def test_a_member_of_the_consumer_protocol_keeps_its_id() -> None:
+    """Each time it leaves late, and returns: as many events as departures."""
+    cause = Cause(
+        CauseKind.POLLED_LATE,
+        CauseCertainty.INFERRED,
+        "late",
+        "b",
+        client_id="billing-2",
+        client_host="/10.0.3.7",
+        timeout_ms=10_000,
+    )
+    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(Rebalance))
+    epochs = [
+        Rebalance(
+            **unknown
+            | {
+                "group_type": "consumer",
+                "time_ms": T + n * 60_000,
+                "log_offset": n,
+                "members": (),
+                "causes": (cause,) if n % 2 else (),
+            }
+        )
+        for n in range(6)
+    ]
+    (only,) = repetitions_of(epochs, count=5, within_ms=600_000)
+    assert (only.kind, only.count, len(only.occurrences)) == (CauseKind.POLLED_LATE, 3, 3)
+
+
+def test_missing_generations_are_noted(tmp_path: Path) -> None:
+    rows = of_generations(classic(1, 1, A1), classic(40, 600, A1), classic(42, 700, A1))
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        *_, note = look_back(engine, evidence(), basis=Basis.LOG).notes
+    assert note.startswith("39 generations of group 'g' since 2023-11-14T22:13:21.000Z have no ")
 
 
 def rolling(

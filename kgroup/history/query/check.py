@@ -34,6 +34,7 @@ from kgroup.operation.report import Report, first_names
 _MOST_RECORDS = 10
 """Maximum number of records of evidence."""
 _RULES: Mapping[CauseKind, Rule] = {
+    CauseKind.INSTANCE_ID_USED_TWICE: Rule.SHARED_INSTANCE_ID,
     CauseKind.POLLED_LATE: Rule.LATE_POLL,
     CauseKind.RESTARTED: Rule.RESTARTING_MEMBER,
     CauseKind.EXPIRED: Rule.EXPIRING_SESSION,
@@ -42,6 +43,7 @@ _RULES: Mapping[CauseKind, Rule] = {
 }
 """Rule of a kind of cause, if a member causes it again and again; others are no finding."""
 _WHAT: Mapping[Rule, str] = {
+    Rule.SHARED_INSTANCE_ID: "{who} took its instance id from another process {count} times",
     Rule.LATE_POLL: "{who} polled too late {count} times",
     Rule.RESTARTING_MEMBER: "{who} restarted {count} times",
     Rule.EXPIRING_SESSION: "The session of {who} expired {count} times",
@@ -112,6 +114,7 @@ def look_back(
         only = first_names([*evidence.now.groups])
         is_short = known.first_ms > since_ms
         notes = [f"The past of {only} was checked {times}: the log shows no more."] * is_short
+        notes += past.notes
     return Report(tuple(findings), notes=tuple(notes))
 
 
@@ -141,6 +144,7 @@ class _Past:
     since_ms: int
     until_ms: int
     causes: dict[str, Sequence[Repetition]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def _when(self) -> dict[str, Any]:
@@ -174,6 +178,14 @@ class _Past:
             most = int(self.evidence.limits.rebalances)
             causes = repetitions_of(every, count=most, within_ms=_STORM_MS)
             self.causes[group_id] = causes
+            numbers = [rebalance.generation_id for rebalance in every]
+            missing = sum(max(0, after - before - 1) for before, after in pairwise(numbers))
+            if missing:
+                self.notes.append(
+                    f"{missing} generation{'' if missing == 1 else 's'} of group {group_id!r} "
+                    f"since {shown_time(every[0].time_ms or 0)} have no record, so their causes "
+                    "are unknown: compaction removed it, or no assignment followed."
+                )
             yield from (_cause(cause, every) for cause in causes)
             storms = [
                 storm
@@ -204,7 +216,10 @@ class _Past:
         for (group_id, instance_id), of_instance in groupby(
             rows, key=lambda row: (row["group_id"], row["instance_id"])
         ):
-            if group_id not in self.evidence.now.groups:
+            if group_id not in self.evidence.now.groups or any(
+                cause.kind is CauseKind.INSTANCE_ID_USED_TWICE
+                for cause in self.causes.get(group_id, ())
+            ):
                 continue
             storms = [
                 (first, last, generation_id, seen)

@@ -16,7 +16,12 @@ from kgroup.history.rebalance.rebalance import Cause, CauseKind, Participant, Re
 _MINUTE_MS = 60_000
 _RESTARTS = 2
 """How often a deployment restarts each member at most."""
-_COMING_BACK = (CauseKind.POLLED_LATE, CauseKind.EXPIRED, CauseKind.RESTARTED)
+_COMING_BACK = (
+    CauseKind.INSTANCE_ID_USED_TWICE,
+    CauseKind.POLLED_LATE,
+    CauseKind.EXPIRED,
+    CauseKind.RESTARTED,
+)
 """Causes of a member that leaves and returns, the more precise ones first."""
 _Name = tuple[str, ...]
 _OFTEN = 5
@@ -43,9 +48,13 @@ class Occurrence:
 
     @property
     def event(self) -> str | int:
-        """What happened once: a member that left and returned may cause two rebalances."""
-        if self.cause.kind in _COMING_BACK:
-            return self.cause.before_member_id or self.cause.member_id or self.rebalance.log_offset
+        """What happened once: of a classic group, the late poll of a member and its return.
+
+        Members of other groups keep their ids.
+        """
+        is_classic = self.rebalance.group_type == "classic"
+        if is_classic and self.cause.kind is CauseKind.POLLED_LATE:
+            return self.cause.before_member_id or self.cause.member_id or ""
         return self.rebalance.log_offset
 
 
@@ -148,6 +157,7 @@ def repetitions_of(
         A repetition for each kind; the one that explains the most rebalances first.
     """
     rules: dict[CauseKind, _IsRepeated] = {
+        CauseKind.INSTANCE_ID_USED_TWICE: _three_times,
         CauseKind.POLLED_LATE: _three_times,
         CauseKind.RESTARTED: _unlike_deployments(20 * _MINUTE_MS),
         CauseKind.EXPIRED: _unlike_deployments(60 * _MINUTE_MS),

@@ -924,6 +924,37 @@ def test_a_member_of_an_epoch_group_that_returns(
     assert "returned 3.0 s after it left" in cause.evidence
 
 
+@pytest.mark.parametrize(
+    ("host", "sign_s", "kinds"),
+    [
+        ("/10.0.0.1", 2, ("joined", "restarted")),
+        ("/10.0.0.2", 2, ("joined", "left")),  # another machine
+        ("/10.0.0.1", 9, ("joined", "left")),  # the first one lived on
+    ],
+)
+def test_a_crashed_member_that_is_back_before_it_expires(
+    tmp_path: Path, host: str, sign_s: float, kinds: tuple[str, str]
+) -> None:
+    """In a group with epochs both are members for the rest of the session."""
+    who: dict[str, object] = {"client_id": "b", "client_host": "/10.0.0.1"}
+    _, came, went = ask_epochs(
+        tmp_path,
+        comes("a", 1),
+        comes("b", 1, **who),
+        epoch_is(2, 1),
+        (2, "CurrentMemberAssignment", given_to("b", [1], 2)),
+        comes("b2", 5, **who | {"client_host": host}),
+        epoch_is(3, 5),
+        (sign_s, "CurrentMemberAssignment", given_to("b", [1], 3 if sign_s > 5 else 2)),
+        epoch_is(4, 12),
+        tombstones=removed(12, 6, "b"),
+    )
+    assert (came.cause.value, went.cause.value) == kinds
+    (cause,) = went.causes
+    if kinds[1] == "restarted":
+        assert (cause.member_id, cause.before_member_id) == ("b2", "b")
+
+
 def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) -> None:
     _, rebalance = ask_epochs(
         tmp_path,

@@ -181,6 +181,7 @@ class Departed:
         self._gone: dict[tuple[str, str], list[Gone]] = {}
         self._were_late: set[_Process] = set()
         self._holders: dict[str, list[tuple[_Process, int | None]]] = {}
+        self._newcomers: dict[_Process, list[tuple[Participant, int]]] = {}
         self.explained: dict[int, list[Cause]] = {}
 
     def add(self, gone: Gone, *, is_back: bool = False) -> None:
@@ -193,6 +194,19 @@ class Departed:
     def explain(self, gone: Gone, cause: Cause) -> None:
         """Correct the cause of the rebalance that removed a member."""
         self.explained.setdefault(gone.log_offset, []).append(cause)
+
+    def welcome(self, who: Participant, time_ms: int | None) -> None:
+        """Add a member that joined a group with epochs, perhaps before its earlier self expired."""
+        if time_ms is not None and who.client_id:
+            self._newcomers.setdefault(_process(who), []).append((who, time_ms))
+
+    def follower(self, old: MemberVersion) -> Participant | None:
+        """Return and forget the member that took the place of one that gave no sign since."""
+        newcomers = self._newcomers.get(_process(old.who), [])
+        for index, (who, joined_ms) in enumerate(newcomers):
+            if who.member_id != old.who.member_id and joined_ms > (old.seen_ms or joined_ms):
+                return newcomers.pop(index)[0]
+        return None
 
     def hand_over(self, old: Participant, new: Participant, time_ms: int | None) -> _Process | None:
         """Record who has an instance id now.
@@ -327,6 +341,8 @@ def _came_and_went(
             joins.append(
                 about(who, CauseKind.JOINED, _CERTAIN, f"member {member_name(who)} joined")
             )
+            if not after.is_classic:
+                departed.welcome(who, after.time_ms)
             continue
         back.add(gone.who.member_id)
         away_ms = None if is_replacement else elapsed_ms(gone.since_ms, after.time_ms)
@@ -362,8 +378,13 @@ def _came_and_went(
     yield from restarts
     yield from joins
     for name, (cause, _) in departures.items():
-        departed.add(gones[name], is_back=name in back)
-        if name not in replaced:
+        follower = None
+        if not after.is_classic and name not in back:
+            follower = departed.follower(before.members[name])
+        departed.add(gones[name], is_back=name in back or follower is not None)
+        if follower is not None:
+            yield _restart(follower, gones[name].who, "had joined before the group lost")
+        elif name not in replaced:
             yield cause
 
 

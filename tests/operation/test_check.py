@@ -967,3 +967,29 @@ def test_a_rebalance_in_progress_names_members_of_earlier_epochs() -> None:
     )
     (row,) = audit(slow, rules=frozenset({Rule.LONG_REBALANCE})).report.data
     assert "Not yet in epoch 5: one." in row.reason
+
+
+@pytest.mark.parametrize(
+    ("hosts", "topics", "is_shared"),
+    [
+        (("/10.0.0.1", "/10.0.0.2"), (("orders",), ("bills",)), True),
+        (("/10.0.0.1", "/10.0.0.2"), (("orders",), ("orders", "bills")), False),
+        (("/10.0.0.1", "/10.0.0.1"), (("orders",), ("bills",)), False),
+        (("/10.0.0.1", "/10.0.0.2"), (("orders",), ()), False),
+    ],
+)
+def test_two_applications_of_one_group_id(
+    hosts: Sequence[str], topics: Sequence[tuple[str, ...]], is_shared: bool
+) -> None:
+    members = [
+        replace(
+            member(name, number, client_id=f"c-{number}", client_host=host),
+            subscription=Subscription(subscribed, None, (), None, None),
+        )
+        for number, (name, host, subscribed) in enumerate(zip("ab", hosts, topics, strict=True))
+    ]
+    rows = audit(group("g", *members), rules=frozenset({Rule.SHARED_GROUP_ID})).report.data
+    assert [row.reason for row in rows] == [
+        "Members subscribe to disjoint topics and run apart: bills (1: c-1 at 10.0.0.2); orders "
+        "(1: c-0 at 10.0.0.1)."
+    ] * is_shared

@@ -9,7 +9,6 @@ from itertools import groupby
 from kgroup.history.rebalance.cause import Commits, CommitSpan, elapsed_ms
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Rebalance, Takeover
-from kgroup.history.rebalance.shared_group import sharing_note
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import (
     MEMBER_TABLES,
@@ -23,6 +22,7 @@ from kgroup.history.sql.question import (
     where,
 )
 from kgroup.model.group_log import EFFECTS
+from kgroup.operation.check.shared_group import Reader, applications
 from kgroup.operation.report import Report, first_names
 
 AT_ONCE = 200
@@ -200,8 +200,26 @@ def _of_groups(
         for rebalance in of_group:
             last = replace(rebalance, cluster=key[0], group_id=key[1], offsets_partition=key[2])
             yield last
-        if of_group and (note := sharing_note(key[1], _members_of(last, members.get(key, {})))):
+        if of_group and (note := _sharing_note(key[1], _members_of(last, members.get(key, {})))):
             sharing[_place(last)] = note
+
+
+def _sharing_note(group_id: str, members: Iterable[Row]) -> str | None:
+    """Return a note if the members look like several applications."""
+    parts = applications(
+        Reader(
+            row["client_id"],
+            row["client_host"],
+            None if row["subscribed_regex"] else frozenset(row["subscribed_topics"] or ()),
+        )
+        for row in members
+    )
+    if not parts:
+        return None
+    return (
+        f"Members of group {group_id!r} subscribe to disjoint topics and run apart: "
+        f"{'; '.join(parts)}. If these are two applications, give each its own group id."
+    )
 
 
 def _members_of(rebalance: Rebalance, rows: Mapping[int, Sequence[Row]]) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
+from kgroup.operation.check.shared_group import Reader, applications
 from kgroup.operation.describe import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
 
@@ -43,6 +44,7 @@ def check_membership(description: GroupDescription, evidence: Evidence) -> Itera
     if group.type in _OF_PARTITIONS and group.state is GroupState.STABLE:
         yield from _no_owner(description)
         yield from _shares(group, clients, evidence)
+        yield from _applications(group)
         yield from _protocols(group, clients)
         yield from _clients(group, clients)
         yield from _session_timeouts(group, clients)
@@ -255,6 +257,27 @@ def _streams_tasks(member: Member) -> tuple[int, int] | None:
     if not isinstance(data, Mapping) or "activeTasks" not in data:
         return None
     return len(data["activeTasks"]), len(data.get("standbyTasks") or ())
+
+
+def _applications(group: Group) -> Iterator[Finding]:
+    if group.assignor == _STREAMS:
+        return
+    parts = applications(
+        Reader(
+            member.client_id,
+            host_of(member),
+            frozenset(member.subscription.topics or ())
+            if member.subscription is not None and member.subscription.regex is None
+            else None,
+        )
+        for member in group.members
+    )
+    if parts:
+        yield finding_of(
+            Rule.SHARED_GROUP_ID,
+            f"Members subscribe to disjoint topics and run apart: {'; '.join(parts)}.",
+            group.group_id,
+        )
 
 
 def _protocols(group: Group, clients: Clients) -> Iterator[Finding]:

@@ -367,6 +367,14 @@ class Rule(DescribedEnum):
         "FencedInstanceIdException, and for restarts.",
         Severity.ERROR,
     )
+    SHARED_GROUP_ID = (
+        "shared-group-id",
+        "Members look like several applications with one group id: they subscribe to disjoint "
+        "topics and run apart. Each rebalance stops all of them.",
+        "Give each application its own group id; copy the committed offsets first.",
+        Severity.WARNING,
+        (_MEMBERS,),
+    )
     PARTITION_GONE = (
         "partition-gone",
         "A member owns partitions that no longer exist.",

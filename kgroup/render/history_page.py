@@ -6,6 +6,7 @@ script, so that they can do no harm.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 from kgroup import __version__
 from kgroup.errors import shown_id
 from kgroup.history.query.group_page import counted, name_of_owned
+from kgroup.history.rebalance.rebalance import CauseKind
 from kgroup.model.instant import rfc3339
 from kgroup.render.cell import age, ranges, visible
 
 if TYPE_CHECKING:
-    from kgroup.history.query.group_page import GroupPage, OwnedRow
+    from kgroup.history.query.group_page import GroupPage, Load
     from kgroup.history.query.lag import GroupLag
     from kgroup.history.rebalance.rebalance import Rebalance
     from kgroup.history.sql.question import Interval
@@ -35,6 +37,9 @@ COLOURS = (
 """Colours of clients, in turn; they can be distinguished on white and on black."""
 _NO_COLOUR = "#888888"
 
+_ENDS = (CauseKind.GONE, CauseKind.LEFT, CauseKind.EXPIRED, CauseKind.FOLLOW_UP)
+"""Causes that often come with another one, such as a restart."""
+
 MOST_LISTED = 200
 """Maximum number of rebalances in the table below the drawings, and of lines through them."""
 
@@ -42,9 +47,13 @@ _WIDTH, _LEFT, _RIGHT = 1200, 232, 14
 """Units of a drawing: its width, and the space for labels and beside the last time."""
 _PLOT = _WIDTH - _LEFT - _RIGHT
 _ROW, _BAR = 17, 12
+_MOST_LABEL = 32
+"""Maximum length of a label, in small letters."""
 _CURVE = 110
 """Height of a drawing of numbers."""
 _MOST_TICKS = 8
+_MOST_EVIDENCE = 4
+"""Maximum number of causes of a rebalance whose evidence is shown."""
 _MOST_NAMED = 600
 """Maximum number of characters of a list of partitions where the mouse rests."""
 _SECONDS = (1, 2, 5, 10, 15, 30)
@@ -99,7 +108,7 @@ def _what_happened(page: GroupPage) -> str:
     parts = [counted(count, "rebalance") if count else "No rebalance"]
     if count:
         kinds = Counter(change.cause for change in page.rebalances)
-        [(kind, most)] = kinds.most_common(1)
+        kind, most = max(kinds.items(), key=lambda item: (item[1], item[0] not in _ENDS))
         clients = Counter(
             next((c.client_id for c in change.causes if c.kind is kind and c.client_id), None)
             for change in page.rebalances
@@ -108,7 +117,7 @@ def _what_happened(page: GroupPage) -> str:
         [(client_id, times)] = clients.most_common(1)
         by = ""
         if client_id is not None and times > 1:
-            by = f", {times} of them by {_text(client_id)}"
+            by = f", {'all' if times == most else f'{times} of them'} by {_text(client_id)}"
         elif client_id is not None and count == 1:
             by = f" by {_text(client_id)}"
         of = f" ({most} of {count}{by})" if count > 1 else by
@@ -120,9 +129,10 @@ def _what_happened(page: GroupPage) -> str:
             parts.append(f"no commits for up to {length} around one (at {_clock(worst.time_ms)})")
     if page.lags:
         last, high = page.lags[-1], max(page.lags, key=lambda lag: lag.lag)
-        text = f"lag {_sum(last)} at {_clock(last.time_ms)}"
+        text = f"lag {'of ' if last.unknown else ''}{_sum(last)} at {_clock(last.time_ms)}"
         if high.lag > last.lag:
-            text += f", at worst {_sum(high)} at {_clock(high.time_ms)}"
+            day = _clock(last.time_ms)[:11]
+            text += f", at worst {_sum(high)} at {_clock(high.time_ms).removeprefix(day)}"
         parts.append(text)
     else:
         parts.append("lag unknown, because no log end offset was recorded")
@@ -130,7 +140,7 @@ def _what_happened(page: GroupPage) -> str:
 
 
 def _sum(lag: GroupLag) -> str:
-    return f"of at least {lag.lag:,}" if lag.unknown else f"{lag.lag:,}"
+    return f"at least {lag.lag:,}" if lag.unknown else f"{lag.lag:,}"
 
 
 def _contents(page: GroupPage) -> str:
@@ -250,7 +260,7 @@ def _label(row: int, text: str, title: str) -> str:
     )
 
 
-def _labels(names: Iterable[str], most: int = 32) -> dict[str, str]:
+def _labels(names: Iterable[str], most: int = _MOST_LABEL) -> dict[str, str]:
     """Return a distinct label for each name; long names are shortened in the middle."""
     labels: dict[str, str] = {}
     used: set[str] = set()
@@ -364,7 +374,7 @@ def _of_rebalance(change: Rebalance) -> Iterator[str]:
     yield rfc3339(change.time_ms or 0)
     moved = "-" if change.moved_count is None else change.moved_count
     yield f"generation {change.generation_id}, members {_members_of(change)}, moved {moved}"
-    yield from [cause.evidence for cause in change.causes[:8]] or [change.evidence]
+    yield from _evidence(change)
     for name, value in (
         ("sync", change.sync_ms),
         ("reconciled after", change.reconcile_ms),
@@ -372,6 +382,12 @@ def _of_rebalance(change: Rebalance) -> Iterator[str]:
     ):
         if value is not None:
             yield f"{name} {age(value)}"
+
+
+def _evidence(change: Rebalance) -> list[str]:
+    evidence = [cause.evidence for cause in change.causes] or [change.evidence]
+    more = len(evidence) - _MOST_EVIDENCE
+    return [*evidence[:_MOST_EVIDENCE], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def _members_of(rebalance: Rebalance) -> str:
@@ -439,35 +455,50 @@ def _numbers(highest: int) -> tuple[list[str], Callable[[int], float]]:
 
 def _members(page: GroupPage, scale: _Scale, clients: _Clients) -> _Drawing:
     """Draw when members were in the group; the higher the bar, the more partitions they had."""
-    members = {life.who.member_id: life.who for life in page.lives}
-    rows = sorted({clients.row_of[member_id] for member_id in members})
+    used = {clients.row_of[life.who.member_id] for life in page.lives}
+    rows = sorted(used, key=lambda row: _natural(clients.names[row]))
     shapes = _row_labels([clients.names[row] for row in rows])
-    place = {row: index for index, row in enumerate(rows)}
+    place = {row: index * _ROW + 3 for index, row in enumerate(rows)}
     # Rebalances after the end of the page are not on it: a member may have left by then.
     times = (page.until_ms, page.known_ms)
     known_ms = min((time for time in times if time is not None), default=None)
-    for life in page.lives:
-        top = place[clients.row_of[life.who.member_id]] * _ROW + 3
-        end_ms = _end(life.to_ms, life.from_ms, page)
-        hover = [*_who(life.who), *_period(life.from_ms, life.to_ms, known_ms)]
-        shapes.append(
-            f'<rect class="life" {scale.span(life.from_ms, end_ms)} y="{top}" height="{_BAR}" '
-            f'fill="{clients.colour(life.who.member_id)}"><title>{_hover(hover)}</title></rect>'
-        )
     highest = max((load.count for load in page.loads), default=1)
+    loads: dict[str, list[Load]] = {}
     for load in page.loads:
-        if load.member_id in members:
-            height = max(round(_BAR * load.count / highest, 1), 2)
-            top = place[clients.row_of[load.member_id]] * _ROW + 3
-            count = counted(load.count, "partition or task", "partitions or tasks")
-            hover = [count, *_who(members[load.member_id])]
-            hover += _period(load.from_ms, load.to_ms, known_ms)
-            shapes.append(
-                f"<rect {scale.span(load.from_ms, _end(load.to_ms, load.from_ms, page))} "
-                f'y="{top + _BAR - height:g}" height="{height:g}" '
-                f'fill="{clients.colour(load.member_id)}"><title>{_hover(hover)}</title></rect>'
-            )
+        loads.setdefault(load.member_id, []).append(load)
+    for life in page.lives:
+        top = place[clients.row_of[life.who.member_id]]
+        colour = clients.colour(life.who.member_id)
+        hover = [*_who(life.who), *_period(life.from_ms, life.to_ms, known_ms)]
+        end_ms = _end(life.to_ms, life.from_ms, page)
+        own = [
+            load
+            for load in loads.get(life.who.member_id, ())
+            if load.from_ms < max(end_ms, life.from_ms + 1)
+            and (load.to_ms is None or load.to_ms > life.from_ms)
+        ]
+        hover += (
+            f"{counted(load.count, 'partition or task', 'partitions or tasks')} from "
+            f"{rfc3339(load.from_ms)}"
+            for load in own[-8:]
+        )
+        area = ""
+        for load in own:
+            left, right = scale.x(load.from_ms), scale.x(_end(load.to_ms, load.from_ms, page))
+            height = max(round(_BAR * load.count / highest), 2)
+            area += f"M{left:g} {top + _BAR}v{-height}H{max(right, left + 1):g}v{height}z"
+        shapes.append(
+            f'<g fill="{colour}"><title>{_hover(hover)}</title><rect class="life" '
+            f'{scale.span(life.from_ms, end_ms)} y="{top}" height="{_BAR}"/>'
+            f'<path d="{area}"/></g>'
+        )
     return _Drawing(len(rows) * _ROW + 2, shapes)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a sort key for which 9 is before 10."""
+    parts = re.split(r"([0-9]{1,18})", name)
+    return [(int(part) if index % 2 else 0, part) for index, part in enumerate(parts)]
 
 
 def _row_labels(names: Sequence[str]) -> list[str]:
@@ -507,11 +538,18 @@ def _owners(page: GroupPage, scale: _Scale, clients: _Clients) -> _Drawing:
 
     Owners of a partition at the same time, as in a share group, have bars below each other.
     """
-    names = list(map(_name_of, page.rows))
-    labels = _labels(names)
+    names = [name_of_owned(owned.stretches[0]) for owned in page.rows]
+    is_shared = any(len(owned.owned) > 1 for owned in page.rows)
+    labels = _labels(names, _MOST_LABEL - 12 * is_shared)
     shapes, row = [], 0
     for name, owned in zip(names, page.rows, strict=True):
-        shapes.append(_label(row, labels[name], name))
+        if more := len(owned.owned) - 1:
+            listed = ranges(owned.owned)
+            listed = listed if len(listed) <= _MOST_NAMED else f"{listed[: _MOST_NAMED - 1]}…"
+            label = f"{labels[name]} and {more:,} more"
+            shapes.append(_label(row, label, f"{more + 1:,}: {listed}"))
+        else:
+            shapes.append(_label(row, labels[name], name))
         free_from: list[int] = []
         for stretch in owned.stretches:
             from_ms = stretch.from_ms or 0
@@ -519,7 +557,7 @@ def _owners(page: GroupPage, scale: _Scale, clients: _Clients) -> _Drawing:
             free = (lane for lane, free_ms in enumerate(free_from) if free_ms <= from_ms)
             lane = next(free, len(free_from))
             free_from[lane : lane + 1] = [end_ms]
-            hover = [_shortened(name, 80), *_who(stretch), f"generation {stretch.generation_id}"]
+            hover = [*_who(stretch), f"generation {stretch.generation_id}"]
             hover += _period(from_ms, stretch.to_ms, page.known_ms, stretch.ended_by)
             shapes.append(
                 f'<rect class="own" {scale.span(from_ms, end_ms)} y="{(row + lane) * _ROW + 3}" '
@@ -528,15 +566,6 @@ def _owners(page: GroupPage, scale: _Scale, clients: _Clients) -> _Drawing:
             )
         row += len(free_from)
     return _Drawing(row * _ROW + 2, shapes)
-
-
-def _name_of(row: OwnedRow) -> str:
-    """Return the name of partitions or tasks: of one, or their number and a list."""
-    if len(row.owned) == 1:
-        return name_of_owned(row.stretches[0])
-    listed = ranges(row.owned)
-    listed = listed if len(listed) <= _MOST_NAMED else f"{listed[: _MOST_NAMED - 1]}…"
-    return f"{len(row.owned):,}: {listed}"
 
 
 def _table(rebalances: Sequence[Rebalance]) -> Iterator[str]:
@@ -557,7 +586,7 @@ def _table(rebalances: Sequence[Rebalance]) -> Iterator[str]:
             "-" if rebalance.moved_count is None else rebalance.moved_count,
             _words(rebalance.cause.value),
             rebalance.certainty.value,
-            _text(rebalance.evidence),
+            _text("; ".join(_evidence(rebalance))),
         )
         yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
     yield "</tbody>\n</table></section>\n"

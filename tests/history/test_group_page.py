@@ -10,8 +10,9 @@ import pytest
 
 from kgroup.history.query import group_page as module
 from kgroup.history.query.group_page import GroupPage, MembershipPeriod, group_page
+from kgroup.history.query.lag import GroupLag
 from kgroup.history.query.owner import timeline
-from kgroup.history.rebalance.rebalance import Participant
+from kgroup.history.rebalance.rebalance import Cause, CauseCertainty, CauseKind, Participant
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.instant import rfc3339
 from kgroup.render.cell import age
@@ -78,14 +79,14 @@ def test_the_end_of_what_goes_on_is_that_of_the_records(recorded_engine: Ask) ->
     for until_ms in (None, last_ms - 1_000, last_ms + 10**9):
         sections = read(page_of(engine, "order-service", until_ms=until_ms)).sections
         of_owners = [text.splitlines() for text in sections[OWNERS].hovers]
-        ends = [lines[5:] for lines in of_owners if "not over" in lines[5]]
+        ends = [lines[4:] for lines in of_owners if "not over" in lines[4]]
         assert {end for end, _ in ends} == {f"not over at {rfc3339(last_ms)}"}
         assert {length for _, length in ends} == {f"{age(last_ms - at)} by then" for at in begin_ms}
         there = min(last_ms, until_ms or last_ms)
         lives = [text.splitlines() for text in sections[MEMBERS].hovers]
         told = [lines[3] for lines in lives if lines[0].startswith("client")]
         assert told == [f"not over at {rfc3339(there)}"] * 3
-    ended = [lines[5:] for lines in of_owners if "not over" not in lines[5]]
+    ended = [lines[4:] for lines in of_owners if "not over" not in lines[4]]
     assert len(ended) == sum(stretch.to_ms is not None for stretch in stretches)
     assert all(re.fullmatch(r"to 2026-\S+Z \(released\)", end) for end, _ in ended)
 
@@ -193,8 +194,8 @@ def test_many_partitions_with_equal_owners_share_a_row(
         *(("a", 10_000, 20_000, 1), ("b", 10_000, 20_000, 1)),
     ]
     assert read(page).sections[OWNERS].texts[:4] == [
-        "2: orders 0,2",
-        "2: orders 1,3",
+        "orders-0 and 1 more",
+        "orders-1 and 1 more",
         "orders-4",
         "orders-5",
     ]
@@ -202,7 +203,13 @@ def test_many_partitions_with_equal_owners_share_a_row(
 
 @pytest.mark.slow
 def test_big_groups_are_bounded(recorded_engine: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, most in (("ROWS", 4), ("STRETCHES", 2), ("REBALANCES", 2), ("LIVES", 1)):
+    for name, most in (
+        ("ROWS", 4),
+        ("STRETCHES", 2),
+        ("LOADS", 2),
+        ("REBALANCES", 2),
+        ("LIVES", 1),
+    ):
         monkeypatch.setattr(module, f"MOST_{name}", most)
     page = page_of(recorded_engine(sample_log_dir()), "order-service")
     assert sum(len(row.stretches) for row in page.rows) == 2
@@ -241,7 +248,7 @@ def test_part_of_the_time(recorded_engine: Ask) -> None:
     ]
     hovers = read(page).sections[MEMBERS].hovers
     last = next(text for text in hovers if text.startswith("client order-service-3"))
-    assert last.splitlines()[2:] == [
+    assert last.splitlines()[2:5] == [
         *(f"from {rfc3339(times[3])}", f"not over at {rfc3339(end)}", "1 ms by then")
     ]
     assert {rate.time_ms for rate in page.rates} <= set(range(begin - page.rate_ms, end + 1))
@@ -318,5 +325,26 @@ def test_lags_of_many_times_are_thinned_out(
     assert page.left_out == ("lag at 33 of 50 times",)
     told = read(page)
     assert "; lag of at least 41 at " in told.paragraphs[0]
-    assert ", at worst of at least 89 at " in told.paragraphs[0]
+    assert ", at worst at least 89 at " in told.paragraphs[0]
     assert told.sections[LAGS].hovers[0].endswith(": 89 records in 1 partition, unknown in 1")
+
+
+def test_the_sentence_on_top_says_what_happened(recorded_engine: Ask) -> None:
+    """The main cause is the restart, where as many rebalances are about the member that left."""
+    page = page_of(recorded_engine(sample_log_dir()), "order-service")
+    [first, *_] = page.rebalances
+    cause = Cause(CauseKind.RESTARTED, CauseCertainty.CERTAIN, "", client_id="b-2")
+    changes = [
+        replace(first, cause=CauseKind.LEFT, commit_gap_ms=None),
+        replace(first, cause=CauseKind.RESTARTED, causes=(cause,), commit_gap_ms=7_000),
+        replace(first, cause=CauseKind.LEFT, commit_gap_ms=2_000),
+        replace(first, cause=CauseKind.RESTARTED, causes=(cause,), commit_gap_ms=None),
+        replace(first, cause=CauseKind.JOINED, commit_gap_ms=None),
+    ]
+    lags = (GroupLag(T, 70, 2, 0), GroupLag(T + 1000, 90, 2, 1), GroupLag(T + 2000, 8, 2, 0))
+    told = read(replace(page, rebalances=tuple(changes), lags=lags)).paragraphs[0]
+    assert told == (
+        "5 rebalances; main cause: restarted (2 of 5, all by b-2); no commits for up to "
+        "7.000 s around one (at 2026-11-21 22:12:15); lag 8 at 2023-11-14 22:13:22, at worst at "
+        "least 90 at 22:13:21."
+    )

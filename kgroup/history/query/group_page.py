@@ -31,12 +31,13 @@ from kgroup.operation.report import Report
 MOST_SINGLE = 60
 """Partitions or tasks up to which each has its own row; of more, those with equal owners share one.
 """
-MOST_ROWS = 200
+MOST_ROWS = 600
 MOST_STRETCHES = 3000
+MOST_LOADS = 20_000
 MOST_REBALANCES = 1000
 MOST_LIVES = 500
 MOST_LAGS = 500
-MOST_SUMMED = 500_000
+MOST_SUMMED = 200_000
 """Approximate number of lags of partitions that are summed up."""
 _BUCKETS = 300
 """Approximate number of bars of the commit rate."""
@@ -195,10 +196,10 @@ def group_page(
     rows, left = _bounded(rows)
     left_out += left
     loads = _loads(timed)
-    if len(loads) > MOST_STRETCHES:
-        begin = rfc3339(loads[-MOST_STRETCHES].from_ms)
+    if len(loads) > MOST_LOADS:
+        begin = rfc3339(loads[-MOST_LOADS].from_ms)
         left_out.append(f"how many partitions members had before {begin}")
-        loads = loads[-MOST_STRETCHES:]
+        loads = loads[-MOST_LOADS:]
     if len(changes) > MOST_REBALANCES:
         left_out.append(f"{counted(len(changes) - MOST_REBALANCES, 'rebalance')}, the oldest")
         changes = changes[-MOST_REBALANCES:]

@@ -184,11 +184,12 @@ def group_lags(
     found = []
     for time_ms, of_time in sorted(by_time.items()):
         commits = counted[time_ms]
-        known = [
-            lag
+        lags_of_time = (
+            LogRange(end.log_start_offset, end.log_end_offset).lag(commits[at]["committed_offset"])
             for at, end in of_time.items()
-            if at in commits and (lag := _lag(cluster, group_id, end, commits[at]).lag) is not None
-        ]
+            if at in commits
+        )
+        known = [lag for lag in lags_of_time if lag is not None]
         if known:
             found.append(GroupLag(time_ms, sum(known), len(known), len(commits) - len(known)))
     return tuple(found)

@@ -322,6 +322,17 @@ def test_without_read_on_consumer_offsets(ask: Ask) -> None:
     assert lags(group) == {"orders": (0, 0, None), "payments": (0, 0, None)}
 
 
+@pytest.mark.parametrize("user", ["no-log", "group-only", "operator"])
+def test_a_check_without_the_log_checks_the_state(ask: Ask, user: str) -> None:
+    """What the past was is a note, and the status that of the state."""
+    result, state = ask(user, "check", "g"), ask(user, "check", "g", "--no-past")
+    assert (result.status, result.out) == (state.status, state.out)
+    *_, note = (line for line in result.err.splitlines() if line not in state.err)
+    assert re.match(r"kgroup: note: The log of g was not (fully )?checked: ", note)
+    assert "TOPIC_AUTHORIZATION_FAILED" in note
+    assert "__consumer_offsets" in note
+
+
 def test_without_describe_on_a_group(ask: Ask) -> None:
     line = (
         "kgroup: group 'g': denied: The cluster returned GROUP_AUTHORIZATION_FAILED "

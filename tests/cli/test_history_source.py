@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 from tests.history.builds import RECORDED, build
 from tests.history.log_copy import read_log, write_log
+from tests.history.past_log import LOGS
 from tests.history.recorded import Built
 
 AT = "2026-11-21T22:12:30Z"
@@ -41,6 +43,34 @@ def test_a_source_gives_the_answers_of_a_warehouse(
             row | {"cluster": "a2dyb3VwLXRlc3RzLTAwMQ"} if "cluster" in row else row
             for row in json.loads(read.out)["data"]
         ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recorded", LOGS, ids=lambda path: path.name)
+def test_a_check_finds_in_a_log_what_it_finds_in_its_warehouse(
+    cli: Cli, recorded_warehouse: Built, recorded: Path
+) -> None:
+    """With limits so low that nearly every group has findings."""
+    source = ("--log-dir", str(recorded), "--limit", "rebalances=2,generations=1", "-o", "json")
+    stored = ("--warehouse", str(recorded_warehouse(recorded)), "--log-budget", "0")
+    listed = cli("list", "--log-dir", str(recorded), "--no-lag", "-o", "json")
+    groups = [row["group_id"] for row in json.loads(listed.out)["data"]]
+    seen = 0
+    for group_id in groups[:8]:
+        rows = []
+        for past in ((), stored):
+            result = cli("check", *source, *past, "--", group_id)
+            assert result.status in (0, 4, 5), result.err
+            rows.append([without_source(row) for row in json.loads(result.out)["data"]])
+            seen += any(row["evidence"] for row in rows[-1])
+        assert rows[0] == rows[1], group_id
+    assert bool(seen) is (recorded.name not in ("kafka-0.9.0.1", "compacted-4.3.1")), "no times"
+
+
+def without_source(row: dict[str, Any]) -> dict[str, Any]:
+    """Leave out where the records of a finding come from, and from when to when there are any."""
+    others = ("basis", "commands", "evidence_from_ms", "evidence_to_ms")
+    return {key: value for key, value in row.items() if key not in others}
 
 
 @pytest.mark.slow

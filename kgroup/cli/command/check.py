@@ -402,8 +402,9 @@ def _look_back_on_log(
             report = Report((), notes=(f"The log of {group_id} was not checked: {error}",))
             if stored is not None:
                 report = joined([report, stored(own)])
-        notes = (*report.notes, *map(problem_line, report.errors))
-        reports.append(Report(report.data, notes=notes))
+        reasons = map(problem_line, report.errors)
+        unread = [f"The log of {group_id} was not fully checked: {reason}" for reason in reasons]
+        reports.append(Report(report.data, notes=(*report.notes, *unread)))
     return joined(reports) if reports else Report(())
 
 

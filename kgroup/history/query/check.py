@@ -86,8 +86,11 @@ def look_back(
         raise InputError("the warehouse has no commits yet; fill it with kgroup history build")
     known = RecordedTime(None, None) if name is None else recorded_time(engine, name)
     if name is None or known.first_ms is None or known.last_ms is None:
-        where = f"of cluster {name}" if name else "in the log"
-        return Report((), notes=(f"No record {where} has a time; the past was not checked.",))
+        note = f"No record of cluster {name} has a time; the past was not checked."
+        if basis is Basis.LOG:
+            only = first_names([*evidence.now.groups])
+            note = f"The log has no record of {only} with a time: the past is unknown."
+        return Report((), notes=(note,))
     now_ms = evidence.now.time_ms
     if not evidence.now.is_clock:  # it is the latest time of the groups' current state
         now_ms = max(now_ms, known.last_ms)

@@ -34,7 +34,7 @@ class Basis(DescribedEnum):
 
     LOOK = ("look", "One look at the source.")
     LOOKS = ("looks", "Several looks at the source, some time apart.")
-    LOG = ("log", "Records of __consumer_offsets: commit times, timeouts, transactions.")
+    LOG = ("log", "Records of __consumer_offsets: rebalances, commits, timeouts, transactions.")
     WAREHOUSE = ("warehouse", "Past records that kgroup history build has stored.")
 
 

@@ -132,7 +132,7 @@ def test_each_cause_that_repeats(tmp_path: Path) -> None:
                 crash_loop(5, 30, A1, instance_id="i-1"),
                 (),
                 Rule.RESTARTING_MEMBER,
-                "i-1 at 10.0.0.1 restarted 5 times within 2 minutes",
+                "i-1 at 10.0.0.1 came back as a new member 5 times within 2 minutes",
             ),
             (changing(6, 30), (), Rule.CHANGING_SUBSCRIPTION, "client-b at 10.0.0.1 changed its"),
             (expired, made, Rule.EXPIRING_SESSION, "The session of client-b at 10.0.0.1 expired 3"),

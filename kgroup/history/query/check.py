@@ -45,7 +45,7 @@ _RULES: Mapping[CauseKind, Rule] = {
 _WHAT: Mapping[Rule, str] = {
     Rule.SHARED_INSTANCE_ID: "{who} took its instance id from another process {count} times",
     Rule.LATE_POLL: "{who} polled too late {count} times",
-    Rule.RESTARTING_MEMBER: "{who} restarted {count} times",
+    Rule.RESTARTING_MEMBER: "{who} came back as a new member {count} times",
     Rule.EXPIRING_SESSION: "The session of {who} expired {count} times",
     Rule.CHANGING_METADATA: "{who} changed its metadata {count} times",
     Rule.CHANGING_SUBSCRIPTION: "{who} changed its subscription {count} times",

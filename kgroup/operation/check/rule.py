@@ -300,10 +300,11 @@ class Rule(DescribedEnum):
     )
     RESTARTING_MEMBER = (
         "restarting-member",
-        "A member restarts again and again, more often than in a deployment.",
-        "Look in the log of the process for why it ends, and for what stops it (memory limit, "
-        "liveness probe). If the restarts are wanted, a plan shows whether static membership "
-        "avoids the rebalances.",
+        "A member is gone and a new one with its client id joins, again and again, more often than "
+        "in a deployment: its process restarts, or its session expires.",
+        "Look in the log of the process for why it ends, what stops it (memory limit, liveness "
+        "probe), and for pauses longer than session.timeout.ms. If the restarts are wanted, a plan "
+        "shows whether static membership avoids the rebalances.",
         Severity.WARNING,
         (_CAUSES, NextCommand("plan static-membership GROUP")),
     )

@@ -125,9 +125,14 @@ def test_each_cause_that_repeats(tmp_path: Path) -> None:
                 crash_loop(3, 120, A1),
                 (),
                 Rule.RESTARTING_MEMBER,
-                "client-b at 10.0.0.1 restarted 3",
+                "client-b at 10.0.0.1 came back as a new member 3",
             ),
-            (crash_loop(4, 30), (), Rule.RESTARTING_MEMBER, "client-b at 10.0.0.1 restarted 4"),
+            (
+                crash_loop(4, 30),
+                (),
+                Rule.RESTARTING_MEMBER,
+                "client-b at 10.0.0.1 came back as a new member 4",
+            ),
             (
                 crash_loop(5, 30, A1, instance_id="i-1"),
                 (),

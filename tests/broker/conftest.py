@@ -31,6 +31,7 @@ LONG = (
     "test_assignor_oracle.py",
     "test_simulation_mixed_oracle.py",
     "test_live_check.py",
+    "test_incidents.py",
     "test_plan_partitions.py",
     "test_plan_static_membership.py",
     "test_plan_assignor.py",

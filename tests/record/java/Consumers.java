@@ -26,7 +26,8 @@ import org.apache.kafka.common.TopicPartition;
  *
  * <p>Verbs: join (name, topics | pattern | regex, config.*); settle (names, partitions): waits until
  * each of the named owns a partition, all together own that many, and nothing moves for a second;
- * owned (name); commit (name, offsets, metadata); leave (name); diary (name): a line for each assignment
+ * owned (name); commit (name, offsets, metadata);
+ * pause (name, ms): does not poll for a time, and does not wait for it; leave (name); diary (name): a line for each assignment
  * that the consumer was told of, and one for now: time, member id, generation (since 2.4) and what
  * it owns; journal: what all consumers have done since the JVM began, a line each: time, name, a
  * word, and a partition: assigned, revoked, lost, or read with the first and the last offset of a
@@ -51,6 +52,17 @@ public final class Consumers implements Session.Actor {
             consumer.commitSync(offsets(arguments.get("offsets"), arguments.get("metadata")));
             return "";
         }));
+        verbs.put("pause", arguments -> {
+            long milliseconds = Long.parseLong(arguments.get("ms"));
+            member(arguments).tasks.add(() -> {
+                try {
+                    Thread.sleep(milliseconds);
+                } catch (InterruptedException problem) {
+                    throw new IllegalStateException(problem);
+                }
+            });
+            return "";
+        });
         verbs.put("diary", arguments -> {
             Member member = member(arguments);
             return member.call(consumer -> {

@@ -1,0 +1,510 @@
+"""What `kgroup check GROUP` says after incidents on a real broker, and after busy sound days.
+
+All incidents happen at once, each in its group, with librdkafka and with Java's consumer; then each
+group is checked, from the cluster alone, and the first finding has to be the cause.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from kafka import KafkaProducer
+
+from tests.broker.client.faulty_member import Faults
+from tests.broker.live_groups import MODERN_CONFIG
+from tests.broker.maven import die_with_parent
+from tests.broker.servers import Broker, broker
+from tests.cli.command_line import Cli
+from tests.record.clients import ASSIGNOR, java, join_java, make_topics
+from tests.record.raw import commit, configure_group, create_topics
+from tests.record.recording import Recording
+from tests.record.session import Session
+from tests.record.wire import Wire
+from tests.waiting import until
+
+VERSION = "4.3.1"
+TOPICS = {"orders": 4, "payments": 4} | dict.fromkeys(
+    ("audit", "stuck", "left", "again", "cut", "exact"), 1
+)
+SESSION_MS = 3_000
+QUICK = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500}
+MODERN = {"group.protocol": "consumer"}
+MEMBER = Path(__file__).parent / "client" / "faulty_member.py"
+
+
+@dataclass
+class Stage:
+    """Where incidents happen: a broker, Java's consumers, and processes of librdkafka's.
+
+    Attributes:
+        server: the broker.
+        stack: ends what is left.
+        java: Java's clients, one call at a time.
+        producer: of records.
+        lock: of these calls.
+    """
+
+    server: Broker
+    stack: ExitStack
+    java: Session
+    producer: KafkaProducer
+    lock: Lock = field(default_factory=Lock)
+
+    def call(self, verb: str, **arguments: Any) -> str:
+        """Have one of Java's consumers do something."""
+        with self.lock:
+            return self.java.call(verb, **arguments)
+
+    def join(self, group: str, name: str, topics: str = "orders", **config: str) -> None:
+        """Start one of Java's consumers."""
+        with self.lock:
+            join_java(self.java, group, name, topics, **config)
+
+    def wire(self) -> Wire:
+        """Return a connection."""
+        return Wire(VERSION, self.server.bootstrap)
+
+    def produce(self, topic: str, partition: int) -> None:
+        """Produce one record."""
+        self.producer.send(topic, b"x", partition=partition).get(30)
+
+    def process(
+        self, group: str, client_id: str, topics: Sequence[str] = ("orders",), **more: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start a consumer of librdkafka; settings have `_` for `.`, faults are as in `Faults`."""
+        faults: Faults = {"subscriptions": more.pop("subscriptions", [list(topics)])}
+        for name in ("turn_s", "slow_s", "slow_times", "commits"):
+            if name in more:
+                faults[name] = more.pop(name)
+        settings = QUICK if "group_protocol" not in more else {}
+        settings = settings | {name.replace("_", "."): value for name, value in more.items()}
+        faults["config"] = settings | {
+            "bootstrap.servers": self.server.bootstrap,
+            "group.id": group,
+            "client.id": client_id,
+        }
+        process = subprocess.Popen(
+            [sys.executable, str(MEMBER), json.dumps(faults)],
+            preexec_fn=die_with_parent(),
+            stderr=subprocess.DEVNULL,
+        )
+        self.stack.callback(_end, process)
+        return process
+
+
+@contextmanager
+def stage(work: Path) -> Iterator[Stage]:
+    """Run the broker and Java's consumers."""
+    recording = Recording("incidents", work)
+    config = (
+        MODERN_CONFIG
+        | {"group.min.session.timeout.ms": "1000"}
+        | {"group.consumer.max.session.timeout.ms": "300000"}
+        | {f"group.consumer.{word}session.timeout.ms": str(SESSION_MS) for word in ("", "min.")}
+    )
+    with (
+        broker(VERSION, work, config=config) as server,
+        java(recording, server, "Consumers", "Producers") as clients,
+        ExitStack() as stack,
+    ):
+        make_topics(recording, server, clients, TOPICS)
+        producer = KafkaProducer(bootstrap_servers=server.bootstrap)
+        stack.callback(producer.close)
+        yield Stage(server, stack, clients, producer)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def leave(process: subprocess.Popen[bytes]) -> None:
+    """Stop a consumer in order."""
+    process.send_signal(signal.SIGTERM)
+    process.wait(30)
+
+
+# ---- incidents
+
+
+def a_slow_consumer(stage: Stage, group: str) -> None:
+    """One of two consumers takes longer than max.poll.interval.ms for what it has polled."""
+    stage.process(group, "quick-1")
+    stage.process(group, "slow-1", max_poll_interval_ms=5_000, slow_s=7, slow_times=4)
+    time.sleep(42)
+
+
+def a_slow_java_consumer(stage: Stage, group: str) -> None:
+    for name in ("quick-2", "slow-2"):
+        stage.join(group, name, max_poll_interval_ms="5000", **CLASSIC_JAVA)
+    for _ in range(4):
+        until(lambda: stage.call("owned", name="slow-2"))
+        stage.call("pause", name="slow-2", ms=7_000)
+        time.sleep(8)
+
+
+def a_slow_modern_consumer(stage: Stage, group: str) -> None:
+    stage.process(group, "quick-3", **MODERN_RD)
+    stage.process(group, "slow-3", max_poll_interval_ms=5_000, slow_s=8, slow_times=4, **MODERN_RD)
+    time.sleep(48)
+
+
+def a_crash_loop(stage: Stage, group: str) -> None:
+    """A consumer dies of each batch, and its supervisor starts it again."""
+    stage.process(group, "steady-4")
+    for _ in range(6):
+        process = stage.process(group, "crashing-4")
+        time.sleep(6)
+        _end(process)
+        time.sleep(SESSION_MS / 1000 - 1)
+
+
+def a_restart_loop(stage: Stage, group: str) -> None:
+    """A consumer leaves in order, and comes back, again and again."""
+    stage.process(group, "steady-5")
+    for _ in range(7):
+        process = stage.process(group, "restarting-5")
+        time.sleep(4)
+        leave(process)
+        time.sleep(1)
+
+
+def a_frozen_process(stage: Stage, group: str) -> None:
+    """A pause of the whole process (memory, disk) outlasts its session, again and again."""
+    stage.process(group, "steady-6")
+    process = stage.process(group, "frozen-6")
+    for _ in range(5):
+        time.sleep(4)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        process.send_signal(signal.SIGCONT)
+    time.sleep(2)
+
+
+def two_processes_of_one_instance_id(stage: Stage, group: str) -> None:
+    end = time.monotonic() + 30
+
+    def supervise(number: int) -> None:
+        while time.monotonic() < end:
+            process = stage.process(group, f"twin-{number}", group_instance_id="pod-1")
+            while process.poll() is None and time.monotonic() < end:
+                time.sleep(0.1)
+
+    twin = Thread(target=supervise, args=(1,))
+    twin.start()
+    supervise(2)
+    twin.join()
+
+
+def a_changing_subscription(stage: Stage, group: str) -> None:
+    stage.process(group, "steady-9")
+    stage.process(group, "fickle-9", subscriptions=[["orders"], ["orders", "payments"]], turn_s=4)
+    time.sleep(35)
+
+
+def two_applications(stage: Stage, group: str) -> None:
+    """Two teams took the same group id; both deploy."""
+    billing = [stage.process(group, f"billing-{number}") for number in (1, 2)]
+    audit = [stage.process(group, f"audit-{number}", ["audit"]) for number in (1, 2)]
+    for processes, topic in ((audit, "audit"), (billing, "orders")):
+        for number, process in enumerate(processes, 1):
+            time.sleep(4)
+            leave(process)
+            name = "audit" if topic == "audit" else "billing"
+            stage.process(group, f"{name}-{number}", [topic])
+    time.sleep(4)
+
+
+def a_modern_crash_loop(stage: Stage, group: str) -> None:
+    stage.process(group, "steady-10", **MODERN_RD)
+    for _ in range(6):
+        process = stage.process(group, "crashing-10", **MODERN_RD)
+        time.sleep(4)
+        _end(process)
+        time.sleep(2)
+
+
+def a_modern_frozen_process(stage: Stage, group: str) -> None:
+    stage.process(group, "steady-11", **MODERN_RD)
+    process = stage.process(group, "frozen-11", **MODERN_RD)
+    for _ in range(5):
+        time.sleep(4)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        process.send_signal(signal.SIGCONT)
+    time.sleep(2)
+
+
+def a_stuck_partition(stage: Stage, group: str) -> None:
+    """A record that cannot be processed: the consumer polls, and never commits any more."""
+    process = stage.process(group, "poisoned", ["stuck"], commits=True)
+    time.sleep(8)
+    leave(process)
+    stage.process(group, "poisoned", ["stuck"])
+    time.sleep(2)
+    for _ in range(60):
+        stage.produce("stuck", 0)
+        time.sleep(0.5)
+
+
+def nobody_reads(stage: Stage, group: str) -> None:
+    """The last consumer was stopped, and the topic grows."""
+    process = stage.process(group, "stopped", ["left"], commits=True)
+    time.sleep(8)
+    leave(process)
+    for _ in range(20):
+        stage.produce("left", 0)
+        time.sleep(0.5)
+
+
+def a_recreated_topic(stage: Stage, group: str) -> None:
+    """A topic was recreated, and has fewer records than the group has committed."""
+    process = stage.process(group, "reader-14", ["again"], commits=True)
+    time.sleep(8)
+    leave(process)
+    with stage.wire() as wire:
+        wire.call("DeleteTopics", 5, timeout_ms=30_000, topic_names=["again"])
+        time.sleep(2)
+        create_topics(wire, {"again": 1})
+        time.sleep(1)
+        stage.produce("again", 0)
+        commit(wire, group, {("again", 0): 10})  # of a copy of the offsets, say
+
+
+def an_expired_backlog(stage: Stage, group: str) -> None:
+    """Retention deletes records before the group has read them."""
+    with stage.wire() as wire:
+        commit(wire, group, {("cut", 0): 1})
+        wire.call(
+            "DeleteRecords",
+            timeout_ms=30_000,
+            topics=[{"name": "cut", "partitions": [{"partition_index": 0, "offset": 6}]}],
+        )
+
+
+def a_member_that_does_not_rejoin(stage: Stage, group: str) -> None:
+    """A rebalance waits for a frozen process with long timeouts."""
+    process = stage.process(
+        group, "frozen-16", session_timeout_ms=300_000, max_poll_interval_ms=300_000
+    )
+    time.sleep(6)
+    process.send_signal(signal.SIGSTOP)
+    stage.process(group, "new-16")
+    time.sleep(10)
+
+
+def a_hanging_transaction(stage: Stage, group: str) -> None:
+    stage.process(group, "reader-17", ["exact"], commits=True, isolation_level="read_committed")
+    settings = {"bootstrap.servers": stage.server.bootstrap, "transactional.id": group}
+    producer = Producer(settings | {"transaction.timeout.ms": 300_000})
+    stage.stack.callback(producer.abort_transaction)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("exact", b"x")
+    producer.flush(30)
+    time.sleep(8)
+
+
+def two_readers_without_a_group(stage: Stage, group: str) -> None:
+    """Two processes assign themselves the same partition, and both commit."""
+    with stage.wire() as wire:
+        for _ in range(10):
+            for offset in (4, 2, 6, 3, 8, 5):
+                commit(wire, group, {("orders", 0): offset})
+                time.sleep(1)
+
+
+def a_member_without_partitions(stage: Stage, group: str) -> None:
+    """Range gives the first of two members all topics of one partition."""
+    for number in (1, 2):
+        stage.process(
+            group, f"worker-19-{number}", ["audit", "cut"], partition_assignment_strategy="range"
+        )
+    time.sleep(8)
+
+
+def a_missing_static_member(stage: Stage, group: str) -> None:
+    """A static consumer stops in order, and is not started again."""
+    with stage.wire() as wire:
+        configure_group(wire, group, consumer_session_timeout_ms="300000")
+    stage.process(group, "steady-20", group_instance_id="pod-1", **MODERN_RD)
+    process = stage.process(group, "away-20", group_instance_id="pod-2", **MODERN_RD)
+    time.sleep(8)
+    leave(process)
+
+
+CLASSIC_JAVA = {
+    "session_timeout_ms": str(SESSION_MS),
+    "heartbeat_interval_ms": "500",
+    "partition_assignment_strategy": f"{ASSIGNOR}CooperativeStickyAssignor",
+}
+MODERN_RD: dict[str, Any] = {"group_protocol": "consumer"}
+
+
+# ---- sound days
+
+
+def a_deployment(stage: Stage, group: str) -> None:
+    """Three consumers are replaced one after another."""
+    _deploy(stage, group, {})
+
+
+def a_modern_deployment(stage: Stage, group: str) -> None:
+    _deploy(stage, group, MODERN_RD)
+
+
+def a_cooperative_deployment(stage: Stage, group: str) -> None:
+    _deploy(stage, group, {"partition_assignment_strategy": "cooperative-sticky"})
+
+
+def a_static_deployment(stage: Stage, group: str) -> None:
+    _deploy(stage, group, {}, is_static=True)
+
+
+def _deploy(stage: Stage, group: str, config: dict[str, Any], *, is_static: bool = False) -> None:
+    def start(number: int) -> subprocess.Popen[bytes]:
+        instance = {"group_instance_id": f"pod-{number}"} if is_static else {}
+        return stage.process(group, f"app-{number}", commits=True, **config, **instance)
+
+    processes = [start(number) for number in range(3)]
+    time.sleep(6)
+    for number, process in enumerate(processes):
+        leave(process)
+        processes[number] = start(number)
+        time.sleep(4)
+
+
+def a_scale_out(stage: Stage, group: str) -> None:
+    for number in range(4):
+        stage.process(group, f"worker-{number}", commits=True)
+        time.sleep(4)
+
+
+def a_scale_in(stage: Stage, group: str) -> None:
+    processes = [stage.process(group, f"worker-{number}", commits=True) for number in range(4)]
+    time.sleep(8)
+    for process in processes[1:]:
+        leave(process)
+        time.sleep(4)
+
+
+def one_crash(stage: Stage, group: str) -> None:
+    stage.process(group, "worker-1", commits=True)
+    process = stage.process(group, "worker-2", commits=True)
+    time.sleep(8)
+    _end(process)
+    time.sleep(5)
+    stage.process(group, "worker-2", commits=True)
+    time.sleep(5)
+
+
+def a_java_deployment(stage: Stage, group: str) -> None:
+    for number in range(3):
+        stage.join(group, f"{group}-{number}", **CLASSIC_JAVA)
+    time.sleep(6)
+    for number in range(3):
+        stage.call("leave", name=f"{group}-{number}")
+        stage.join(group, f"{group}-{number}", **CLASSIC_JAVA)
+        time.sleep(4)
+
+
+def one_long_batch(stage: Stage, group: str) -> None:
+    """A consumer polls too late once."""
+    stage.process(group, "worker-1")
+    stage.process(group, "worker-2", max_poll_interval_ms=5_000, slow_s=7, slow_times=1)
+    time.sleep(20)
+
+
+def a_new_group(stage: Stage, group: str) -> None:
+    stage.process(group, "worker-1", commits=True)
+    time.sleep(8)
+
+
+INCIDENTS: dict[Callable[[Stage, str], None], str] = {
+    two_readers_without_a_group: "reader-without-membership",  # first, as long as it is fresh
+    a_slow_consumer: "late-poll",
+    a_slow_java_consumer: "late-poll",
+    a_slow_modern_consumer: "late-poll",
+    a_crash_loop: "restarting-member",
+    a_restart_loop: "restarting-member",
+    a_frozen_process: "restarting-member",
+    two_processes_of_one_instance_id: "shared-instance-id",
+    a_changing_subscription: "changing-subscription",
+    two_applications: "shared-group-id",
+    a_modern_crash_loop: "restarting-member",
+    a_modern_frozen_process: "expiring-session",
+    a_stuck_partition: "old-commit",
+    nobody_reads: "nobody-reads",
+    a_recreated_topic: "past-end",
+    an_expired_backlog: "before-start",
+    a_member_that_does_not_rejoin: "long-rebalance",
+    a_hanging_transaction: "open-transaction",
+    a_member_without_partitions: "idle-member",
+    a_missing_static_member: "missing-static-member",
+}
+SOUND: Sequence[Callable[[Stage, str], None]] = (
+    a_deployment,
+    a_modern_deployment,
+    a_cooperative_deployment,
+    a_static_deployment,
+    a_scale_out,
+    a_scale_in,
+    one_crash,
+    a_java_deployment,
+    one_long_batch,
+    a_new_group,
+)
+LIMITS = "transaction=3s,old-commit=20s"
+"""Thresholds of minutes, as seconds."""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Play everything at once."""
+    plays = (*INCIDENTS, *SOUND)
+    with (
+        ThreadPoolExecutor(len(plays)) as pool,  # consumers end with the thread that started them
+        stage(tmp_path_factory.mktemp("incidents")) as place,
+    ):
+        for done in [pool.submit(play, place, group_of(play)) for play in plays]:
+            done.result()
+        yield place
+
+
+def group_of(play: Callable[[Stage, str], None]) -> str:
+    """Return the id of the group of an incident."""
+    return play.__name__.replace("_", "-")
+
+
+def findings(stage: Stage, cli: Cli, group: str) -> list[dict[str, Any]]:
+    """Return what `kgroup check` finds."""
+    where = ("-b", stage.server.bootstrap, "--limit", LIMITS)
+    result = cli("check", group, *where, "-o", "json")
+    assert result.status in (0, 5), result.err
+    rows: list[dict[str, Any]] = json.loads(result.out)["data"]
+    return rows
+
+
+@pytest.mark.parametrize("play", INCIDENTS, ids=group_of)
+def test_the_cause_comes_first(played: Stage, cli: Cli, play: Callable[[Stage, str], None]) -> None:
+    codes = [row["code"] for row in findings(played, cli, group_of(play))]
+    assert codes[:1] == [INCIDENTS[play]], codes
+
+
+@pytest.mark.parametrize("play", SOUND, ids=group_of)
+def test_sound_days(played: Stage, cli: Cli, play: Callable[[Stage, str], None]) -> None:
+    rows = findings(played, cli, group_of(play))
+    assert [row["code"] for row in rows if row["severity"] != "info"] == []

@@ -15,7 +15,7 @@ from kgroup.render.sheet import Either, Part, Sheet, facts, section, summary
 
 if TYPE_CHECKING:
     from kgroup.operation.check.check import Audit
-    from kgroup.operation.check.rule import Finding
+    from kgroup.operation.check.rule import Consequence, Finding
     from kgroup.operation.describe import GroupDescription
 
 
@@ -218,12 +218,14 @@ def plugin_line(text: str) -> str:
 def prometheus_lines(audit: Audit) -> Iterator[str]:
     """Yield a check in Prometheus' text format, for node-exporter's textfile collector.
 
-    An unknown value has no line, and neither has a sum with an unknown part.
+    An unknown value has no line, and neither has a sum with an unknown part. Consequences count as
+    findings, as alerts may name their codes.
     """
-    counts = Counter(
-        (finding.group_id or "", str(finding.code), str(finding.severity))
-        for finding in audit.report.data
-    )
+    counts = Counter[tuple[str, str, str]]()
+    for finding in audit.report.data:
+        both: tuple[Finding | Consequence, ...] = (finding, *finding.consequences)
+        for each in both:
+            counts[finding.group_id or "", str(each.code), str(each.severity)] += 1
     yield from _metric(
         "check_findings",
         "Number of findings of kgroup check.",

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from kgroup.history.query.check import look_back
+from kgroup.history.rebalance.cause import Commits
+from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Cause, CauseCertainty, CauseKind, Rebalance
 from kgroup.history.rebalance.repetition import repetitions_of
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.operation.check.check import with_consequences
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
+from tests.examples import examples
 from tests.history.rebalance_case import Row, T, classic, member
 from tests.history.test_check import evidence, of_generations
 from tests.history.test_rebalance import commits
@@ -265,6 +269,43 @@ HEALTHY: Mapping[str, list[Generation]] = {
 @pytest.mark.parametrize("name", HEALTHY)
 def test_busy_groups_have_no_finding(tmp_path: Path, name: str) -> None:
     assert look(tmp_path, HEALTHY[name]) == []
+
+
+@pytest.mark.parametrize("seed", range(examples(10)))
+def test_random_deployments_have_no_cause(seed: int) -> None:
+    """Each member restarts at most twice, in any order, on the same host or on another one."""
+    random = Random(seed)
+    names = [f"{number}" for number in range(random.randint(1, 8))]
+    is_static, has_own_ids = random.random() < 0.3, random.random() < 0.5
+    ids, at_ms = dict.fromkeys(names, 0), T
+
+    def row(name: str, host: str) -> Row:
+        client_id = f"billing-{name}" if has_own_ids else "billing"
+        instance_id = f"i-{name}" if is_static else None
+        return member(f"m{name}-{ids[name]}", "", client_id=client_id, instance_id=instance_id) | {
+            "client_host": host
+        }
+
+    there = {name: row(name, f"/10.0.0.{name}") for name in names}
+    versions = [dict(there)]
+    for name in random.sample(names * 2, random.randint(0, 2 * len(names))):
+        ids[name] += 1
+        host = there[name]["client_host"]
+        if random.random() < 0.3:
+            host = f"/10.0.1.{ids[name]}"
+        if random.random() < 0.7:
+            versions.append({key: each for key, each in there.items() if key != name})
+        there = there | {name: row(name, host)}
+        versions.append(dict(there))
+    rows, members = list[Row](), dict[int, list[Row]]()
+    for number, version in enumerate(versions, 1):
+        at_ms += random.randint(1000, 60_000)
+        row_of, own = classic(number, (at_ms - T) / 1000, *version.values())
+        rows.append(row_of | {"value_json": None})
+        members[row_of["log_offset"]] = own
+    found = rebalances_of(rows, members, Commits(()), {})
+    assert len(found) == len(versions)
+    assert repetitions_of(found, count=5, within_ms=600_000) == []
 
 
 def test_a_member_is_named_once(tmp_path: Path) -> None:

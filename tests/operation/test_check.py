@@ -217,6 +217,9 @@ def test_what_follows_from_a_cause_is_part_of_its_finding() -> None:
     (cause, *_) = found.report.data
     assert [each.code for each in cause.consequences] == [Rule.OLD_COMMIT, Rule.REBALANCE_STORM]
     assert ("z", "warning", "rebalance-storm") in said(found)
+    counted = "".join(prometheus_lines(found))
+    for code in ("late-poll", "old-commit", "rebalance-storm"):
+        assert f'{{group="g",code="{code}",severity="warning"}} 1\n' in counted
     only = audit_back(rules=frozenset({Rule.REBALANCE_STORM}))
     assert said(only) == [("g", "warning", "rebalance-storm"), ("z", "warning", "rebalance-storm")]
     assert [finding.caused_by for finding in only.report.data] == [Rule.LATE_POLL, None]

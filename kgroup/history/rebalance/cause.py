@@ -12,6 +12,7 @@ from typing import Any
 from kgroup.history.rebalance.group_version import GroupVersion, MemberVersion
 from kgroup.history.rebalance.rebalance import Cause, CauseCertainty, CauseKind, Participant
 from kgroup.model.cluster import TopicPartition
+from kgroup.operation.report import first_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,28 @@ class CommitSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class Recreation:
+    """A topic that was deleted and created again: commits had one topic id, then another.
+
+    Attributes:
+        before_id: previous topic id.
+        topic_id: new topic id.
+        last_offset: log offset of the last commit with the previous one.
+        first_offset: log offset of the first commit with the new one.
+        until_ms: time of the last commit with the previous one.
+        since_ms: time of the first commit with the new one.
+    """
+
+    topic: str
+    before_id: str
+    topic_id: str
+    last_offset: int
+    first_offset: int
+    until_ms: int | None
+    since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CommitPace:
     """The last commit and the rate of commits.
 
@@ -52,15 +75,30 @@ class Commits:
 
     Args:
         spans: commits of all its partitions.
+        recreations: topics that were deleted and created again.
     """
 
-    def __init__(self, spans: Iterable[CommitSpan]) -> None:
+    def __init__(self, spans: Iterable[CommitSpan], recreations: Sequence[Recreation] = ()) -> None:
+        self._recreations = recreations
         self._all = sorted(spans, key=lambda span: span.mark)
         self._marks = [span.mark for span in self._all]
         lasts = [span.last_ms for span in self._all]
         self._last_by = list(accumulate(lasts, _later))
         firsts = [span.first_ms for span in reversed(self._all)]
         self._first_from = list(accumulate(firsts, _earlier))[::-1]
+
+    def recreations(self, start: int, end: int) -> list[Recreation]:
+        """Return the topics that may have been created again between two records.
+
+        Args:
+            start: log offset of the first record.
+            end: log offset of the second record.
+        """
+        return [
+            each
+            for each in self._recreations
+            if min(each.last_offset, each.first_offset) <= end and each.first_offset >= start
+        ]
 
     def gap_ms(self, mark: int) -> int | None:
         """Return the time without commits around a record.
@@ -126,8 +164,10 @@ _MOST_REJOIN_MS = 5000
 margin.
 """
 
-_TAKEN_BACK_MS = 600_000
-"""Time in which an instance id that returns to a process is used by two."""
+REPEATEDLY = 3
+"""Number of times that a static member is replaced within a time, from which it is odd."""
+_FIGHT_MS = 30_000
+"""Time in which two processes replace each other so often; processes restart more slowly."""
 
 _Process = tuple[str | None, str | None]
 """Client id and host."""
@@ -180,8 +220,8 @@ class Departed:
     def __init__(self) -> None:
         self._gone: dict[tuple[str, str], list[Gone]] = {}
         self._were_late: set[_Process] = set()
-        self._holders: dict[str, list[tuple[_Process, int | None]]] = {}
         self._newcomers: dict[_Process, list[tuple[Participant, int]]] = {}
+        self._handed_over: dict[str, list[int | None]] = {}
         self.explained: dict[int, list[Cause]] = {}
 
     def add(self, gone: Gone, *, is_back: bool = False) -> None:
@@ -208,21 +248,11 @@ class Departed:
                 return newcomers.pop(index)[0]
         return None
 
-    def hand_over(self, old: Participant, new: Participant, time_ms: int | None) -> _Process | None:
-        """Record who has an instance id now.
-
-        Returns:
-            The other process, if the new one had the instance id shortly before; else None.
-        """
-        holders = self._holders.setdefault(new.instance_id or "", [(_process(old), time_ms)])
-        before = holders[-1][0]
-        recent = {
-            process
-            for process, since_ms in holders
-            if (elapsed_ms(since_ms, time_ms) or 0) <= _TAKEN_BACK_MS
-        }
-        holders.append((_process(new), time_ms))
-        return before if _process(new) in recent - {before} else None
+    def hand_over(self, instance_id: str, time_ms: int | None) -> int:
+        """Record that a static member was replaced; return how often it was shortly before."""
+        times = self._handed_over.setdefault(instance_id, [])
+        times.append(time_ms)
+        return sum((elapsed_ms(since_ms, time_ms) or 0) <= _FIGHT_MS for since_ms in times)
 
     def was_late(self, who: Participant) -> bool:
         """Return whether a member with this client id and host left late before."""
@@ -286,11 +316,14 @@ def causes_of(
         *_subscriptions(before, after),
     ]
     if before.protocol and after.protocol and before.protocol != after.protocol:
+        voters = [f"{member_name(member.who)} joined" for member in came]
+        voters += [f"{member_name(member.who)} left" for member in went]
+        reason = f" when {first_names(voters)}" if voters else ""
         causes.append(
             Cause(
                 CauseKind.STRATEGY_CHANGED,
                 _INFERRED if causes else _CERTAIN,
-                f"the strategy changed from {before.protocol} to {after.protocol}",
+                f"the strategy changed from {before.protocol} to {after.protocol}{reason}",
             )
         )
     old, new = before.leader_epoch, after.leader_epoch
@@ -355,8 +388,8 @@ def _came_and_went(
             how = "replaced" if is_replacement else f"returned{away} after it left as"
             restart = _restart(who, gone.who, how)
             if is_replacement and who.instance_id is not None:
-                other = departed.hand_over(gone.who, who, after.time_ms)
-                restart = restart if other is None else _used_twice(restart, other)
+                count = departed.hand_over(who.instance_id, after.time_ms)
+                restart = restart if count < REPEATEDLY else _used_twice(restart, count)
             restarts.append(restart)
             replaced.add(gone.who.member_id)
         elif late.doubt or (
@@ -513,14 +546,13 @@ def _restart(who: Participant, old: Participant, how: str) -> Cause:
     )
 
 
-def _used_twice(restart: Cause, other: _Process) -> Cause:
-    one = f"{restart.client_id} at {restart.client_host}"
-    both = f"{one} and {other[0]} at {other[1]} use the instance id in turn"
+def _used_twice(restart: Cause, count: int) -> Cause:
     return replace(
         restart,
         kind=CauseKind.INSTANCE_ID_USED_TWICE,
         certainty=_INFERRED,
-        evidence=f"{restart.evidence}; {both}",
+        evidence=f"{restart.evidence}, which was taken over {count} times within "
+        f"{_FIGHT_MS // 1000} s: two processes use it",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -181,17 +181,15 @@ class _Timeline:
                 after.time_ms,
                 who.instance_id or "",
                 who.member_id,
+                old.member_id,
                 who.client_id,
                 who.client_host,
-                old.member_id,
-                old.client_id,
-                old.client_host,
                 after.log_offset,
             )
             for old, who in pairs
         ]
-        for old, who in pairs:
-            self._departed.hand_over(old, who, after.time_ms)
+        for takeover in takeovers:
+            self._departed.hand_over(takeover.instance_id, after.time_ms)
         if self._draft is not None:
             kept = (*self._draft.takeovers, *takeovers)
             self._draft = replace(self._draft, takeovers=kept)
@@ -435,6 +433,8 @@ class _Timeline:
                     )
                 )
             causes += metadata_causes(before, after, [*known, *causes])
+            if is_alone and not causes:
+                causes += self._recreated(before, after)
             had = before.owned
             self._given_up = set() if had is None else set(had - owned) if after.members else set()
         elif is_alone and self._topic_change is not None:
@@ -461,6 +461,15 @@ class _Timeline:
                 )
             )
         return causes
+
+    def _recreated(self, before: GroupVersion, after: GroupVersion) -> Iterator[Cause]:
+        for topic in self._commits.recreations(before.log_offset, after.log_offset):
+            yield Cause(
+                CauseKind.TOPICS_CHANGED,
+                CauseCertainty.INFERRED,
+                f"topic {topic.topic} was deleted and created again: commits had the topic id "
+                f"{topic.before_id} before, and {topic.topic_id} after",
+            )
 
     def _partitions(self, assigned: Iterable[Mapping[str, Any]]) -> frozenset[PartitionOrTask]:
         return frozenset(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
-from kgroup.history.rebalance.cause import Commits, CommitSpan, elapsed_ms
+from kgroup.history.rebalance.cause import REPEATEDLY, Commits, CommitSpan, Recreation, elapsed_ms
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Rebalance, Takeover
 from kgroup.history.sql.engine import Engine, Parameter
@@ -23,13 +23,12 @@ from kgroup.history.sql.question import (
 )
 from kgroup.model.group_log import EFFECTS
 from kgroup.operation.check.shared_group import Reader, applications
-from kgroup.operation.report import Report, first_names
+from kgroup.operation.report import Report
 
 AT_ONCE = 200
 """Number of groups whose rows are in memory at a time."""
-_REPEATEDLY = 3
-"""Number of takeovers of an instance id in one generation and in `_QUICKLY_MS` that are noted."""
 _QUICKLY_MS = 600_000
+"""Time in which an instance id is taken over so often that it is noted."""
 _EPOCHS = tuple(name for name, effect in EFFECTS.items() if effect.attribute == "metadata")
 _IDS = "cluster, group_id, offsets_partition, log_offset"
 _HAS_METADATA = (
@@ -100,17 +99,12 @@ def _takeover_notes(chosen: Iterable[Rebalance]) -> Iterator[str]:
             # static members may restart without a rebalance: once in a while is normal
             if any(
                 (elapsed_ms(first.time_ms, last.time_ms) or 0) <= _QUICKLY_MS
-                for first, last in zip(every, every[_REPEATEDLY - 1 :], strict=False)
+                for first, last in zip(every, every[REPEATEDLY - 1 :], strict=False)
             ):
-                hosts = dict.fromkeys(
-                    host or "-"
-                    for each in every
-                    for host in (each.before_client_host, each.client_host)
-                )
                 yield (
                     f"Group {rebalance.group_id!r}: the instance id {instance_id} was taken over "
-                    f"{len(every)} times in generation {rebalance.generation_id}, at "
-                    f"{first_names([*hosts])}: two processes use it, or one restarts in a loop."
+                    f"{len(every)} times in generation {rebalance.generation_id}: two processes "
+                    "use it, or one restarts in a loop."
                 )
 
 
@@ -190,11 +184,12 @@ def _of_groups(
     for row in rows_of(engine, sql, parameters):
         members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
     spans = _spans(engine, condition, parameters)
+    recreations = _recreations(engine, condition, parameters)
     for key in keys:
         of_group = rebalances_of(
             sorted(events[key], key=lambda row: int(row["log_offset"])),
             members.get(key, {}),
-            Commits(spans.get(key, ())),
+            Commits(spans.get(key, ()), recreations.get(key, ())),
             names,
         )
         for rebalance in of_group:
@@ -267,6 +262,28 @@ def _spans(
         )
         spans.setdefault(_key(row), []).append(span)
     return spans
+
+
+def _recreations(
+    engine: Engine, condition: str, parameters: Sequence[Parameter]
+) -> dict[_Key, list[Recreation]]:
+    """Return the topics of each group whose commits had one topic id, then another."""
+    columns = "cluster, group_id, offsets_partition, topic"
+    sql = (
+        f"SELECT {columns}, topic_id, MIN(log_offset) AS first_offset, MAX(log_offset) AS "
+        "last_offset, MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM offset_commits "
+        f"WHERE {condition} AND topic_id IS NOT NULL GROUP BY {columns}, topic_id "
+        f"ORDER BY {columns}, first_offset"
+    )
+    found: dict[_Key, list[Recreation]] = {}
+    for old, new in pairwise(rows_of(engine, sql, parameters)):
+        if (_key(old), old["topic"]) == (_key(new), new["topic"]):
+            recreation = Recreation(
+                *(new["topic"], old["topic_id"], new["topic_id"]),
+                *(old["last_offset"], new["first_offset"], old["last_ms"], new["first_ms"]),
+            )
+            found.setdefault(_key(new), []).append(recreation)
+    return found
 
 
 def _key(row: Row) -> _Key:

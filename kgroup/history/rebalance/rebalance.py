@@ -21,8 +21,8 @@ class CauseKind(DescribedEnum):
     )
     INSTANCE_ID_USED_TWICE = (
         "instance_id_used_twice",
-        "A static member took its instance id back from another client id or host within 10 "
-        "minutes: two processes use the same `group.instance.id` and replace each other.",
+        "A static member was replaced at least three times within 30 seconds, faster than a "
+        "process restarts: two processes use the same `group.instance.id`.",
     )
     JOINED = ("joined", "A member with a new member id joined.")
     LEFT = (
@@ -68,7 +68,8 @@ class CauseKind(DescribedEnum):
     TOPICS_CHANGED = (
         "topics_changed",
         "Metadata of the group's topics changed, such as partitions or racks (consumer, share and "
-        "streams groups).",
+        "streams groups); or a topic was deleted and created again (inferred from the topic ids of "
+        "commits).",
     )
     STRATEGY_CHANGED = ("strategy_changed", "A classic group changed its strategy.")
     FOLLOW_UP = (
@@ -196,22 +197,18 @@ class Takeover:
         time_ms: time of the record; None if it has none.
         instance_id: group.instance.id of the static member.
         member_id: new member id.
-        client_id: client.id of the new process.
-        client_host: its address as seen by the broker.
         before_member_id: previous member id, which the coordinator fences.
-        before_client_id: client.id of the previous process.
-        before_client_host: its address as seen by the broker.
+        client_id: client.id of the process that joined first; the coordinator keeps it.
+        client_host: address of that process as seen by the broker.
         log_offset: offset of the record.
     """
 
     time_ms: int | None
     instance_id: str
     member_id: str
+    before_member_id: str
     client_id: str | None
     client_host: str | None
-    before_member_id: str
-    before_client_id: str | None
-    before_client_host: str | None
     log_offset: int
 
 

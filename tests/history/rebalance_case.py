@@ -57,6 +57,21 @@ def classic(number: int, at_s: float, *members: Row, **more: object) -> tuple[Ro
     return row | more, [place | {"generation_id": number} | each for each in members]
 
 
+def commits(partition: int, *at_s: float) -> list[Row]:
+    return [
+        {
+            "offsets_partition": 7,
+            "log_offset": int(each * 10) + 1,
+            "time_ms": T + int(each * 1000),
+            "group_id": "g",
+            "topic": "orders",
+            "partition": partition,
+            "committed_offset": int(each),
+        }
+        for each in at_s
+    ]
+
+
 def ask(
     folder: Path, *generations: tuple[Row, list[Row]], **tables: Iterable[Row]
 ) -> tuple[Rebalance, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,15 @@ from kgroup.errors import InputError, UsageError
 from kgroup.history.query.check import look_back
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.cluster import ClusterView
-from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
-from kgroup.model.log_range import LogRange
-from kgroup.model.offset import CommittedOffset
 from kgroup.operation.check.check import Request, check
-from kgroup.operation.check.look import Evidence, Look, Thresholds
+from kgroup.operation.check.look import Evidence, Look
 from kgroup.operation.check.rule import Basis, Finding, Rule
 from kgroup.operation.describe import describe
 from kgroup.operation.report import Report
 from kgroup.sample import sample_log_dir
 from kgroup.source.log.source import LogDir
 from tests.history.owner_story import interval
+from tests.history.past_check import DAY_MS, NOW_MS, Rows, evidence, group, of_generations
 from tests.history.past_log import T, commit, end
 from tests.history.rebalance_case import A, B, classic, member
 from tests.history.recorded import Ask
@@ -30,27 +28,6 @@ from tests.history.warehouse_files import write_rows
 from tests.operation.sources import FakeSource
 
 MINUTE_MS = 60_000
-DAY_MS = 86_400_000
-NOW_MS = T + DAY_MS // 2
-Rows = Mapping[str, Iterable[Mapping[str, Any]]]
-
-
-def group(committed: int | None = None) -> Group:
-    """One member that owns all of "orders"; of partition 0 something may be committed."""
-    owned = tuple(AssignedPartition(None, "orders", number) for number in range(2))
-    subscription = Subscription(("orders",), None, (), None, None)
-    there = Member("now", subscription=subscription, assignment=owned)
-    offsets = () if committed is None else (CommittedOffset("orders", 0, committed),)
-    return Group("g", GroupType.CLASSIC, GroupState.STABLE, members=(there,), offsets=offsets)
-
-
-def evidence(
-    *, end: int | None = None, committed: int | None = None, now_ms: int = NOW_MS, **limits: Any
-) -> Evidence:
-    ranges = {} if end is None else {("orders", 0): LogRange(0, end)}
-    report = describe(FakeSource(group(committed), ranges=ranges), [])
-    groups = {description.group.group_id: description for description in report.data}
-    return Evidence(Look(now_ms, groups), limits=Thresholds(**limits))
 
 
 def found(
@@ -58,15 +35,6 @@ def found(
 ) -> Report[Finding]:
     with DuckEngine(write_rows(folder, rows)) as engine:
         return look_back(engine, seen or evidence(), cluster=cluster)
-
-
-def of_generations(*generations: tuple[Any, Sequence[Any]]) -> Rows:
-    """A commit beside, so that the cluster is known."""
-    return {
-        "group_generations": [row for row, _ in generations],
-        "members": [each for _, members in generations for each in members],
-        "offset_commits": [commit(1, 1)],
-    }
 
 
 def flapping(

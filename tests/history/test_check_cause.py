@@ -19,9 +19,8 @@ from kgroup.history.sql.engine import DuckEngine
 from kgroup.operation.check.check import with_consequences
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from tests.examples import examples
-from tests.history.rebalance_case import Row, T, classic, member
-from tests.history.test_check import evidence, of_generations
-from tests.history.test_rebalance import commits
+from tests.history.past_check import evidence, of_generations
+from tests.history.rebalance_case import Row, T, classic, commits, member
 from tests.history.warehouse_files import write_rows
 
 Generation = tuple[Row, list[Row]]

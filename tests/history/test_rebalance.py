@@ -30,6 +30,7 @@ from tests.history.rebalance_case import (
     ask_cases,
     ask_report,
     classic,
+    commits,
     member,
 )
 from tests.history.recorded import Ask, engine_of_log
@@ -188,21 +189,6 @@ def check(found: Sequence[Rebalance], story: Iterable[Happening]) -> None:
             }
             gone = set()
     assert next(rest, None) is None
-
-
-def commits(partition: int, *at_s: float) -> list[Row]:
-    return [
-        {
-            "offsets_partition": 7,
-            "log_offset": int(each * 10) + 1,
-            "time_ms": T + int(each * 1000),
-            "group_id": "g",
-            "topic": "orders",
-            "partition": partition,
-            "committed_offset": int(each),
-        }
-        for each in at_s
-    ]
 
 
 HURRIED = {"rebalance_timeout_ms": 10_000}

@@ -155,7 +155,7 @@ def following(
     start: StartPosition,
     *,
     committed: bool = False,
-    timeout_s: float = 1.0,
+    timeout_s: float = 10.0,
 ) -> Iterator[tuple[Iterator[Log], list[str]]]:
     """Follow; give the logs that come, and the notes."""
     notes: list[str] = []

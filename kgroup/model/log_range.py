@@ -10,6 +10,7 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem
 
 Position = tuple[str, int, int]
+EpochPosition = tuple[str, int, int]
 """Topic, partition and offset."""
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from kgroup.errors import UsageError
 from kgroup.model.cluster import ClusterView, Placement, TopicPartition
 from kgroup.model.group import GroupState, GroupType, Image
-from kgroup.model.log_range import LogReading, NextReading, Position
+from kgroup.model.log_range import EpochPosition, LogReading, NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -246,6 +246,22 @@ class GroupSource:
             BrokerError: no broker answers.
         """
         raise self._unsupported("brokers and topics", "a cluster, ZooKeeper, or a snapshot of one")
+
+    def epoch_ends(
+        self, positions: Collection[EpochPosition]
+    ) -> Mapping[EpochPosition, int | None]:
+        """Return where leader epochs end: the offset after their last record, in today's log.
+
+        A consumer asks for it before it resumes from a commit with a leader epoch (KIP-320).
+
+        Returns:
+            The end by topic, partition and leader epoch; None if the log has no such epoch. What is
+            not known is left out.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        return {}
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False

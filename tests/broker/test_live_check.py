@@ -754,6 +754,46 @@ def test_why_a_group_rebalances(live: Live, cli: Cli, tmp_path: Path) -> None:
     assert cli("why", "deployed", "-b", server, "--rule", "restarting-member").status == 0
 
 
+def test_a_commit_of_another_log(tmp_path: Path) -> None:
+    """The epoch of the commit ended before it: Java's consumer resumes there, not at the commit."""
+    recording = Recording("diverged", tmp_path)
+    with broker(VERSION, tmp_path) as server:
+        with java(recording, server, "Producers") as clients:
+            make_topics(recording, server, clients, {"again": 1})  # 10 records
+        server.stop()
+        server.start()  # another leader epoch begins
+        with (
+            java(recording, server, "Consumers", "Producers") as clients,
+            Wire(VERSION, server.bootstrap) as wire,
+        ):
+            await_coordinator(wire)
+            clients.call("produce", topic="again", partition=0, count=190)
+            for group, epoch in (("same", None), ("first", 0), ("none", 99)):
+                more: dict[str, Any] = {"committed_leader_epoch": -1 if epoch is None else epoch}
+                commit(wire, group, {("again", 0): 100}, **more)
+            commit(wire, "early", {("again", 0): 10}, committed_leader_epoch=0)
+            request = Request(rules=frozenset({Rule.DIVERGED_COMMIT}))
+            with LiveCluster(server.bootstrap, of_silence=True) as source:
+                rows = check(source, request, now_ms).report.data
+            assert [(row.group_id, row.offset) for row in rows] == [("first", 100), ("none", 100)]
+            assert "ends at 10: a consumer that starts resumes at 10, 90 offsets" in rows[0].reason
+            assert "the log has no such epoch" in rows[1].reason
+            for group in ("first", "same"):
+                join_java(clients, group, group, "again", **STICKY)
+                settle(clients, 1, group)
+            first, same = (
+                until(lambda group=group: reads(clients.call("journal"), group))  # type: ignore[misc]
+                for group in ("first", "same")
+            )
+            assert (first, same) == (10, 100)
+
+
+def reads(journal: str, name: str) -> int | None:
+    """Return the first offset that a consumer of Java's has read."""
+    lines = (line.split(" ") for line in journal.splitlines())
+    return next((int(line[4]) for line in lines if line[1:3] == [name, "read"]), None)
+
+
 def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:
     where = ("-b", live.server.bootstrap, "--rule", "offsets-topic")
     assert cli("check", *where).status == 0

@@ -57,6 +57,7 @@ def test_what_any_source_answers() -> None:
     source = GroupSource()
     source.renew()
     assert source.log_sizes([("t", 0)]) == {}
+    assert source.epoch_ends([("t", 0, 1)]) == {}
     assert source.kafka_offsets(["g"]) == KafkaOffsets(None)
     assert source.divided({}) == {}
     assert source.store_name is None

@@ -11,6 +11,7 @@ from shlex import join
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.cluster import ClusterView, TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.log_range import EpochPosition
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -420,8 +421,9 @@ def _look(
     stable = _stable_ends(source, groups.values())
     unread = frozenset(_unread(report))
     opened = _open_since(source, stable) if tells_times else {}
+    ends = source.epoch_ends(_commit_epochs(groups.values()))
     is_clock = clock_ms is not None
-    return report, Look(time_ms, groups, stable, opened, is_clock=is_clock, unread=unread)
+    return report, Look(time_ms, groups, stable, opened, ends, is_clock=is_clock, unread=unread)
 
 
 def _unread(report: Report[GroupDescription]) -> Iterator[str]:
@@ -476,6 +478,17 @@ def _open_since(
         (topic, partition): record.timestamp_ms
         for (topic, partition, _), record in reading.records.items()
         if record.timestamp_ms is not None
+    }
+
+
+def _commit_epochs(groups: Iterable[GroupDescription]) -> set[EpochPosition]:
+    """Return the leader epochs of commits that are within their log."""
+    return {
+        (row.topic, row.partition, row.leader_epoch)
+        for group in groups
+        for row in group.offsets
+        if row.topic is not None and row.leader_epoch is not None
+        if row.committed_offset is not None and row.mark is None
     }
 
 

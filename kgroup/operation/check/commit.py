@@ -38,6 +38,7 @@ def check_commits(description: GroupDescription, evidence: Evidence) -> Iterator
             yield _gone(group, offset)
             continue
         yield from _range(group, offset)
+        yield from _diverged(group, offset, evidence)
         at = (offset.topic or "", offset.partition)
         earlier_offset = before.get(at)
         if earlier_offset is not None:
@@ -76,6 +77,34 @@ def _range(group: Group, offset: OffsetDescription) -> Iterator[Finding]:
         place = f"{offset.topic}-{offset.partition}"
         text = out_of_range(code, place, committed, start, end, ("earliest", "latest"))
         yield about_offset(code, text, group, offset)
+
+
+def _diverged(group: Group, offset: OffsetDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding about a commit beyond the end of its leader epoch (KIP-320).
+
+    Kafka: `SubscriptionState.maybeCompleteValidation`.
+    """
+    committed, epoch = offset.committed_offset, offset.leader_epoch
+    if offset.topic is None or committed is None or epoch is None:
+        return
+    position = (offset.topic, offset.partition, epoch)
+    if position not in evidence.now.epoch_ends:
+        return
+    end = evidence.now.epoch_ends[position]
+    if end is None:
+        effect = "the log has no such epoch: a consumer that starts follows auto.offset.reset"
+    elif end < committed:
+        effect = (
+            f"that epoch ends at {end}: a consumer that starts resumes at {end}, "
+            f"{committed - end} offsets before its commit"
+        )
+    else:
+        return
+    text = (
+        f"{offset.topic}-{offset.partition}: the committed offset is {committed}, of leader epoch "
+        f"{epoch}, but {effect}."
+    )
+    yield about_offset(Rule.DIVERGED_COMMIT, text, group, offset)
 
 
 def out_of_range(

@@ -12,6 +12,7 @@ from kgroup.errors import InputError, near_names
 from kgroup.model.cluster import ClusterView, TopicPartition
 from kgroup.model.group import Group
 from kgroup.model.instant import duration_ms
+from kgroup.model.log_range import EpochPosition
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.describe import GroupDescription, OffsetDescription
@@ -83,6 +84,8 @@ class Look:
         stable_ends: last stable offset of partitions with an open transaction.
         open_since: time of the first record of the oldest open transaction of these partitions, if
             known.
+        epoch_ends: where the leader epochs of commits end in today's log; None if it has no such
+            epoch.
         is_clock: whether the time is that of a clock; otherwise it is the latest time in a log,
             possibly of the commit in question, so that no commit can be called recent.
         unread: groups that could not be read completely.
@@ -92,6 +95,7 @@ class Look:
     groups: Mapping[str, GroupDescription]
     stable_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     open_since: Mapping[TopicPartition, int] = field(default_factory=dict)
+    epoch_ends: Mapping[EpochPosition, int | None] = field(default_factory=dict)
     is_clock: bool = True
     unread: frozenset[str] = frozenset()
 

@@ -135,6 +135,15 @@ class Rule(DescribedEnum):
         Severity.ERROR,
         (_TO_START, _TO_END),
     )
+    DIVERGED_COMMIT = (
+        "diverged-commit",
+        "The log is not the one of the commit: it has other records up to the committed offset, in "
+        "other leader epochs. The topic was recreated, or lost records (unclean leader election).",
+        "Consumers that compare leader epochs (Java since 2.3, librdkafka since 2.1) do not resume "
+        "at the commit; the lag is that of the commit. Reset the committed offset.",
+        Severity.ERROR,
+        (_TO_START, _TO_END),
+    )
     TOPIC_GONE = (
         "topic-gone",
         "The group has committed offsets for a topic or partition that no longer exists.",

@@ -27,7 +27,7 @@ from kgroup import __version__
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic, TopicPartition
 from kgroup.model.group import Group, GroupType, Image
-from kgroup.model.log_range import LogReading, NextReading, Position
+from kgroup.model.log_range import EpochPosition, LogReading, NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName, split_commits
 from kgroup.model.offsets_partition import OFFSETS_TOPIC, TRANSACTION_TOPIC, offsets_partition
 from kgroup.model.pattern import Pattern
@@ -184,6 +184,14 @@ class LiveCluster(GroupSource):
         from kgroup.source.broker.topic_offset import read_log_sizes
 
         return self._ask(read_log_sizes, partitions)
+
+    def epoch_ends(
+        self, positions: Collection[EpochPosition]
+    ) -> Mapping[EpochPosition, int | None]:
+        """Return the ends of leader epochs from the leaders; see `GroupSource.epoch_ends`."""
+        from kgroup.source.broker.topic_offset import read_epoch_ends
+
+        return self._ask(read_epoch_ends, positions)
 
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False

@@ -11,7 +11,7 @@ from typing import Any
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from kgroup.model.cluster import TopicPartition
-from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.model.log_range import EpochPosition, LogRange, LogReading, OffsetMark
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
@@ -21,6 +21,8 @@ PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST, _EARLIEST_LOCAL = -1, -2, -4
 _TELLS_LOCAL = 8
 """First version of ListOffsets that returns the start of the log on the broker's disks."""
+_FOR_CONSUMERS = 3
+"""First version of OffsetForLeaderEpoch that requires only DESCRIBE of the topic (Kafka 2.3)."""
 _TELLS_UNREPLICATED = 5
 """First version of ListOffsets with OFFSET_NOT_AVAILABLE: Kafka 2.2 (KIP-207)."""
 
@@ -160,6 +162,61 @@ async def read_log_sizes(
     size = PARTITIONS_PER_REQUEST
     answers = await ask_leaders(client, partitions, ask, partitions_per_request=size)
     return {at: size for at, (size,) in answers.found.items()}
+
+
+async def read_epoch_ends(
+    client: BrokerClient, positions: Collection[EpochPosition]
+) -> Mapping[EpochPosition, int | None]:
+    """Return where leader epochs end; see `GroupSource.epoch_ends`.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    epochs: dict[TopicPartition, list[int]] = {}
+    for topic, partition, epoch in positions:
+        epochs.setdefault((topic, partition), []).append(epoch)
+    ends: dict[EpochPosition, int | None] = {}
+    while epochs:  # a request has one epoch of a partition
+        ends.update(await _epoch_ends(client, {at: of.pop() for at, of in epochs.items()}))
+        epochs = {at: of for at, of in epochs.items() if of}
+    return ends
+
+
+async def _epoch_ends(
+    client: BrokerClient, epochs: Mapping[TopicPartition, int]
+) -> dict[EpochPosition, int | None]:
+    from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest
+
+    topic_of = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    partition_of = topic_of.OffsetForLeaderPartition
+
+    async def ask(
+        leader: int, ats: list[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int | None] | int]:
+        if (await client.version(leader, OffsetForLeaderEpochRequest) or 0) < _FOR_CONSUMERS:
+            return {}
+        topics: dict[str, list[Any]] = {}
+        for topic, partition in ats:
+            epoch = epochs[topic, partition]
+            topics.setdefault(topic, []).append(
+                partition_of(partition=partition, current_leader_epoch=-1, leader_epoch=epoch)
+            )
+        answer = await client.ask(
+            leader,
+            OffsetForLeaderEpochRequest,
+            replica_id=-1,
+            topics=[topic_of(topic=name, partitions=of) for name, of in topics.items()],
+        )
+        return {
+            (topic.topic, each.partition): each.error_code
+            or (None if each.leader_epoch < 0 or each.end_offset < 0 else each.end_offset,)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    size = PARTITIONS_PER_REQUEST
+    answers = await ask_leaders(client, epochs, ask, partitions_per_request=size)
+    return {(*at, epochs[at]): end for at, (end,) in answers.found.items()}
 
 
 async def ask_unreplicated(

@@ -286,6 +286,17 @@ def test_lags_are_those_that_the_broker_told(
     assert before_ms <= newest[0][0] <= after_ms
     assert lags("--since", first.time_ms) == told[0] + told[1] + newest
 
+    # Of the cluster itself, as its broker says it now.
+    with closing(KafkaProducer(bootstrap_servers=orders_broker.bootstrap)) as producer:
+        for _ in range(3):
+            producer.send("behind", b"record", partition=0)
+    live = cli("history", "lag", "slow", "-b", orders_broker.bootstrap, "-o", "jsonl")
+    assert live.status == 0, live.err
+    assert [
+        tuple(row[name] for name in ("partition", "log_end_offset", "committed_offset", "lag"))
+        for row in map(json.loads, live.out.splitlines())
+    ] == [(0, 17 + 3, 17, 3), (1, 6, 6, 0)]
+
     page = tmp_path / "page.html"
     assert cli("history", "report", "slow", "--warehouse", root, "--html", page).status == 0
     shown = seen(page)

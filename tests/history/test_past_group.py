@@ -82,7 +82,7 @@ def test_lag_is_what_was_recorded_since_the_commit(tmp_path: Path) -> None:
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         lags = {}
-        for at in (2, 4, 6, 8, 9):
+        for at in (2, 4, 6, 8, 9, 120_003, 120_009):
             (group,) = describe_past(engine, "g", T + at).data
             lags[at] = [(offset.partition, offset.lag) for offset in group.offsets]
     assert lags == {
@@ -91,6 +91,8 @@ def test_lag_is_what_was_recorded_since_the_commit(tmp_path: Path) -> None:
         6: [(0, None), (1, 2)],  # the end is older than the commit
         8: [(0, 30), (1, 2)],
         9: [(0, 30), (1, 2)],
+        120_003: [(0, 30), (1, 2)],
+        120_009: [(0, None), (1, None)],  # not near
     }
 
 

@@ -183,7 +183,7 @@ def test_log_ends_are_due_each_minute(
     monkeypatch.setattr(stream, "ask_live", ask)
     monkeypatch.setattr(Build, "read_live", lambda build, source: None)
     batches = batch(tmp_path / "w")
-    for later_s in (0, 59, 1, 30):
+    for later_s in (0, 40, 19, 30):
         now[0] += later_s
         batches.write(Mock(), 1)
     assert asked == [True, False, True, False]

@@ -721,7 +721,7 @@ def as_of_command(
     TIME is a local time (03:12, 'yesterday 03:12'), RFC 3339, epoch milliseconds, now, or an age
     (2h). Shows what 'kgroup describe' would have shown: the records up to TIME are replayed as a
     coordinator would. What no record has is unknown, such as a rebalance in progress. Lag is known
-    if the log end offset was recorded after the commit.
+    if the log end offset was recorded after the commit, at most two minutes before TIME.
     """
     check_sections(sections, output)
     from kgroup.history.query.past_group import describe_past

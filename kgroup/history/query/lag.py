@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.question import (
     COMMITTED,
+    NEAR_MS,
     RECORD_TABLES,
     LogEnd,
     Row,
@@ -30,8 +31,6 @@ from kgroup.model.record import known
 from kgroup.operation.report import Report
 
 _BEFORE_ALL = -(1 << 62)
-_NEAR_MS = 60_000
-"""Age up to which recorded log ends are about those of the requested time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,7 @@ def _unknown(rows: Iterable[Lag], known_ms: int, at_ms: int | None) -> Iterator[
             "No log end offset is known for these partitions and times: they come from builds of "
             "a cluster (-b), and from snapshots ('kgroup snapshot', then --snapshot FILE)."
         )
-    elif at_ms is not None and latest.time_ms < at_ms - _NEAR_MS:
+    elif at_ms is not None and latest.time_ms < at_ms - NEAR_MS:
         yield (
             f"The last log end offsets before {shown_time(at_ms)} were recorded at "
             f"{shown_time(latest.time_ms)}: the lags are those of then."

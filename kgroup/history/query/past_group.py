@@ -13,6 +13,7 @@ from kgroup.errors import NotFoundError, ProblemKind
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import (
     GROUP_TABLES,
+    NEAR_MS,
     RECORD_TABLES,
     Row,
     cluster_of_group,
@@ -178,7 +179,7 @@ class PastGroups(GroupSource):
     def log_ranges(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> LogReading:
-        """Return the last recorded log ends; see `GroupSource.log_ranges`.
+        """Return the log ends recorded near the time; see `GroupSource.log_ranges`.
 
         A log end older than the partition's last commit is left out: its lag would be wrong.
         """
@@ -188,6 +189,7 @@ class PastGroups(GroupSource):
                 for end in ends_at(self._engine, self._cluster, self._at_ms)
                 if (end.topic, end.partition) in partitions
                 and end.time_ms >= self._committed.get((end.topic, end.partition), 0)
+                and end.time_ms >= self._at_ms - NEAR_MS
             }
         )
 

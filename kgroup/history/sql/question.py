@@ -415,6 +415,9 @@ def committed_partitions(engine: Engine, group_id: str) -> frozenset[TopicPartit
     return frozenset((row["topic"], row["partition"]) for row in rows_of(engine, sql, [group_id]))
 
 
+NEAR_MS = 120_000
+"""Age up to which recorded log ends are near a time; a stream records them about each minute."""
+
 _END = "topic, partition, log_start_offset, log_end_offset, time_ms"
 
 

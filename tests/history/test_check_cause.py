@@ -13,7 +13,13 @@ import pytest
 from kgroup.history.query.check import look_back
 from kgroup.history.rebalance.cause import Commits
 from kgroup.history.rebalance.group_timeline import rebalances_of
-from kgroup.history.rebalance.rebalance import Cause, CauseCertainty, CauseKind, Rebalance
+from kgroup.history.rebalance.rebalance import (
+    Cause,
+    CauseCertainty,
+    CauseKind,
+    Participant,
+    Rebalance,
+)
 from kgroup.history.rebalance.repetition import repetitions_of
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.operation.check.check import with_consequences
@@ -199,6 +205,39 @@ def test_a_member_of_the_consumer_protocol_keeps_its_id() -> None:
     ]
     (only,) = repetitions_of(epochs, count=5, within_ms=600_000)
     assert (only.kind, only.count, len(only.occurrences)) == (CauseKind.POLLED_LATE, 3, 3)
+
+
+def test_a_crashed_member_beside_its_next_self_is_one() -> None:
+    """In a group with epochs the old member stays until its session expires."""
+    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(Rebalance))
+
+    def who(number: int) -> Participant:
+        return Participant(f"b{number}", None, "billing", "/10.0.0.1")
+
+    def restart(number: int) -> Cause:
+        kind, certainty = CauseKind.RESTARTED, CauseCertainty.INFERRED
+        return Cause(
+            *(kind, certainty, "restarted", f"b{number}"),
+            client_id="billing",
+            client_host="/10.0.0.1",
+            before_member_id=f"b{number - 1}",
+        )
+
+    epochs = [
+        Rebalance(
+            **unknown
+            | {
+                "group_type": "consumer",
+                "time_ms": T + n * 10_000,
+                "log_offset": n,
+                "members": (who(n // 2), who(n // 2 + 1)) if n % 2 else (who(n // 2),),
+                "causes": (restart(n // 2),) if n and not n % 2 else (),
+            }
+        )
+        for n in range(8)
+    ]
+    (only,) = repetitions_of(epochs, count=5, within_ms=600_000)
+    assert (only.kind, only.count) == (CauseKind.RESTARTED, 3)
 
 
 def test_missing_generations_are_noted(tmp_path: Path) -> None:

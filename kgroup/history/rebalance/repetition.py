@@ -7,7 +7,7 @@ more often within a period, and clearly more often than the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -204,8 +204,10 @@ class _Names:
     """
 
     def __init__(self, timed: Sequence[Rebalance]) -> None:
-        self._most_of_id = _most_at_once(timed, lambda who: who.client_id)
-        self._most = _most_at_once(timed, self.name)
+        running = list(_running(timed))
+        running = running[:-1] or running  # the last one may have a member that has crashed
+        self._most_of_id = _most_at_once(running, lambda who: who.client_id)
+        self._most = _most_at_once(running, self.name)
 
     def name(self, who: Participant | Cause) -> _Name:
         if who.instance_id is not None:
@@ -239,12 +241,28 @@ class _Names:
         return frozenset(started)
 
 
+def _running(timed: Sequence[Rebalance]) -> Iterator[list[Participant]]:
+    """Yield the members after each rebalance, without crashed ones that restarted and may expire.
+
+    Members of a group with epochs make up their ids: a process that restarts at once has two.
+    """
+    restarted = {
+        cause.before_member_id: cause.member_id
+        for rebalance in timed
+        for cause in rebalance.causes
+        if cause.kind is CauseKind.RESTARTED
+    }
+    for rebalance in timed:
+        there = {who.member_id for who in rebalance.members}
+        yield [who for who in rebalance.members if restarted.get(who.member_id) not in there]
+
+
 def _most_at_once(
-    timed: Sequence[Rebalance], name: Callable[[Participant], Hashable]
+    running: Sequence[Sequence[Participant]], name: Callable[[Participant], Hashable]
 ) -> dict[Hashable, int]:
     most: dict[Hashable, int] = {}
-    for rebalance in timed:
-        for each, count in Counter(map(name, rebalance.members)).items():
+    for members in running:
+        for each, count in Counter(map(name, members)).items():
             most[each] = max(most.get(each, 0), count)
     return most
 

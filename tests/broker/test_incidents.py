@@ -1,6 +1,6 @@
 """What `kgroup check GROUP` says after incidents on a real broker, and after busy sound days.
 
-All incidents happen at once, each in its group, with librdkafka and with Java's consumer; then each
+All incidents happen at once, each in its group, with consumers of librdkafka and Java; then each
 group is checked, from the cluster alone, and the first finding has to be the cause.
 """
 
@@ -41,7 +41,6 @@ TOPICS = {"orders": 4, "payments": 4} | dict.fromkeys(
 )
 SESSION_MS = 3_000
 QUICK = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500}
-MODERN = {"group.protocol": "consumer"}
 MEMBER = Path(__file__).parent / "client" / "faulty_member.py"
 
 

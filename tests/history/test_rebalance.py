@@ -812,7 +812,10 @@ def test_topics_of_a_consumer_group_change(tmp_path: Path) -> None:
 
 
 def ask_epochs(
-    folder: Path, *entries: tuple[float, str, Row], tombstones: Iterable[Row] = ()
+    folder: Path,
+    *entries: tuple[float, str, Row],
+    tombstones: Iterable[Row] = (),
+    offset_commits: Iterable[Row] = (),
 ) -> tuple[Rebalance, ...]:
     """Ask about a consumer group; `who` of a MemberMetadata is its row of `members`."""
     rows = epoch_rows(*entries)
@@ -823,6 +826,7 @@ def ask_epochs(
             shared = {name: row[name] for name in row if name not in ("type", "value_json")}
             members.append(shared | {"subscribed_topics": ["orders"]} | who)
     tables = {"consumer_group_epochs": rows, "members": members, "tombstones": tombstones}
+    tables["offset_commits"] = offset_commits
     with DuckEngine(write_rows(folder, tables)) as engine:
         return rebalances(engine, "g").data
 
@@ -930,15 +934,18 @@ def test_only_heartbeats_keep_members_of_epoch_groups(
 
 
 @pytest.mark.parametrize(
-    ("alive_s", "name", "kinds"),
+    ("alive_s", "commit_s", "name", "kinds"),
     [
-        (12, "b", ("polled_late", "joined")),
-        (8, "b", ("expired", "joined")),
-        (12, "b2", ("gone", "restarted")),  # another process; an id is made up when it starts
+        (12, None, "b", ("polled_late", "joined")),
+        (12, 3, "b", ("polled_late", "joined")),
+        (12, 5, "b", ("expired", "joined")),  # who commits has polled
+        (8, None, "b", ("expired", "joined")),
+        # another process; an id is made up when it starts
+        (12, None, "b2", ("gone", "restarted")),
     ],
 )
 def test_a_member_of_an_epoch_group_that_returns(
-    tmp_path: Path, alive_s: int, name: str, kinds: tuple[str, str]
+    tmp_path: Path, alive_s: int, commit_s: int | None, name: str, kinds: tuple[str, str]
 ) -> None:
     """With its own id, its process was not restarted (seen with librdkafka on 4.3.1)."""
     who: dict[str, object] = {"rebalance_timeout_ms": 10_000, "client_id": "b"}
@@ -953,6 +960,9 @@ def test_a_member_of_an_epoch_group_that_returns(
         comes(name, left_s + 3, **who),
         epoch_is(4, left_s + 3),
         tombstones=removed(left_s, 3, "b"),
+        offset_commits=[
+            row | {"log_offset": 3} for row in commits(1, *([commit_s] if commit_s else []))
+        ],
     )
     assert (gone.cause.value, back.cause.value) == kinds
     (cause,) = gone.causes

@@ -180,7 +180,8 @@ class LateLeave:
     """How a member left after its rebalance timeout had passed since its assignment.
 
     Attributes:
-        alive_ms: time from the assignment until the group went on without the member.
+        alive_ms: time until the group went on without the member: from its assignment; in a group
+            with epochs, from its last sign of life.
         timeout_ms: rebalance timeout; for a consumer, `max.poll.interval.ms`.
         doubt: what explains the time as well; None if nothing does.
     """
@@ -432,11 +433,10 @@ def _late_leave(
     heartbeat interval to rejoin.
     """
     timeout_ms, session_ms = old.rebalance_timeout_ms, old.session_timeout_ms
-    if not before.is_classic:
-        alive_ms = elapsed_ms(old.seen_ms, life.end_ms)
-        if not timeout_ms or alive_ms is None or alive_ms < timeout_ms:
+    if not before.is_classic:  # who commits polls
+        if not timeout_ms or life.silent_ms is None or life.silent_ms < timeout_ms:
             return None
-        return LateLeave(alive_ms, timeout_ms, doubt=None)
+        return LateLeave(life.silent_ms, timeout_ms, doubt=None)
     alive_ms = elapsed_ms(before.time_ms, life.end_ms)
     if not timeout_ms or alive_ms is None:
         return None
@@ -496,7 +496,7 @@ def _of_running_process(gone: Gone, cause: Cause, away: str) -> Cause:
     if (late := gone.late) is not None:
         evidence = (
             f"polled too late, or its session expired: it left {late.alive_ms / 1000:.1f} s after "
-            f"its last change, when its rebalance timeout (max.poll.interval.ms) of "
+            f"its last sign of life, when its rebalance timeout (max.poll.interval.ms) of "
             f"{late.timeout_ms} ms had passed, and {process}"
         )
         cause = replace(cause, kind=CauseKind.POLLED_LATE, timeout_ms=late.timeout_ms)

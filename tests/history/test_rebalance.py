@@ -175,8 +175,15 @@ def check(found: Sequence[Rebalance], story: Iterable[Happening]) -> None:
                 cause.member_id: cause.before_member_id
                 for cause in rebalance.causes
                 if cause.kind is CauseKind.RESTARTED and cause.instance_id is not None
+                if cause.member_id not in before
             }
-            assert came == set(after) - set(before)
+            back = {  # had joined in an earlier epoch, before its crashed self was removed
+                cause.member_id: cause.before_member_id
+                for cause in rebalance.causes
+                if cause.kind is CauseKind.RESTARTED and cause.member_id in before
+            }
+            assert came - back.keys() == set(after) - set(before)
+            went |= {name for name in back.values() if name is not None}
             expected = (set(before) - set(after)) | (gone - set(after))
             assert went == expected - set(swaps.values())
             changed = {

@@ -245,7 +245,9 @@ class Departed:
         """Return and forget the member that took the place of one that gave no sign since."""
         newcomers = self._newcomers.get(_process(old.who), [])
         for index, (who, joined_ms) in enumerate(newcomers):
-            if who.member_id != old.who.member_id and joined_ms > (old.seen_ms or joined_ms):
+            is_other = who.member_id != old.who.member_id
+            is_alike = who.instance_id == old.who.instance_id
+            if is_other and is_alike and joined_ms > (old.seen_ms or joined_ms):
                 return newcomers.pop(index)[0]
         return None
 

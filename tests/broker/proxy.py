@@ -38,7 +38,7 @@ from kafka.protocol.consumer.group import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
-from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from kgroup.model.group import GroupType
@@ -201,7 +201,7 @@ def _fetch_flaw(request: Any, version: int) -> str | None:
     return None
 
 
-def _list_offsets_flaw(request: Any, version: int) -> str | None:
+def _replica_flaw(request: Any, version: int) -> str | None:
     return None if request.replica_id == -1 else f"is of replica {request.replica_id}"
 
 
@@ -212,8 +212,9 @@ _READS: Mapping[int, _Read] = {
         _Read(MetadataRequest, "0.8.2", _metadata_flaw),
         _Read(FindCoordinatorRequest, "0.8.2"),  # where the topic exists: else it creates it
         _Read(OffsetFetchRequest, "0.8.2"),
-        _Read(ListOffsetsRequest, "0.8.2", _list_offsets_flaw),
+        _Read(ListOffsetsRequest, "0.8.2", _replica_flaw),
         _Read(FetchRequest, "0.8.2", _fetch_flaw),
+        _Read(OffsetForLeaderEpochRequest, "2.3", _replica_flaw),
         _Read(ListGroupsRequest, "0.8.2"),  # brokers before 0.9 close the connection
         _Read(DescribeGroupsRequest, "0.9"),
         _Read(DescribeAclsRequest, "0.11"),

@@ -1013,6 +1013,26 @@ def test_a_crashed_member_that_is_back_before_it_expires(
         assert (cause.member_id, cause.before_member_id) == ("b2", "b")
 
 
+def test_who_is_gone_takes_no_place(tmp_path: Path) -> None:
+    """The member that joined in between has left again, before the first one is removed."""
+    who: dict[str, object] = {"client_id": "b", "client_host": "/10.0.0.1"}
+    *_, went = ask_epochs(
+        tmp_path,
+        comes("a", 1),
+        comes("b", 1, **who),
+        epoch_is(2, 1),
+        comes("b2", 5, **who),
+        epoch_is(3, 5),
+        (6, "CurrentMemberAssignment", given_to("b2", [1], 3)),
+        epoch_is(4, 9),
+        (10, "CurrentMemberAssignment", given_to("a", [0], 4)),
+        epoch_is(5, 12),
+        tombstones=[*removed(9, 5, "b2"), *removed(12, 7, "b")],
+    )
+    (cause,) = went.causes
+    assert (cause.kind.value, cause.member_id) == ("left", "b")
+
+
 def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) -> None:
     _, rebalance = ask_epochs(
         tmp_path,

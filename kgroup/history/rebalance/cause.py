@@ -241,9 +241,15 @@ class Departed:
         if time_ms is not None and who.client_id:
             self._newcomers.setdefault(_process(who), []).append((who, time_ms))
 
-    def follower(self, old: MemberVersion) -> Participant | None:
-        """Return and forget the member that took the place of one that gave no sign since."""
+    def follower(self, old: MemberVersion, here: Collection[str]) -> Participant | None:
+        """Return and forget the member that took the place of one that gave no sign since.
+
+        Args:
+            old: the member that is gone.
+            here: ids of the members that are left.
+        """
         newcomers = self._newcomers.get(_process(old.who), [])
+        newcomers[:] = [each for each in newcomers if each[0].member_id in here]
         for index, (who, joined_ms) in enumerate(newcomers):
             is_other = who.member_id != old.who.member_id
             is_alike = who.instance_id == old.who.instance_id
@@ -416,7 +422,7 @@ def _came_and_went(
     for name, (cause, _) in departures.items():
         follower = None
         if not after.is_classic and name not in back:
-            follower = departed.follower(before.members[name])
+            follower = departed.follower(before.members[name], after.members)
         departed.add(gones[name], is_back=name in back or follower is not None)
         if follower is not None:
             yield _restart(follower, gones[name].who, "had joined before the group lost")

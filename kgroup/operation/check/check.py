@@ -421,7 +421,9 @@ def _look(
     stable = _stable_ends(source, groups.values())
     unread = frozenset(_unread(report))
     opened = _open_since(source, stable) if tells_times else {}
-    ends = source.epoch_ends(_commit_epochs(groups.values()))
+    ends: Mapping[EpochPosition, int | None] = {}
+    if not request.rules or Rule.DIVERGED_COMMIT in request.rules:
+        ends = source.epoch_ends(_commit_epochs(groups.values()))
     is_clock = clock_ms is not None
     return report, Look(time_ms, groups, stable, opened, ends, is_clock=is_clock, unread=unread)
 

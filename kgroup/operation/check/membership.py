@@ -384,7 +384,7 @@ def _rebalance(group: Group, clients: Clients, evidence: Evidence) -> Iterator[F
         yield finding_of(
             Rule.LONG_REBALANCE,
             f"The group was {earlier.state}, and {seconds:.0f} s later it is {group.state}, "
-            f"without a new generation in between.{(awaited and ' ' + awaited) or ''}",
+            f"without a new generation in between.{'' if awaited is None else f' {awaited}'}",
             group.group_id,
             basis=Basis.LOOKS,
             since_ms=before.time_ms,

@@ -247,6 +247,16 @@ def test_missing_generations_are_noted(tmp_path: Path) -> None:
     assert note.startswith("39 generations of group 'g' since 2023-11-14T22:13:21.000Z have no ")
 
 
+def test_when_the_last_member_left(tmp_path: Path) -> None:
+    rows = of_generations(classic(1, 1, A1), classic(2, 60))
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        assert look_back(engine, evidence(), basis=Basis.LOG).emptied_ms == {"g": T + 60_000}
+        assert look_back(engine, evidence()).emptied_ms == {}, "a warehouse may be old"
+    rows = of_generations(classic(1, 1, A1), classic(2, 60), classic(3, 90, A1))
+    with DuckEngine(write_rows(tmp_path / "again", rows)) as engine:
+        assert look_back(engine, evidence(), basis=Basis.LOG).emptied_ms == {}
+
+
 def rolling(
     names: str, every_s: float, times: int = 1, *, static: bool = False, **more: Any
 ) -> list[Generation]:

@@ -39,6 +39,7 @@ from kgroup.operation.check.check import Audit, Request, check
 from kgroup.operation.check.look import (
     LIMITS,
     Evidence,
+    Past,
     Thresholds,
     finding_of,
     parse_group_limits,
@@ -51,7 +52,6 @@ from kgroup.operation.plan.advice import advise
 from kgroup.operation.plan.coordinator import MIGRATION_POLICY
 from kgroup.operation.plan.forecast import USUAL
 from kgroup.operation.plan.plan import MigrationTarget
-from kgroup.operation.report import Report
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from kgroup.render.check import nagios_lines, nagios_status, prometheus_lines
 from kgroup.render.json_document import json_document, json_rows
@@ -185,7 +185,7 @@ def test_only_these_rules_and_not_what_is_known() -> None:
     assert said(audit(other, ranges=LOGS, known=known)) == [("c", "error", "nobody-reads")]
 
 
-def looked_back(evidence: Evidence) -> Report[Finding]:
+def looked_back(evidence: Evidence) -> Past:
     """A member of g polls too late, and the group rebalances; z has had another storm."""
     late = finding_of(
         Rule.LATE_POLL,
@@ -201,7 +201,7 @@ def looked_back(evidence: Evidence) -> Report[Finding]:
     )
     storm = finding_of(Rule.REBALANCE_STORM, "storm", "g", caused_by=Rule.LATE_POLL)
     other = finding_of(Rule.REBALANCE_STORM, "other", "z")
-    return Report((storm, other, late))
+    return Past((storm, other, late))
 
 
 def audit_back(committed: int = 9, **request: Any) -> Audit:
@@ -538,7 +538,7 @@ def test_a_reader_that_is_no_member() -> None:
         (1000, None, "reader-without-membership"),
         (300_000, None, "nobody-reads"),
         (120_000, NOW_MS - DAY_MS, "reader-without-membership"),
-        (5000, NOW_MS - 4000, "reader-without-membership"),  # perhaps by the one that just left
+        (5000, NOW_MS - 4000, "nobody-reads"),  # it was by the one that just left
         (120_000, NOW_MS - 110_000, "nobody-reads"),
     ):
         found = audit(reader(3, age_ms, state_timestamp_ms=left_ms), ranges=LOGS)
@@ -547,6 +547,22 @@ def test_a_reader_that_is_no_member() -> None:
     source = FakeSource(reader(3, 0), ranges={("orders", 0): LogRange(0, 10)})
     found = check(source, Request(), lambda: None)
     assert said(found) == [("b", "error", "nobody-reads")], "a log's newest time is no clock"
+
+
+@pytest.mark.parametrize("kind", [GroupType.CLASSIC, GroupType.CONSUMER])
+def test_the_log_shows_whether_the_last_member_made_the_last_commit(kind: GroupType) -> None:
+    """A coordinator accepts commits of an application that is no member only in an empty group."""
+
+    def codes(emptied_ms: int, *members: Member) -> Sequence[Rule]:
+        seen = replace(group("b", *members, offsets=(commit(0, 3, age_ms=10_000),)), type=kind)
+        source = FakeSource(seen, ranges={("orders", 0): LOGS[0]})
+        past = Past((), emptied_ms={"b": emptied_ms})
+        found = check(source, Request(), lambda: NOW_MS, look_back=lambda _: past)
+        return [finding.code for finding in found.report.data]
+
+    assert codes(NOW_MS - 9000) == [Rule.NOBODY_READS]
+    assert codes(NOW_MS - 11_000) == [Rule.READER_WITHOUT_MEMBERSHIP]
+    assert codes(NOW_MS - 9000, member("one", 0)) == [], "it has joined since"
 
 
 def test_a_member_that_never_commits() -> None:

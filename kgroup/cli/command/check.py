@@ -47,11 +47,10 @@ from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.cli.option.warehouse import HistoryChoice
-    from kgroup.operation.check.look import Evidence, GroupThresholds, Thresholds
+    from kgroup.operation.check.look import Evidence, GroupThresholds, Past, Thresholds
     from kgroup.operation.check.rule import Finding, Rule
-    from kgroup.operation.report import Report
 
-    _LookBack = Callable[[Evidence], Report[Finding]]
+    _LookBack = Callable[[Evidence], Past]
 
 
 def _parse_rules(texts: Sequence[str]) -> frozenset[Rule]:
@@ -370,9 +369,7 @@ def _past(
         yield partial(_look_back_on_log, records, stored) if log_budget else stored
 
 
-def _look_back_on_log(
-    records: HistoryChoice, stored: _LookBack | None, evidence: Evidence
-) -> Report[Finding]:
+def _look_back_on_log(records: HistoryChoice, stored: _LookBack | None, evidence: Evidence) -> Past:
     """Check the past of each group in the log; what cannot be read is a note.
 
     Args:
@@ -382,6 +379,7 @@ def _look_back_on_log(
     """
     from importlib.util import find_spec
 
+    from kgroup.operation.check.look import Past
     from kgroup.operation.report import Report, joined
     from kgroup.render.cell import problem_line
 
@@ -392,25 +390,26 @@ def _look_back_on_log(
     }
     if stored is None and find_spec("duckdb") is None:
         reason = "this needs DuckDB; run pip install 'kgroup[history]', or leave it out: --no-past"
-        return Report((), notes=(f"The past was not checked: {reason}",))
-    reports = []
+        return Past((), notes=(f"The past was not checked: {reason}",))
+    reports: list[Report[Finding]] = []
+    emptied_ms: dict[str, int] = {}
     for group_id, description in groups.items():
         own = replace(evidence, now=replace(evidence.now, groups={group_id: description}))
         try:
-            report = _look_back_on_group(records, group_id, own)
+            past = _look_back_on_group(records, group_id, own)
+            emptied_ms |= past.emptied_ms
         except KgroupError as error:
-            report = Report((), notes=(f"The log of {group_id} was not checked: {error}",))
+            past = Past((), notes=(f"The log of {group_id} was not checked: {error}",))
             if stored is not None:
-                report = joined([report, stored(own)])
-        reasons = map(problem_line, report.errors)
+                reports.append(stored(own))
+        reasons = map(problem_line, past.errors)
         unread = [f"The log of {group_id} was not fully checked: {reason}" for reason in reasons]
-        reports.append(Report(report.data, notes=(*report.notes, *unread)))
-    return joined(reports) if reports else Report(())
+        reports.append(Report(past.data, notes=(*past.notes, *unread)))
+    report = joined(reports)
+    return Past(report.data, report.errors, report.notes, emptied_ms=emptied_ms)
 
 
-def _look_back_on_group(
-    records: HistoryChoice, group_id: str, evidence: Evidence
-) -> Report[Finding]:
+def _look_back_on_group(records: HistoryChoice, group_id: str, evidence: Evidence) -> Past:
     from kgroup.history.query.check import cluster_checked, look_back
     from kgroup.operation.check.rule import Basis
 

@@ -26,10 +26,10 @@ from kgroup.history.sql.question import (
 from kgroup.model.clients import Clients
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.instant import shown_time
-from kgroup.operation.check.look import Evidence, finding_of, length
+from kgroup.operation.check.look import Evidence, Past, finding_of, length
 from kgroup.operation.check.rule import Basis, EvidenceRecord, Finding, Rule, Severity
 from kgroup.operation.describe import OffsetDescription
-from kgroup.operation.report import Report, first_names
+from kgroup.operation.report import first_names
 
 _MOST_RECORDS = 10
 """Maximum number of records of evidence."""
@@ -64,7 +64,7 @@ def look_back(
     *,
     cluster: str | None = None,
     basis: Basis = Basis.WAREHOUSE,
-) -> Report[Finding]:
+) -> Past:
     """Return findings about the past of the groups in `evidence`.
 
     Args:
@@ -90,7 +90,7 @@ def look_back(
         if basis is Basis.LOG:
             only = first_names([*evidence.now.groups])
             note = f"The log has no record of {only} with a time: the past is unknown."
-        return Report((), notes=(note,))
+        return Past((), notes=(note,))
     now_ms = evidence.now.time_ms
     if not evidence.now.is_clock:  # it is the latest time of the groups' current state
         now_ms = max(now_ms, known.last_ms)
@@ -99,7 +99,7 @@ def look_back(
     if span[0] > span[1]:
         times = f"from {shown_time(known.first_ms)} to {shown_time(known.last_ms)}"
         text = f"Records of cluster {name} are known {times}; none is within the period to check"
-        return Report((), notes=(f"{text} (--limit past).",))
+        return Past((), notes=(f"{text} (--limit past).",))
     past = _Past(engine, evidence, name, since_ms, until_ms)
     findings = [
         replace(
@@ -118,7 +118,8 @@ def look_back(
         is_short = known.first_ms > since_ms
         notes = [f"The past of {only} was checked {times}: the log shows no more."] * is_short
         notes += past.notes
-    return Report(tuple(findings), notes=tuple(notes))
+    emptied_ms = past.emptied_ms if basis is Basis.LOG else {}  # a warehouse may be old
+    return Past(tuple(findings), notes=tuple(notes), emptied_ms=emptied_ms)
 
 
 def cluster_checked(engine: Engine, evidence: Evidence) -> str | None:
@@ -148,6 +149,7 @@ class _Past:
     until_ms: int
     causes: dict[str, Sequence[Repetition]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    emptied_ms: dict[str, int] = field(default_factory=dict)
 
     @property
     def _when(self) -> dict[str, Any]:
@@ -178,6 +180,8 @@ class _Past:
             every = [rebalance for rebalance in of_group if rebalance.time_ms is not None]
             if group_id not in groups or not every:
                 continue
+            if not every[-1].members:
+                self.emptied_ms[group_id] = every[-1].time_ms or 0
             most = int(self.evidence.limits.rebalances)
             causes = repetitions_of(every, count=most, within_ms=_STORM_MS)
             self.causes[group_id] = causes

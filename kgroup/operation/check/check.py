@@ -16,7 +16,14 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
-from kgroup.operation.check.look import Evidence, GroupThresholds, Look, Thresholds, finding_of
+from kgroup.operation.check.look import (
+    Evidence,
+    GroupThresholds,
+    Look,
+    Past,
+    Thresholds,
+    finding_of,
+)
 from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
 from kgroup.operation.check.rule import Basis, Consequence, Finding, NextCommand, Rule, Severity
 from kgroup.operation.check.zookeeper import check_zookeeper
@@ -224,7 +231,7 @@ def check(
     request: Request,
     instant_ms: Callable[[], int | None],
     pause: Callable[[], object] | None = None,
-    look_back: Callable[[Evidence], Report[Finding]] | None = None,
+    look_back: Callable[[Evidence], Past] | None = None,
 ) -> Audit:
     """Check groups, and the cluster if all groups are checked.
 
@@ -251,7 +258,8 @@ def check(
             between = look
             report, look = _look_again(source, request, instant_ms, pause)
     evidence, gaps = _evidence(source, request, look, before, between)
-    findings = list(_judged(evidence, is_whole=request.is_whole))
+    past = Past(()) if look_back is None else look_back(evidence)
+    findings = list(_judged(_with_times(evidence, past), is_whole=request.is_whole))
     notes, problems = (*report.notes, *gaps.notes), tuple(gaps.problems)
     groups = {description.group.group_id: description.group for description in report.data}
     ids = [name for name, group in groups.items() if group.type is GroupType.ZOOKEEPER]
@@ -260,12 +268,10 @@ def check(
         findings += audit.data
         problems += audit.errors
         notes += audit.notes
-    if look_back is not None:
-        past = look_back(evidence)
-        seen = {_place(finding) for finding in findings}
-        findings += (finding for finding in past.data if _place(finding) not in seen)
-        problems += past.errors
-        notes += past.notes
+    seen = {_place(finding) for finding in findings}
+    findings += (finding for finding in past.data if _place(finding) not in seen)
+    problems += past.errors
+    notes += past.notes
     if Rule.CONSUMER_PROTOCOL in request.rules:
         from kgroup.operation.check.readiness import check_readiness  # imports the simulator
 
@@ -296,6 +302,17 @@ def check(
     verdict = ExitStatus.PROBLEM if is_bad else outcome(report.data, errors)
     audited = Report(tuple(new), errors, tuple(dict.fromkeys(notes)), verdict)
     return Audit(audited, report.data, look.time_ms)
+
+
+def _with_times(evidence: Evidence, past: Past) -> Evidence:
+    """Return the evidence with the times since which groups are empty, where the log shows them."""
+    groups = dict(evidence.now.groups)
+    for group_id, time_ms in past.emptied_ms.items():
+        group = groups[group_id].group
+        if group.state is GroupState.EMPTY and group.state_timestamp_ms is None:
+            known = replace(group, state_timestamp_ms=time_ms)
+            groups[group_id] = replace(groups[group_id], group=known)
+    return replace(evidence, now=replace(evidence.now, groups=groups))
 
 
 def _place(finding: Finding) -> tuple[Rule, str | None, str | None, int | None]:

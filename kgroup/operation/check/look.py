@@ -16,6 +16,7 @@ from kgroup.model.log_range import EpochPosition
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.describe import GroupDescription, OffsetDescription
+from kgroup.operation.report import Report
 
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
@@ -133,6 +134,18 @@ class Evidence:
             if limit.are_of(group_id):
                 changes |= limit.changes
         return replace(self.limits, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Past(Report[Finding]):
+    """What records show about the past of groups.
+
+    Attributes:
+        emptied_ms: when the last member left, in epoch milliseconds, of groups whose newest record
+            has no members.
+    """
+
+    emptied_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 def finding_of(

@@ -54,8 +54,8 @@ def _reader(description: GroupDescription, evidence: Evidence) -> Iterator[Findi
     """Yield findings about commits of a consumer that uses assign() and is not a member.
 
     With two looks, its commits have moved forward in between. With one look, they are recent: made
-    after the last member left or, if that time is unknown, at most one minute old. Otherwise, the
-    last member may have committed them when it was closed.
+    after the last member left, for coordinators accept no such commit before, or, if that time is
+    unknown, at most one minute old.
     """
     group = description.group
     if group.state is not GroupState.EMPTY:
@@ -85,7 +85,9 @@ def _reader(description: GroupDescription, evidence: Evidence) -> Iterator[Findi
     then_ms, now_ms = newest.commit_timestamp_ms, evidence.now.time_ms
     most_ms = evidence.limits.stuck_ms
     since_ms = group.state_timestamp_ms
-    if group.type is GroupType.CLASSIC and since_ms is not None and then_ms > since_ms:
+    if since_ms is not None:
+        if then_ms <= since_ms:
+            return
         most_ms = evidence.limits.old_commit_ms
     if now_ms - then_ms <= most_ms:
         finding = about_offset(

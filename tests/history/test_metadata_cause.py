@@ -56,6 +56,8 @@ def test_a_delay_and_new_connectors_of_connect(tmp_path: Path) -> None:
     ] * 3
     assert "worker-1, worker-2 changed from 11 to 13" in found[9].evidence
     assert [cause.client_id for cause in found[6].causes] == ["worker-1"]
+    made = "connectors or their tasks were created, changed or deleted"
+    assert [made in found[number].evidence for number in (5, 6, 7)] == [True, False, True]
     assert kinds(found[12]) == [("follow_up", "inferred")]
     assert "src1, src1-0, src4, src4-0" in found[12].evidence
     assert [len(found[number].members) for number in (12, 13, 14)] == [2, 1, 1]

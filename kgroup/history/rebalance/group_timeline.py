@@ -428,8 +428,8 @@ class _Timeline:
                     Cause(
                         CauseKind.FOLLOW_UP,
                         CauseCertainty.INFERRED,
-                        f"{len(handed)} partitions that generation {before.generation} revoked "
-                        "are assigned to their new owners",
+                        f"partitions that generation {before.generation} revoked are assigned to "
+                        f"their new owners: {len(handed)}",
                     )
                 )
             causes += metadata_causes(before, after, [*known, *causes])

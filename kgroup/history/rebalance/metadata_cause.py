@@ -118,10 +118,9 @@ def _config_offset(stayed: Collection[_Both], *, is_alone: bool) -> Iterator[Cau
     names = first_names([who.client_id or who.member_id for who, _, _ in changed])
     start = min(old.config_offset or 0 for _, old, _ in changed)
     end = max(new.config_offset or 0 for _, _, new in changed)
-    evidence = (
-        f"the config offset of {names} changed from {start} to {end}: connectors or their tasks "
-        "were created, changed or deleted"
-    )
+    evidence = f"the config offset of {names} changed from {start} to {end}"
+    if certainty is _CERTAIN:  # otherwise perhaps only the key of the workers' requests
+        evidence += ": connectors or their tasks were created, changed or deleted"
     if len(changed) == 1:
         yield about(changed[0][0], CauseKind.METADATA_CHANGED, certainty, evidence)
     else:

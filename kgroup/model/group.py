@@ -526,6 +526,18 @@ class Group:
             raise ValueError(f"no {self.type} group is {self.state}")
 
     @property
+    def connect_delay_ms(self) -> int | None:
+        """Connect: how long after the last rebalance what lost workers ran stays unassigned.
+
+        None if nothing waits for workers to return. Then all workers rejoin (KIP-415).
+        """
+        assignments = (member.protocol_assignment for member in self.members)
+        delays = (each.get("delay") for each in assignments if isinstance(each, Mapping))
+        return max(
+            (delay for delay in delays if isinstance(delay, int) and delay > 0), default=None
+        )
+
+    @property
     def topics(self) -> frozenset[str]:
         """Names of topics that the group subscribes to, is assigned, or has committed."""
         names = {offset.topic for offset in self.offsets}

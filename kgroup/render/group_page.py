@@ -122,8 +122,8 @@ def _facts(description: GroupDescription, now_ms: int) -> Iterator[tuple[str, st
         number = group.offsets_partition
         place = "" if number is None else f", partition {number} of __consumer_offsets"
         yield "coordinator", f"{group.coordinator.label}{place}"
-    if delays := [delay for member in group.members if (delay := connect_delay(member))]:
-        yield "delayed", _delayed(max(delays), group.state_timestamp_ms, now_ms)
+    if (delay_ms := group.connect_delay_ms) is not None:
+        yield "delayed", _delayed(delay_ms, group.state_timestamp_ms, now_ms)
 
 
 def _protocol(group: Group, now_ms: int) -> Iterator[str]:
@@ -150,13 +150,6 @@ def _protocol(group: Group, now_ms: int) -> Iterator[str]:
             yield f"target assignment of epoch {epoch}"
     if group.topology is not None:
         yield f"topology epoch {group.topology.epoch}"
-
-
-def connect_delay(member: Member) -> int | None:
-    """Return the delay of a worker's assignment in milliseconds, of Kafka Connect."""
-    assignment = member.protocol_assignment
-    delay = assignment.get("delay") if isinstance(assignment, Mapping) else None
-    return delay if isinstance(delay, int) and delay > 0 else None
 
 
 def _delayed(delay_ms: int, since_ms: int | None, now_ms: int) -> str:

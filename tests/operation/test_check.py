@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -32,6 +33,7 @@ from kgroup.model.group import (
     Membership,
     Subscription,
 )
+from kgroup.model.instant import shown_time
 from kgroup.model.log_range import LogRange, NextReading, NextRecord, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
@@ -501,6 +503,24 @@ def test_an_instance_that_warms_up_is_not_idle() -> None:
         codes = [finding.code for finding in audit(seen[number]).report.data]
         assert Rule.IDLE_MEMBER not in codes
         assert Rule.TOO_MANY_MEMBERS not in codes
+
+
+def test_connectors_of_a_lost_worker_wait() -> None:
+    """Generation 13 of a recorded cluster lacks src1 and src4 for 60 s; 12 and 14 have all."""
+    seen = {each.generation_id: each for each in groups_of("connect-delay")}
+    assert [bool(audit(seen[number]).report.data) for number in (12, 14)] == [False, False]
+    since_ms = seen[13].state_timestamp_ms
+    assert since_ms is not None
+    for now_ms, left in ((since_ms + 18_000, " (42 seconds left)"), (since_ms + 60_000, "")):
+        clock = repeat(now_ms).__next__
+        (finding,) = check(FakeSource(seen[13]), Request(), clock).report.data
+        assert (finding.code, finding.severity) == (Rule.DELAYED_TASKS, "warning")
+        assert (finding.since_ms, finding.timeout_ms) == (since_ms, 60_000)
+        until = shown_time(since_ms + 60_000)
+        assert f"is not assigned until {until}{left}; 1 worker is left." in finding.reason
+    unknown = replace(seen[13], state_timestamp_ms=None)
+    (finding,) = audit(unknown).report.data
+    assert "is not assigned until 1 minute after the last rebalance" in finding.reason
 
 
 def twice(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from kgroup.model.client_library import Certainty
 from kgroup.model.clients import Clients, host_of
 from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.instant import shown_time
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
@@ -39,6 +40,7 @@ def check_membership(description: GroupDescription, evidence: Evidence) -> Itera
     yield from _rebalance(group, clients, evidence)
     yield from _shared_instance_ids(group, evidence)
     yield from _missing_static_members(group, evidence)
+    yield from _delayed_tasks(group, evidence)
     yield from _gone_partitions(description, clients)
     yield from _missing_topics(group, evidence)
     if group.type in _OF_PARTITIONS and group.state is GroupState.STABLE:
@@ -493,3 +495,22 @@ def _missing_static_members(group: Group, evidence: Evidence) -> Iterator[Findin
                 basis=Basis.LOOKS,
                 member_id=member.member_id,
             )
+
+
+def _delayed_tasks(group: Group, evidence: Evidence) -> Iterator[Finding]:
+    delay_ms, since_ms = group.connect_delay_ms, group.state_timestamp_ms
+    if delay_ms is None:
+        return
+    when = f"until {length(delay_ms)} after the last rebalance"
+    if since_ms is not None:
+        left_ms = since_ms + delay_ms - evidence.now.time_ms
+        left = f" ({length(left_ms)} left)" if left_ms > 0 else ""
+        when = f"until {shown_time(since_ms + delay_ms)}{left}"
+    yield finding_of(
+        Rule.DELAYED_TASKS,
+        f"What lost workers ran is not assigned {when}; {len(group.members)} "
+        f"worker{' is' if len(group.members) == 1 else 's are'} left.",
+        group.group_id,
+        since_ms=since_ms,
+        timeout_ms=delay_ms,
+    )

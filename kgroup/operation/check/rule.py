@@ -399,6 +399,15 @@ class Rule(DescribedEnum):
         Severity.WARNING,
         (NextCommand("members remove GROUP --instance INSTANCE", Reach.LIVE),),
     )
+    DELAYED_TASKS = (
+        "delayed-tasks",
+        "Kafka Connect: connectors and tasks of workers that left do not run: the leader keeps "
+        "them unassigned for a delay, so that workers that return get them back.",
+        "Start the workers again. When scheduled.rebalance.max.delay.ms has passed, the others get "
+        "the connectors and tasks.",
+        Severity.WARNING,
+        (_MEMBERS, _CAUSES),
+    )
     COORDINATOR_LOAD = (
         "coordinator-load",
         "One broker coordinates far more groups than the others.",
@@ -612,7 +621,7 @@ class Finding:
         client_id: client.id of a member that causes rebalances again and again; else None.
         client_host: address of that member as seen by the broker.
         timeout_ms: timeout of that member that expires again and again (`max.poll.interval.ms`,
-            `session.timeout.ms`); None for other causes.
+            `session.timeout.ms`), or delay of Kafka Connect; else None.
         event_count: how often that happened, with all such members.
         broker: broker id; None if the finding is not about a broker.
         offset: committed offset, if the finding is about it.

@@ -201,6 +201,41 @@ def test_a_commit_that_went_back(tmp_path: Path) -> None:
     assert {finding.code for finding in data} == {Rule.BACKWARD_COMMIT}
 
 
+@pytest.mark.parametrize(
+    ("seconds", "offsets", "ids", "severity", "ending"),
+    [
+        ((1, 2), (10, 3), "on", "info", ", after 10; the topic was deleted and created again."),
+        # as Java's consumer does, which knows the new topic before it starts again
+        (
+            (1, 2, 3),
+            (10, 10, 3),
+            "onn",
+            "info",
+            ", after 10; the topic was deleted and created again.",
+        ),
+        ((1, 2, 99, 100), (10, 3, 5, 4), "onnn", "warning", ", after 5."),
+        ((1, 2, 3), (10, 3, 5), "ooo", "warning", ", after 10."),
+        ((1, 2, 3), (10, 3, 5), "oon", "warning", ", after 10."),
+    ],
+)
+def test_a_commit_that_went_back_in_a_recreated_topic(
+    tmp_path: Path,
+    seconds: Sequence[int],
+    offsets: Sequence[int],
+    ids: str,
+    severity: str,
+    ending: str,
+) -> None:
+    commits = [
+        commit(second * 1000, offset, topic_id=topic_id)
+        for second, offset, topic_id in zip(seconds, offsets, ids, strict=True)
+    ]
+    owner = interval("a", 0, None, partition=0, from_log_offset=0, ended_by=None)
+    (finding,) = found(tmp_path, {"offset_commits": commits, "assignments": [owner]}).data
+    assert (finding.code, finding.severity) == (Rule.BACKWARD_COMMIT, severity)
+    assert finding.reason.endswith(ending), finding.reason
+
+
 def paused(*ends: tuple[int, int]) -> Rows:
     """Nothing was committed for 20 minutes; ends of the log were recorded at these minutes."""
     rows = [commit(1, 100, time_ms=T), commit(2, 150, time_ms=T + 20 * MINUTE_MS)]

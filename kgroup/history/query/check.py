@@ -9,9 +9,15 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from kgroup.errors import InputError, UsageError
-from kgroup.history.query.commit_summary import CommitSummary, commit_summaries, eventful_groups
+from kgroup.history.query.commit_summary import (
+    CommitSummary,
+    Jump,
+    commit_summaries,
+    eventful_groups,
+)
 from kgroup.history.query.lag import Lag, lags
-from kgroup.history.rebalance.query import Storm, rebalances, storms_of
+from kgroup.history.rebalance.cause import Recreation
+from kgroup.history.rebalance.query import Storm, rebalances, recreations, storms_of
 from kgroup.history.rebalance.rebalance import CauseKind, Participant, Rebalance
 from kgroup.history.rebalance.repetition import Repetition, repetitions_of
 from kgroup.history.sql.engine import Engine, Parameter
@@ -54,6 +60,8 @@ _TIMEOUTS: Mapping[Rule, str] = {
     Rule.LATE_POLL: "max.poll.interval.ms",
     Rule.EXPIRING_SESSION: "session timeout",
 }
+_STALE_MS = 60_000
+"""Maximum time in which a consumer commits its position of a topic that was recreated since."""
 _STORM_MS = 600_000
 """Time in which `rebalances` rebalances are a storm; the default of `kgroup history storms`."""
 
@@ -286,8 +294,10 @@ class _Past:
             if group_id in paused:
                 asked = {"pause_ms": pause_ms, **self._when}
                 summaries = commit_summaries(self.engine, group_id, **asked).data
+            recreated = self._recreated(group_id) if any(each.jumps for each in summaries) else {}
             for summary in summaries:
-                yield from _jump(summary)
+                place = summary.topic, summary.offsets_partition
+                yield from _jump(summary, recreated.get(place, ()))
             if self._has_ends and (
                 group_id in behind or any(summary.pauses for summary in summaries)
             ):
@@ -314,6 +324,15 @@ class _Past:
         return {
             group_id: offsets for group_id, offsets in descriptions.items() if group_id in known
         }
+
+    def _recreated(self, group_id: str) -> Mapping[tuple[str, int], Sequence[Recreation]]:
+        """Return recreated topics by name and partition of `__consumer_offsets`."""
+        condition = "cluster = ? AND group_id = ?"
+        found: dict[tuple[str, int], list[Recreation]] = {}
+        for key, of_group in recreations(self.engine, condition, [self.cluster, group_id]).items():
+            for each in of_group:
+                found.setdefault((each.topic, key[2]), []).append(each)
+        return found
 
     @cached_property
     def _has_ends(self) -> bool:
@@ -471,22 +490,30 @@ def _storm(
     )
 
 
-def _jump(summary: CommitSummary) -> Iterator[Finding]:
-    """Yield a finding for the last backward commit, unless the offset had been deleted before."""
+def _jump(summary: CommitSummary, recreated: Sequence[Recreation]) -> Iterator[Finding]:
+    """Yield a finding for the last backward commit, unless the offset had been deleted before.
+
+    A running consumer may commit its old position to a topic that was created again, before it
+    starts at the offsets of that topic. It does not read records again.
+    """
     jumps = [jump for jump in summary.jumps if not jump.was_deleted]
     if not jumps:
         return
+    odd = [jump for jump in jumps if not any(_follows(jump, topic) for topic in recreated)]
+    jumps = odd or jumps
     last = jumps[-1]
     when = "" if last.time_ms is None else f" at {shown_time(last.time_ms)}"
     who = last.member_id or "a client that did not own the partition"
     more = f"; it was the last of {len(jumps)} backward commits" if len(jumps) > 1 else ""
+    if not odd:
+        more += "; the topic was deleted and created again"
     yield finding_of(
         Rule.BACKWARD_COMMIT,
         f"{summary.topic}-{summary.partition}: {who} committed {last.to_offset}{when}, after "
         f"{last.from_offset}{more}.",
         summary.group_id,
         # whoever resets a group's offsets does not own its partitions
-        severity=None if last.member_id else Severity.INFO,
+        severity=None if last.member_id and odd else Severity.INFO,
         topic=summary.topic,
         partition=summary.partition,
         member_id=last.member_id,
@@ -503,6 +530,14 @@ def _jump(summary: CommitSummary) -> Iterator[Finding]:
             for jump in jumps
         ),
     )
+
+
+def _follows(jump: Jump, recreation: Recreation) -> bool:
+    """Return whether a backward commit follows from it that the topic was created again."""
+    if jump.log_offset <= recreation.last_offset:
+        return False
+    since_ms, from_ms = recreation.since_ms, jump.from_ms
+    return since_ms is not None and from_ms is not None and from_ms <= since_ms + _STALE_MS
 
 
 def _pause(

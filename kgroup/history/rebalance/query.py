@@ -184,12 +184,12 @@ def _of_groups(
     for row in rows_of(engine, sql, parameters):
         members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
     spans = _spans(engine, condition, parameters)
-    recreations = _recreations(engine, condition, parameters)
+    recreated = recreations(engine, condition, parameters)
     for key in keys:
         of_group = rebalances_of(
             sorted(events[key], key=lambda row: int(row["log_offset"])),
             members.get(key, {}),
-            Commits(spans.get(key, ()), recreations.get(key, ())),
+            Commits(spans.get(key, ()), recreated.get(key, ())),
             names,
         )
         for rebalance in of_group:
@@ -264,10 +264,19 @@ def _spans(
     return spans
 
 
-def _recreations(
+def recreations(
     engine: Engine, condition: str, parameters: Sequence[Parameter]
 ) -> dict[_Key, list[Recreation]]:
-    """Return the topics of each group whose commits had one topic id, then another."""
+    """Return the topics whose commits had one topic id, then another.
+
+    Args:
+        engine: query engine.
+        condition: condition on `offset_commits`.
+        parameters: of the condition.
+
+    Returns:
+        By cluster, group and partition of `__consumer_offsets`.
+    """
     columns = "cluster, group_id, offsets_partition, topic"
     sql = (
         f"SELECT {columns}, topic_id, MIN(log_offset) AS first_offset, MAX(log_offset) AS "

@@ -18,6 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, sleep
 
+import pyarrow.parquet as pq
+
 from bench.decoding import PARTITIONS_OF_A_GROUP
 from bench.measure import ENVIRONMENT, HERE, KAFKA, KGROUP, measure, print_heads, print_row
 from tests.broker import maven
@@ -25,6 +27,10 @@ from tests.broker import maven
 FILE_SIZE = 4 * (1 << 30) // 40
 MORE = 0.05
 COMMITS = 8
+DAYS = 268
+DAYS_SIZE = 77 << 20
+DAYS_PACE_MS = 289_000
+"""Most time between two batches of that log: its batches are spread over so many days."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,9 @@ def bench(files: int = 40, *, linear: bool = True) -> None:
     print_row("second run, s", f"{second:.1f}", "")
     print_row("second run, of the first", f"{second / first:.1%}", "12 %")
     print_row("memory, GiB", f"{two.memory / 1024:.2f}", "4")
+    rate, total_size = _many_days()
+    print_row(f"77 MiB of {DAYS} days, records/s and core", f"{rate:,.0f}", "200,000")
+    print_row("its warehouse, MB", f"{total_size / 1e6:.0f}", "39")
     if linear:
         print()
         print_heads("GiB", "read and derive, s", "s per GiB")
@@ -136,6 +145,32 @@ def _log(files: int) -> Path:
         (root / "more" / name / segment.name).hardlink_to(segment)
         done.write_bytes(written.stdout)
     return root
+
+
+def _many_days() -> tuple[float, int]:
+    """Build a log of many days; return records per second of CPU, without the start, and bytes."""
+    classes = maven.compile_java([HERE / "java" / "WriteSegment.java"], KAFKA)
+    root = HERE / "data" / f"{classes.name}-days"
+    segment = root / "log" / "__consumer_offsets-0" / f"{0:020}.log"
+    if not segment.exists():
+        segment.parent.mkdir(parents=True)
+        size = DAYS_SIZE
+        arguments = [segment, size, COMMITS, "none", PARTITIONS_OF_A_GROUP, "-", 0, DAYS_PACE_MS]
+        maven.run_java(
+            KAFKA, "WriteSegment", list(map(str, arguments)), classes=classes, timeout=900
+        )
+    warehouse = root / "warehouse"
+    build = [*KGROUP, "history", "build", "--cluster", "bench", "--to", str(warehouse)]
+    shutil.rmtree(warehouse, ignore_errors=True)
+    first = measure([*build, "--from", str(segment.parent)])
+    again = measure([*build, "--from", str(segment.parent)])
+    records = sum(
+        pq.read_metadata(file).num_rows
+        for table in ("offset_commits", "group_generations", "tombstones")
+        for file in (warehouse / table).rglob("*.parquet")
+    )
+    files = [file for file in warehouse.rglob("*") if file.is_file()]
+    return records / (first.cpu - again.cpu), sum(file.stat().st_size for file in files)
 
 
 @contextmanager

@@ -31,9 +31,10 @@ import org.apache.kafka.coordinator.group.generated.OffsetCommitValue;
  * Metadata is either recorded, of one protocol for each group, or made up with changing members.
  *
  * Arguments: file, size in bytes, most commits in a batch, codec, partitions of a group, a file of
- * recorded metadata or "-"; then, if wanted, a number for other random data, and a second file that
- * goes on where the first ends, named after its first offset in the folder given, with its size in
- * bytes. Recorded metadata is, for each protocol, the count of its values, and their sizes and bytes.
+ * recorded metadata or "-"; then, if wanted, a number for other random data, and either the longest
+ * time between two batches in milliseconds, exclusive, or a second file that goes on where the first
+ * ends: the folder, in which it is named after its first offset, and its size in bytes. Recorded
+ * metadata is, for each protocol, the count of its values, and their sizes and bytes.
  */
 public final class WriteSegment {
     private static final int GROUPS = 2_000;
@@ -47,6 +48,7 @@ public final class WriteSegment {
     private final Group[] groups = new Group[GROUPS];
     private final Compression compression;
     private final List<byte[][]> recorded;
+    private final int pace;
     private long now = 1_760_000_000_000L;
     private long nextOffset = 5_000_000_000L;
     private long records = 0;
@@ -69,9 +71,10 @@ public final class WriteSegment {
         byte[][] recorded;
     }
 
-    private WriteSegment(String codec, int partitionsOfGroup, List<byte[][]> recorded, long seed) {
+    private WriteSegment(String codec, int partitionsOfGroup, List<byte[][]> recorded, long seed, int pace) {
         random = new Random(20260101 + seed);
         this.recorded = recorded;
+        this.pace = pace;
         compression = Compression.of(CompressionType.forName(codec)).build();
         Topic[] topics = new Topic[TOPICS];
         for (int i = 0; i < TOPICS; i++)
@@ -117,7 +120,7 @@ public final class WriteSegment {
             ByteBuffer out = ByteBuffer.allocateDirect(1 << 24);
             long written = 0;
             while (written < size) {
-                now += random.nextInt(4);
+                now += random.nextInt(pace);
                 Group group = groups[random.nextInt(GROUPS)];
                 ByteBuffer batch = random.nextDouble() < metadataBatches
                     ? metadataBatch(group)
@@ -248,7 +251,8 @@ public final class WriteSegment {
     public static void main(String[] args) throws Exception {
         List<byte[][]> recorded = args[5].equals("-") ? List.of() : readRecorded(Path.of(args[5]));
         long seed = args.length > 6 ? Long.parseLong(args[6]) : 0;
-        WriteSegment writer = new WriteSegment(args[3], Integer.parseInt(args[4]), recorded, seed);
+        int pace = args.length == 8 ? Integer.parseInt(args[7]) : 4;
+        WriteSegment writer = new WriteSegment(args[3], Integer.parseInt(args[4]), recorded, seed, pace);
         int mostCommits = Integer.parseInt(args[2]);
         writer.run(Path.of(args[0]), Long.parseLong(args[1]), mostCommits);
         System.out.println(writer.records);

@@ -34,7 +34,8 @@ def dictionary() -> str:
 
 def _lines() -> Iterator[str]:
     for table in TABLES.values():
-        day = "" if table.day == "time_ms" else f" `date` is the day of `{table.day}`."
+        day = "" if table.day == "time_ms" else f" `date` is the day of `{table.day}`"
+        day += "; null until the interval has ended." if table.are_open_dayless else "." * bool(day)
         yield f"\n### {table.name}\n\n{fill(table.row + day, 100)}\n\n"
         yield "| column | type | meaning |\n|---|---|---|\n"
         yield from _columns(table)

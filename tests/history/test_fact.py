@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
@@ -114,3 +115,58 @@ def test_random_records_are_in_the_tables(log: bytes) -> None:
         assert {name: sorted(rows, key=repr) for name, rows in written.items()} == {
             name: sorted(rows, key=repr) for name, rows in expected(batches).items()
         }
+
+
+DAY_MS = 86_400_000
+
+
+def tombstones(days: Sequence[int | None]) -> pa.Table:
+    """Return a tombstone of a group of its own for each day; texts are dictionary-encoded."""
+    names = [f"group-{number}" for number in range(len(days))]
+    columns = {
+        "offsets_partition": pa.array([7] * len(days), pa.int32()),
+        "log_offset": pa.array(range(len(days)), pa.int64()),
+        "time_ms": pa.array([None if day is None else day * DAY_MS for day in days], pa.int64()),
+        "group_id": pa.array(names).dictionary_encode(),
+        "type": pa.array(["GroupMetadata"] * len(days)).dictionary_encode(),
+    }
+    schema = TABLES["tombstones"].schema
+    rest = {name: pa.nulls(len(days), schema.field(name).type) for name in schema.names}
+    return pa.table({name: (rest | columns)[name] for name in schema.names})
+
+
+def test_a_file_has_the_rows_of_its_day_and_only_their_texts(tmp_path: Path) -> None:
+    days = [3, 1, None, 3, 2, 1, 3]
+    with FactWriter(tmp_path, "c", 1) as writer:
+        for _ in range(2):
+            writer.add({"tombstones": tombstones(days)})
+        files = writer.finish()
+    found: dict[int | None, list[int]] = {}
+    for file in files:
+        read = pq.ParquetFile(tmp_path / file.path, read_dictionary=["group_id"]).read()
+        group_ids = read["group_id"].combine_chunks()
+        assert sorted(group_ids.dictionary.to_pylist()) == sorted({*group_ids.to_pylist()})
+        offsets = read["log_offset"].to_pylist()
+        assert group_ids.to_pylist() == [f"group-{offset}" for offset in offsets]
+        time_ms = read["time_ms"][0].as_py()
+        found[None if time_ms is None else time_ms // DAY_MS] = offsets
+        assert file.offsets == {7: (min(offsets), max(offsets))}
+    assert found == {None: [2, 2], 1: [1, 5, 1, 5], 2: [4, 4], 3: [0, 3, 6, 0, 3, 6]}
+
+
+def test_assignments_that_have_not_ended_are_in_one_file(tmp_path: Path) -> None:
+    schema = TABLES["assignments"].schema
+    rows = [
+        dict.fromkeys(schema.names)
+        | {"offsets_partition": 7, "from_ms": day * DAY_MS, "from_log_offset": day}
+        for day in (3, 1, 2)
+    ]
+    with FactWriter(tmp_path, "c", 1) as writer:
+        given = pa.Table.from_pylist(rows, schema)
+        writer.add({"assignments": given}, is_open=True)
+        writer.add({"assignments": given})
+        files = writer.finish()
+    opened, *ended = files
+    assert (opened.is_open, opened.rows, opened.offsets) == (True, 3, {7: (1, 3)})
+    assert "/date=__HIVE_DEFAULT_PARTITION__/" in opened.path
+    assert [file.rows for file in ended] == [1, 1, 1]

@@ -71,12 +71,15 @@ class WarehouseTable:
         row: meaning of a row, as a sentence.
         columns: type and meaning of each column, by name; null means unknown or absent.
         day: column whose UTC day determines the folder of a row.
+        are_open_dayless: whether rows that may change are together in the folder without a day,
+            because most builds replace them.
     """
 
     name: str
     row: str
     columns: _Columns
     day: str = "time_ms"
+    are_open_dayless: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -253,6 +256,7 @@ _ALL = (
             ),
         },
         day="from_ms",
+        are_open_dayless=True,
     ),
     WarehouseTable(
         "log_ends",

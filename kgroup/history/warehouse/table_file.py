@@ -2,8 +2,8 @@
 
 <table>/cluster=<name>/date=<day>/<build>-<unique>-<number>.parquet
 
-The folders follow Hive: the name is URL-quoted and the day is in UTC; rows without a time are in
-``__HIVE_DEFAULT_PARTITION__``.
+The folders follow Hive: the name is URL-quoted and the day is in UTC; rows without a time, and
+assignments that have not ended, are in ``__HIVE_DEFAULT_PARTITION__``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
@@ -137,7 +138,9 @@ class FactWriter:
             OSError: a file cannot be written.
         """
         for name, rows in facts.items():
-            for day, part in _by_day(rows, TABLES[name].day):
+            table = TABLES[name]
+            is_dayless = is_open and table.are_open_dayless
+            for day, part in [(None, rows)] if is_dayless else _by_day(rows, table.day):
                 if day not in self._days and len(self._days) < _MOST_DAYS:
                     self._days.add(day)
                 key = (name, is_open, day if day in self._days else None)
@@ -236,6 +239,11 @@ def _limits(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
     column = next((name for name in _OFFSETS if name in rows.column_names), None)
     if column is None:
         return
+    partitions = pc.min_max(rows["offsets_partition"]).as_py()
+    if partitions["min"] == partitions["max"]:  # as most files are
+        offsets = pc.min_max(rows[column]).as_py()
+        yield partitions["min"], offsets["min"], offsets["max"]
+        return
     ranges = rows.group_by("offsets_partition", use_threads=False).aggregate(
         [(column, "min"), (column, "max")]
     )
@@ -248,10 +256,28 @@ def _by_day(rows: pa.Table, column: str) -> Iterator[tuple[int | None, pa.Table]
     times = rows[column].combine_chunks()
     known = times.fill_null(-1).to_numpy()
     days = np.where((known >= 0) & (known // _DAY_MS <= _LAST_DAY), known // _DAY_MS, -1)
-    known_days = np.unique(days).tolist()
-    for day in known_days:
-        of_day = rows if len(known_days) == 1 else rows.filter(pa.array(days == day))
+    if (days[1:] < days[:-1]).any():
+        order = np.argsort(days, kind="stable")
+        rows, days = rows.take(order), days[order]
+    begins = np.flatnonzero(np.diff(days, prepend=-2)).tolist()
+    for begin, end in pairwise([*begins, len(days)]):
+        day = int(days[begin])
+        of_day = rows if len(begins) == 1 else _with_used_texts(rows.slice(begin, end - begin))
         yield None if day < 0 else day, of_day
+
+
+def _with_used_texts(rows: pa.Table) -> pa.Table:
+    """Return rows whose dictionaries have only the texts that occur: a file stores all of them."""
+    for number, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type):
+            column = rows.column(number).combine_chunks()
+            is_used = np.zeros(len(column.dictionary), np.bool_)
+            is_used[column.indices.drop_null().to_numpy()] = True
+            codes = pa.array(np.cumsum(is_used, dtype=np.int32) - 1).take(column.indices)
+            texts = column.dictionary.filter(pa.array(is_used))
+            used = pa.DictionaryArray.from_arrays(codes, texts)
+            rows = rows.set_column(number, field.name, used)
+    return rows
 
 
 def read_rows(

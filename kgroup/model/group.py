@@ -339,6 +339,9 @@ class Member:
             Connect, for example); `{"raw", "error"}` if it cannot be decoded.
         protocol_assignment: classic: decoded assignment of a member with `protocol_metadata`;
             `{"raw", "error"}` if it cannot be decoded.
+        metadata_bytes: classic: size of the metadata (subscription) that the member sent, in bytes;
+            from a live cluster, of a stable group.
+        assignment_bytes: classic: size of the member's assignment in bytes; likewise.
         assignment_user_data: classic: user data that the client-side assignor added to the
             assignment; base64, or decoded (of Streams); Java's consumer assignors add none.
         tasks: streams: assigned tasks; without those that the member must revoke.
@@ -376,6 +379,8 @@ class Member:
     classic_protocols: tuple[str, ...] | None = None
     protocol_metadata: Any = None
     protocol_assignment: Any = None
+    metadata_bytes: int | None = field(default=None, compare=False)
+    assignment_bytes: int | None = field(default=None, compare=False)
     assignment_user_data: Any = None
     tasks: TaskAssignment | None = None
     target_tasks: TaskAssignment | None = None
@@ -407,6 +412,8 @@ class Membership:
         assignor: assignor that the members agreed on.
         recorded_ms: when the coordinator recorded the members.
         members: members; sorted by id.
+        record_bytes: size of the record with the members, as a batch without compression; None if
+            unknown.
     """
 
     generation_id: int | None
@@ -414,6 +421,7 @@ class Membership:
     assignor: str | None
     recorded_ms: int | None
     members: tuple[Member, ...]
+    record_bytes: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,7 +283,8 @@ def classic_members(group_id: str, data: Data) -> tuple[Member, ...]:
     Args:
         group_id: group id.
         data: GroupMetadata, or the known part of it: session timeouts of members may be None,
-            and the leader may be missing.
+            and the leader may be missing. Members may also have `metadataBytes` and
+            `assignmentBytes`, the sizes before decoding.
     """
     protocol_type = data.get("protocolType") or None
     members = sorted(data.get("members", ()), key=lambda member: str(member["memberId"]))
@@ -321,6 +322,8 @@ def _classic_member(protocol_type: str | None, data: Data, library: Recognition 
         assignment=assigned,
         protocol_metadata=_meaningful(sent) if subscription is None else None,
         protocol_assignment=None if assigned is not None else _meaningful(assignment),
+        metadata_bytes=data.get("metadataBytes"),
+        assignment_bytes=data.get("assignmentBytes"),
         assignment_user_data=user_data,
         client_library=library and library.name,
         client_library_certainty=library and library.certainty,

@@ -41,6 +41,8 @@ FINDING_COLUMNS = columns_of(
     Column("log_end_offset", Kind.NUMBER),
     Column("path", Kind.NAME),
     Column("kafka_offset", Kind.NUMBER),
+    Column("record_bytes", Kind.NUMBER),
+    Column("record_limit_bytes", Kind.NUMBER),
     Column("since_ms", Kind.TIME),
     Column("evidence_from_ms", Kind.TIME),
     Column("evidence_to_ms", Kind.TIME),

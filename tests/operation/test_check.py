@@ -436,6 +436,163 @@ def test_a_broker_that_does_not_answer_for_its_settings_is_a_problem() -> None:
     assert report.exit_status is ExitStatus.PARTLY
 
 
+class LimitedCluster(OffsetsTopicSource):
+    """Brokers with a limit of records, or that do not tell it."""
+
+    def __init__(self, *groups: Group, limit: str | None = "1048588", codec: str = "0") -> None:
+        broker = Broker(1, "h", 9092)
+        super().__init__(*(replace(each, coordinator=broker) for each in groups), offsets=IN_SYNC)
+        self.asked: list[str] = []
+        self._limit, self._codec = limit, codec
+
+    def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
+        self.asked += names
+        if self._limit is None:
+            raise BrokerError(ProblemKind.DENIED, "not told")
+        return {"max.message.bytes": self._limit}
+
+    def broker_settings(self, names: Collection[str]) -> SettingReading:
+        self.asked += names
+        if not self._codec:
+            return SettingReading({}, (Problem(ProblemKind.DENIED, "not told"),))
+        return SettingReading({1: {"offsets.topic.compression.codec": self._codec}})
+
+
+def of_size(metadata: int, assignments: int = 8, *, members: int = 10, **more: Any) -> Group:
+    """A group whose members have together so many bytes."""
+    return group(
+        "big",
+        *(
+            member(
+                f"m-{number}",
+                number,
+                metadata_bytes=metadata // members,
+                assignment_bytes=assignments // members,
+            )
+            for number in range(members)
+        ),
+        **more,
+    )
+
+
+LARGE = frozenset({Rule.LARGE_GROUP_RECORD})
+
+
+@pytest.mark.parametrize(
+    ("large", "limit", "severity", "says"),
+    [
+        (of_size(520_000), "1048588", None, ""),
+        (of_size(524_000), "1048588", "warning", "524,000 of them are the subscriptions of 10 m"),
+        (of_size(3_000, 600_000), "1048588", "warning", "600,000 of them are the assignments of"),
+        (of_size(1_040_000), "1048588", "warning", "99% of max.message.bytes"),
+        (of_size(1_050_000), "1048588", "error", "more than max.message.bytes of __consumer_off"),
+        (of_size(1_050_000), "8388608", None, ""),
+        (of_size(90_000), "100000", None, ""),
+    ],
+)
+def test_a_large_record(large: Group, limit: str, severity: str | None, says: str) -> None:
+    source = LimitedCluster(large, limit=limit)
+    rows = check(source, Request(["big"], rules=LARGE), lambda: NOW_MS).report.data
+    assert [row.severity for row in rows] == ([] if severity is None else [severity])
+    for row in rows:
+        assert says in row.reason
+        assert row.record_limit_bytes == int(limit)
+        # Ids, client ids and hosts are short, so that most bytes are those of the members.
+        assert (
+            0
+            < (row.record_bytes or 0)
+            - sum(
+                (each.metadata_bytes or 0) + (each.assignment_bytes or 0) for each in large.members
+            )
+            < 10 * 30 + 150
+        )
+        assert ("cannot complete" in row.reason) == (severity == "error")
+
+
+def test_the_limit_of_records_is_read_only_if_it_may_matter() -> None:
+    for large, asked in (
+        (of_size(90_000), []),
+        (of_size(300_000), ["max.message.bytes"]),
+        (of_size(600_000), ["max.message.bytes", "offsets.topic.compression.codec"]),
+    ):
+        source = LimitedCluster(large)
+        check(source, Request(["big"], rules=LARGE), lambda: NOW_MS)
+        assert source.asked == asked
+        check(source, Request(["big"], rules=frozenset({Rule.LAG})), lambda: NOW_MS)
+        assert source.asked == asked, "another rule"
+    whole = LimitedCluster(of_size(300_000))
+    check(whole, Request(), lambda: NOW_MS)
+    assert whole.asked == ["cleanup.policy", "max.message.bytes"], "one request for both"
+
+
+@pytest.mark.parametrize(
+    ("codec", "size", "severity"),
+    [("0", 1_100_000, "error"), ("1", 1_100_000, None), ("", 1_100_000, "warning")],
+)
+def test_a_record_that_may_be_compressed(codec: str, size: int, severity: str | None) -> None:
+    source = LimitedCluster(of_size(size), codec=codec)
+    report = check(source, Request(["big"]), lambda: NOW_MS).report
+    rows = [row for row in report.data if row.code is Rule.LARGE_GROUP_RECORD]
+    assert [row.severity for row in rows] == ([] if severity is None else [severity])
+    notes = [note for note in report.notes if "large-group-record" in note]
+    assert [("compressed size" in note and note.endswith("big")) for note in notes] == [True] * (
+        codec == "1"
+    )
+
+
+def test_an_unknown_limit_of_records_is_a_note() -> None:
+    source = LimitedCluster(of_size(600_000), limit=None)
+    report = check(source, Request(["big"]), lambda: NOW_MS).report
+    text = NOT_FULLY.format(
+        Rule.LARGE_GROUP_RECORD, "__consumer_offsets: max.message.bytes is unknown: not told"
+    )
+    assert text in report.notes
+    assert Rule.LARGE_GROUP_RECORD not in {row.code for row in report.data}
+    report = check(source, Request(["big"], rules=LARGE), lambda: NOW_MS).report
+    assert [error.reason for error in report.errors] == [text]
+    small = LimitedCluster(of_size(90_000), limit=None)
+    assert not check(small, Request(["big"], rules=LARGE), lambda: NOW_MS).report.errors
+
+
+@pytest.mark.parametrize(
+    ("state", "count", "before", "severity"),
+    [
+        (GroupState.PREPARING_REBALANCE, 10, 500_000, None),
+        (GroupState.PREPARING_REBALANCE, 11, 500_000, "warning"),
+        (GroupState.PREPARING_REBALANCE, 30, 500_000, "warning"),  # some of them may be gone
+        (GroupState.COMPLETING_REBALANCE, 30, 500_000, "error"),
+        (GroupState.COMPLETING_REBALANCE, 30, 50_000, None),
+        (GroupState.COMPLETING_REBALANCE, 30, None, None),
+    ],
+)
+def test_a_record_that_grows_in_a_rebalance(
+    state: GroupState, count: int, before: int | None, severity: str | None
+) -> None:
+    """The metadata of members that join is unknown: they are taken to be like the others."""
+    last = Membership(3, "m-0", "range", NOW_MS, tuple(member(f"m-{n}") for n in range(10)), before)
+    members = [member(f"m-{number}") for number in range(count)]
+    growing = replace(group("big", *members, last_stable=last), state=state)
+    source = LimitedCluster(growing)
+    rows = check(source, Request(["big"], rules=LARGE), lambda: NOW_MS).report.data
+    assert [row.severity for row in rows] == ([] if severity is None else [severity])
+    assert [row.record_bytes for row in rows] == [count * 50_000 for row in rows]
+    request = Request(
+        ["big"], rules=LARGE | {Rule.LONG_REBALANCE}, limits=Thresholds(rebalance_ms=0)
+    )
+    rows = check(LimitedCluster(growing), request, lambda: NOW_MS, lambda: None).report.data
+    assert {row.code for row in rows if severity == "error"} <= LARGE
+    assert [each.code for row in rows for each in row.consequences] == (
+        [Rule.LONG_REBALANCE] * (severity == "error")
+    )
+
+
+def test_only_classic_groups_have_one_record() -> None:
+    for other in (GroupType.CONSUMER, GroupType.SHARE):
+        source = LimitedCluster(replace(of_size(1_100_000), type=other))
+        check(source, Request(["big"], rules=LARGE), lambda: NOW_MS)
+        assert source.asked == []
+
+
 def test_forms_for_monitoring() -> None:
     bad = 'b|"\\\n'
     found = audit(group(bad, offsets=(commit(0, 3),)), EXPIRING, ranges=LOGS, fail_on=Severity.INFO)

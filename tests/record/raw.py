@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import pack
 from typing import Any
 
@@ -147,15 +147,17 @@ def join(
     *,
     protocol_type: str = "consumer",
     instance_id: str | None = None,
+    before_sync: Callable[[], object] = lambda: None,
 ) -> None:
-    """Join a group alone, as its leader, and hand out assignments (to itself where bytes)."""
+    """Join a group as its leader, perhaps again, and assign (bytes: to itself)."""
     fields = _join_fields(group, protocols, protocol_type, instance_id)
-    answer = member.wire.call("JoinGroup", **fields, member_id="")
+    answer = member.wire.call("JoinGroup", **fields, member_id=member.member_id)
     if answer["error_code"] == 79:  # MEMBER_ID_REQUIRED: join again with the id given
         answer = member.wire.call("JoinGroup", **fields, member_id=answer["member_id"])
     _check(f"JoinGroup {group!r}", answer)
     member.member_id = answer["member_id"]
     member.generation = answer["generation_id"]
+    before_sync()
     if isinstance(assignments, bytes):
         assignments = {member.member_id: assignments}
     synced = member.wire.call(

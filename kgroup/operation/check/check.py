@@ -16,6 +16,12 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
+from kgroup.operation.check.group_record import (
+    SMALL_RECORD,
+    codec_of,
+    is_worth_a_warning,
+    record_bytes,
+)
 from kgroup.operation.check.look import (
     Evidence,
     GroupThresholds,
@@ -145,6 +151,8 @@ def _of_topic(reason: str, severity: Severity = Severity.ERROR) -> Finding:
 
 _RETENTION = "offsets.retention.minutes"
 _POLICY = "cleanup.policy"
+_RECORD_LIMIT = "max.message.bytes"
+_RECORD_CODEC = "offsets.topic.compression.codec"
 _OUTAGES = (
     ProblemKind.SILENT,
     ProblemKind.UNREACHABLE,
@@ -331,8 +339,11 @@ def _with_causes(findings: Sequence[Finding], look: Look) -> list[Finding]:
     """Add the causes, which the past shows, of findings about the current state."""
     causes: dict[str | None, list[Finding]] = {}
     for finding in findings:
-        if finding.event_count is not None and (
+        is_recent = finding.event_count is not None and (
             look.time_ms - (finding.evidence_to_ms or 0) <= _STILL_MS + (finding.timeout_ms or 0)
+        )
+        if is_recent or (
+            finding.code is Rule.LARGE_GROUP_RECORD and finding.severity is Severity.ERROR
         ):
             causes.setdefault(finding.group_id, []).append(finding)
     return [
@@ -536,20 +547,33 @@ def _evidence(
     source: GroupSource, request: Request, look: Look, before: Look | None, between: Look | None
 ) -> tuple[Evidence, _Gaps]:
     """Read what rules need besides groups; rules skip what the cluster does not report."""
-    cluster = retention_ms = policy = None
+    cluster = retention_ms = None
     gaps = _Gaps(request.rules)
     if source.can(GroupSource.view) and not _is_of_zookeeper(look):
         topics = {
             topic for description in look.groups.values() for topic in subscribed(description.group)
         }
         cluster = source.view(sorted({OFFSETS_TOPIC, *topics}))
+    of_topic: Mapping[str, str] = {}
+    limit: int | None = None
+    codecs: Mapping[int, str] = {}
     if source.can(GroupSource.broker_settings):
         if needs_retention(look.groups.values()):
             retention_ms = _retention_ms(source, gaps)
-        if request.is_whole:
-            policy = _policy(source, cluster, gaps)
+        needed = {_POLICY: Rule.OFFSETS_TOPIC} if request.is_whole else {}
+        groups = [description.group for description in look.groups.values()]
+        sizes = {group.group_id: record_bytes(group) or 0 for group in groups}
+        is_asked = not request.rules or Rule.LARGE_GROUP_RECORD in request.rules
+        if is_asked and max(sizes.values(), default=0) > SMALL_RECORD:
+            needed[_RECORD_LIMIT] = Rule.LARGE_GROUP_RECORD
+        of_topic = _offsets_topic_settings(source, cluster, gaps, needed)
+        if (text := of_topic.get(_RECORD_LIMIT, "")).isdigit():
+            limit = int(text)
+            large = [group for group in groups if is_worth_a_warning(sizes[group.group_id], limit)]
+            codecs = _record_codecs(source, gaps, large)
     evidence = Evidence(
-        look, before, between, request.limits, request.group_limits, retention_ms, cluster, policy
+        *(look, before, between, request.limits, request.group_limits, retention_ms, cluster),
+        *(of_topic.get(_POLICY), limit, codecs),
     )
     return evidence, gaps
 
@@ -595,21 +619,46 @@ def _retention_ms(source: GroupSource, gaps: _Gaps) -> int | None:
     return None
 
 
-def _policy(source: GroupSource, cluster: ClusterView | None, gaps: _Gaps) -> str | None:
-    """Return the `cleanup.policy` of `__consumer_offsets`."""
+def _offsets_topic_settings(
+    source: GroupSource, cluster: ClusterView | None, gaps: _Gaps, needed: Mapping[str, Rule]
+) -> Mapping[str, str]:
+    """Return settings of `__consumer_offsets`, given the rules that need them."""
     topic = cluster and cluster.topics.get(OFFSETS_TOPIC)
+    if not needed:
+        return {}
     if cluster is not None and (not topic or not topic.partitions):
         error = f" ({topic.error})" if topic and topic.error else ""
         reason = f"the cluster does not show {OFFSETS_TOPIC}{error}"
-        gaps.add(Rule.OFFSETS_TOPIC, ProblemKind.UNUSABLE, reason)
-        return None
+        for rule in needed.values():
+            gaps.add(rule, ProblemKind.UNUSABLE, reason)
+        return {}
     try:
-        settings = source.topic_settings(OFFSETS_TOPIC, [_POLICY])
+        return source.topic_settings(OFFSETS_TOPIC, list(needed))
     except BrokerError as error:
-        reason = f"its {_POLICY} is unknown: {error}"
-        gaps.add(Rule.OFFSETS_TOPIC, error.kind, reason, error.broker_id)
-        return None
-    return settings.get(_POLICY)
+        for name, rule in needed.items():
+            of = "its" if rule is Rule.OFFSETS_TOPIC else f"{OFFSETS_TOPIC}:"
+            gaps.add(rule, error.kind, f"{of} {name} is unknown: {error}", error.broker_id)
+        return {}
+
+
+def _record_codecs(source: GroupSource, gaps: _Gaps, groups: Sequence[Group]) -> Mapping[int, str]:
+    """Return how brokers compress the records of these groups, which are large."""
+    if not groups:
+        return {}
+    try:
+        reading = source.broker_settings([_RECORD_CODEC])
+    except BrokerError:
+        return {}
+    codecs = {broker: values.get(_RECORD_CODEC, "") for broker, values in reading.brokers.items()}
+    compressed = [group for group in groups if codec_of(group, codecs) not in (None, "none")]
+    if compressed:
+        names = first_names([group.group_id for group in compressed])
+        gaps.add(
+            Rule.LARGE_GROUP_RECORD,
+            ProblemKind.UNSUPPORTED,
+            f"the compressed size of the records of large groups is unknown: {names}",
+        )
+    return codecs
 
 
 def _is_of_zookeeper(look: Look) -> bool:

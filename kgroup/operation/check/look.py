@@ -116,6 +116,10 @@ class Evidence:
         cluster: brokers and `__consumer_offsets` of the cluster; None if the source is not a
             cluster.
         offsets_policy: `cleanup.policy` of `__consumer_offsets`; None if unknown.
+        record_limit: `max.message.bytes` of `__consumer_offsets`; None if unknown, or if every
+            group's record is far smaller.
+        record_codecs: `offsets.topic.compression.codec` by broker id; empty if unknown, or if no
+            group's record is near the limit.
     """
 
     now: Look
@@ -126,6 +130,8 @@ class Evidence:
     retention_ms: int | None = None
     cluster: ClusterView | None = None
     offsets_policy: str | None = None
+    record_limit: int | None = None
+    record_codecs: Mapping[int, str] = field(default_factory=dict)
 
     def limits_of(self, group_id: str) -> Thresholds:
         """Return a group's thresholds: later ones win, and those of its id win over patterns."""

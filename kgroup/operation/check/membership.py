@@ -11,6 +11,7 @@ from kgroup.model.clients import Clients, host_of
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.instant import shown_time
 from kgroup.model.log_range import GONE, OffsetMark
+from kgroup.operation.check.group_record import check_group_record
 from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.check.shared_group import Reader, applications
@@ -43,6 +44,7 @@ def check_membership(description: GroupDescription, evidence: Evidence) -> Itera
     yield from _delayed_tasks(group, evidence)
     yield from _gone_partitions(description, clients)
     yield from _missing_topics(group, evidence)
+    yield from check_group_record(group, evidence)
     if group.type in _OF_PARTITIONS and group.state is GroupState.STABLE:
         yield from _no_owner(description)
         yield from _shares(group, clients, evidence)

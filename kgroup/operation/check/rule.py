@@ -347,9 +347,21 @@ class Rule(DescribedEnum):
         "A rebalance takes long, or rebalances follow each other; meanwhile partitions are not "
         "read, or fewer are.",
         "Find the member that joins late (at most max.poll.interval.ms), or that leaves again "
-        "and again.",
+        "and again. If SyncGroup fails with an unknown server error (-1), the record of the group "
+        "may be larger than max.message.bytes of __consumer_offsets: see the broker's log.",
         Severity.WARNING,
         (NextCommand("describe GROUP --watch 2", Reach.LIVE),),
+    )
+    LARGE_GROUP_RECORD = (
+        "large-group-record",
+        "The record of a classic group, with the subscriptions and assignments of all members, has "
+        "at least half the size that __consumer_offsets accepts. If it is larger, every SyncGroup "
+        "fails with an unknown server error (-1), and the group rebalances without end.",
+        "Each member's subscription lists all its topics, also those of a pattern: subscribe to "
+        "fewer topics, or run fewer members or several groups. The consumer protocol writes a "
+        "record for each member. At once: raise max.message.bytes of __consumer_offsets.",
+        Severity.WARNING,
+        (_MEMBERS, _MIGRATE),
     )
     REBALANCE_STORM = (
         "rebalance-storm",
@@ -629,6 +641,9 @@ class Finding:
         log_end_offset: log end offset: where `auto.offset.reset=latest` starts.
         path: path of the ZooKeeper node; the node does not exist if a partition has no owner.
         kafka_offset: zookeeper: committed offset in Kafka; if it differs.
+        record_bytes: size of the group's record, as a batch without compression.
+        record_limit_bytes: `max.message.bytes` of `__consumer_offsets`: the largest batch that it
+            accepts.
         since_ms: since when, if the source knows; the last commit for a commit or a group without
             members, the last write for a node.
         evidence_from_ms: start of the evidence; time of the first look, or start of the past that
@@ -666,6 +681,8 @@ class Finding:
     log_end_offset: int | None = None
     path: str | None = None
     kafka_offset: int | None = None
+    record_bytes: int | None = None
+    record_limit_bytes: int | None = None
     since_ms: int | None = None
     evidence_from_ms: int | None = None
     evidence_to_ms: int | None = None

@@ -49,6 +49,18 @@ bytes.
 _INT64_MAX = (1 << 63) - 1
 
 
+def batch_size(key_size: int, value_size: int) -> int:
+    """Return the size of a batch with one record, without headers and compression."""
+    # Attributes, both deltas (0) and the number of headers (0) have one byte each.
+    size = 4 + sum(_varint_size(length) + length for length in (key_size, value_size))
+    return HEADER_SIZE + _varint_size(size) + size
+
+
+def _varint_size(value: int) -> int:
+    """Return the size of a varint that is not negative; 7 bits per byte, after zig-zag."""
+    return max((2 * value).bit_length() + 6, 7) // 7
+
+
 def is_plausible_header(header: memoryview) -> bool:
     """Return whether the fields of a header are consistent; the checksum is not verified."""
     base_offset, length, epoch, _magic, _crc, attributes, last_delta, *others, count = (

@@ -108,6 +108,7 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
     from kgroup.model.group_log import classic_members
     from kgroup.protocol.record.coordinator_record import decode_members
 
+    is_stable = answer.group_state == GroupState.STABLE  # else, members have no metadata
     data = {
         "protocolType": answer.protocol_type,
         "protocol": answer.protocol_data,
@@ -120,6 +121,8 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
                 "sessionTimeout": None,
                 "subscription": bytes(member.member_metadata),
                 "assignment": bytes(member.member_assignment),
+                "metadataBytes": len(member.member_metadata) if is_stable else None,
+                "assignmentBytes": len(member.member_assignment) if is_stable else None,
             }
             for member in answer.members
         ],

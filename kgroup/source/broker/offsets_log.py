@@ -28,6 +28,7 @@ from kgroup.model.offset import CommittedOffset
 from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.record import known
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.batch_v2 import batch_size
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_record
@@ -54,6 +55,7 @@ _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 Data = Mapping[str, Any]
 _Commit = tuple[int | None, int | None, str | None]  # commit time, expiration time, topic id
+_Metadata = tuple[Data | None, int | None, int]  # value, timestamp, size as a batch
 
 
 class _Trace:
@@ -62,8 +64,8 @@ class _Trace:
     Attributes:
         group: the group as the brokers describe it.
         committed: offsets whose records are searched, by topic and partition.
-        metadata: the newest GroupMetadata: data (None for a tombstone) and timestamp of the record;
-            None until found.
+        metadata: the newest GroupMetadata: data (None for a tombstone), timestamp and size of the
+            record; None until found.
         commits: facts from commit records that the API does not return, by topic and partition.
         last_only: see `Question.last_commits`.
     """
@@ -73,7 +75,7 @@ class _Trace:
         self.last_only = last_only
         sought = group.offsets if commit_times else ()
         self.committed = {(o.topic, o.partition): o.committed_offset for o in sought}
-        self.metadata: tuple[Data | None, int | None] | None = None
+        self.metadata: _Metadata | None = None
         self.commits: dict[TopicPartition, _Commit] = {}
 
     @property
@@ -106,7 +108,7 @@ class _Trace:
         group = self.group
         if self.commits:
             group = replace(group, offsets=tuple(map(self._completed_offset, group.offsets)))
-        data, time_ms = self.metadata or (None, None)
+        data, time_ms, size = self.metadata or (None, None, None)
         if data is None or data["protocolType"] != group.protocol_type:
             return group
         recorded = {member.member_id: member for member in classic_members(group.group_id, data)}
@@ -117,6 +119,7 @@ class _Trace:
                 assignor=data["protocol"],
                 recorded_ms=time_ms,
                 members=tuple(recorded.values()),
+                record_bytes=size,
             )
             return replace(group, last_stable=before)
         members = {member.member_id for member in group.members}
@@ -156,7 +159,7 @@ class _Found:
 
     end: int
     reason: str | None
-    metadata: Mapping[str, tuple[Data | None, int | None] | None]
+    metadata: Mapping[str, _Metadata | None]
     commits: Mapping[str, Mapping[TopicPartition, tuple[int, _Commit]]]
 
 
@@ -452,7 +455,8 @@ class _Log:
                 _, key, value = decode_record(record.key, record.value)
                 data = value["data"] if value else None
                 if kind == _GROUP_METADATA:
-                    trace.metadata = trace.metadata or (data, record.timestamp_ms)
+                    size = batch_size(len(record.key), len(record.value or b""))
+                    trace.metadata = trace.metadata or (data, record.timestamp_ms, size)
                 elif key is not None and key["data"] is not None and data is not None:
                     at = (key["data"]["topic"], key["data"]["partition"])
                     if trace.accepts(at, data["offset"], transactional=batch.is_transactional):

@@ -62,6 +62,14 @@ def test_reads_batches_v2(written: list[Plain], codec: str) -> None:
     assert list(read_records(batch)) == [as_record(plain) for plain in written]
 
 
+@pytest.mark.parametrize("size", [0, 1, 49, 50, 63, 64, 8_100, 8_191, 8_192, 1 << 20, 3 << 20])
+def test_size_of_a_batch_with_one_record(size: int) -> None:
+    """Around the sizes where a varint gets longer."""
+    data = log.batch([Plain(7, 1000, b"key", bytes(size))])
+    assert batch_v2.batch_size(3, size) == len(data)
+    assert batch_v2.batch_size(size, 3) == len(data)
+
+
 @given(plains(), st.sampled_from([0, 1]), st.sampled_from(log.CODECS[:4]))
 def test_reads_message_sets(written: list[Plain], magic: int, codec: str) -> None:
     data = log.message_set(written, magic=magic, codec=codec)

@@ -1,0 +1,87 @@
+"""Rule for the size of a classic group's record, which brokers limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kgroup.model.group import Group, GroupState
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
+from kgroup.operation.check.look import Evidence, finding_of
+from kgroup.operation.check.rule import Finding, Rule, Severity
+from kgroup.protocol.batch.batch import CODECS
+from kgroup.protocol.record.group_record import DEFAULT_LIMIT, group_record_size
+
+SMALL_RECORD = DEFAULT_LIMIT // 10
+"""Size up to which a record is not compared with the limit, to save the request for it."""
+
+
+def record_bytes(group: Group) -> int | None:
+    """Return the size of the group's next record; None if it is unknown.
+
+    During a rebalance it is computed from the last record, if all current members stay and are like
+    the previous ones: the coordinator does not return the metadata of members that are joining.
+    """
+    before = group.last_stable
+    if before is None:
+        size = group_record_size(group)
+        return None if size is None else size.total
+    if before.record_bytes is None or not before.members:
+        return None
+    return before.record_bytes * len(group.members) // len(before.members)
+
+
+def is_worth_a_warning(size: int, limit: int) -> bool:
+    """Return whether a record of this size has at least half the size of the limit."""
+    return 2 * size >= limit
+
+
+def codec_of(group: Group, codecs: Mapping[int, str]) -> str | None:
+    """Return how the coordinator compresses its records, one of `CODECS`; None if unknown.
+
+    Args:
+        group: the group.
+        codecs: `offsets.topic.compression.codec` by broker id.
+    """
+    number = codecs.get(group.coordinator.id) if group.coordinator else None
+    return dict(zip("01234", CODECS, strict=True)).get(number or "")
+
+
+def check_group_record(group: Group, evidence: Evidence) -> Iterator[Finding]:
+    """Yield a finding if the group's record has at least half the size of the limit."""
+    size, limit = record_bytes(group), evidence.record_limit
+    if size is None or limit is None or not is_worth_a_warning(size, limit):
+        return
+    codec = codec_of(group, evidence.record_codecs)
+    if codec not in (None, "none"):  # the size after compression is unknown
+        return
+    compared = f"{size / limit:.0%} of" if size <= limit else "more than"
+    limited = f"{compared} max.message.bytes of {OFFSETS_TOPIC} ({limit:,})"
+    count = len(group.members)
+    before = group.last_stable
+    # While members join, some of those that are counted may be gone.
+    is_final = before is None or group.state is GroupState.COMPLETING_REBALANCE
+    sizes = group_record_size(group)
+    if sizes is not None:
+        largest, part = max((sizes.metadata, "subscriptions"), (sizes.assignments, "assignments"))
+        reason = (
+            f"The record of the group has {size:,} bytes, {limited}; {largest:,} of them are the "
+            f"{part} of {count} member{'' if count == 1 else 's'}."
+        )
+    else:
+        assert before is not None
+        reason = (
+            f"The last record of the group, with {len(before.members)} members, has "
+            f"{before.record_bytes:,} bytes; with the {count} members of now it would have about "
+            f"{size:,}, {limited}."
+        )
+    is_too_large = size > limit and codec is not None and is_final
+    if is_too_large:
+        reason += f" The {'next' if before is None else 'current'} rebalance cannot complete."
+    yield finding_of(
+        Rule.LARGE_GROUP_RECORD,
+        reason,
+        group.group_id,
+        severity=Severity.ERROR if is_too_large else None,
+        record_bytes=size,
+        record_limit_bytes=limit,
+    )

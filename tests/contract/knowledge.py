@@ -17,7 +17,10 @@ def known_of(group: Group, capabilities: Collection[Capability]) -> Group:
     offsets, shared = group.offsets, group.share_offsets
     is_classic = group.type is GroupType.CLASSIC
     if Capability.COORDINATOR not in capabilities:
-        group = replace(group, coordinator=None)
+        members = tuple(
+            replace(member, metadata_bytes=None, assignment_bytes=None) for member in group.members
+        )
+        group = replace(group, coordinator=None, members=members)
         shared = shared and tuple(replace(offset, lag=None) for offset in shared)
     if Capability.GENERATION not in capabilities and is_classic:
         libraries = {member.member_id: member.client_library for member in group.members}

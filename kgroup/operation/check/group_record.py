@@ -13,21 +13,26 @@ from kgroup.protocol.record.group_record import DEFAULT_LIMIT, group_record_size
 
 SMALL_RECORD = DEFAULT_LIMIT // 10
 """Size up to which a record is not compared with the limit, to save the request for it."""
+_MEMBER_SIZE = 1000
+"""Bytes that a member takes at most, usually, without metadata and assignment: ids and host."""
 
 
 def record_bytes(group: Group) -> int | None:
-    """Return the size of the group's next record; None if it is unknown.
+    """Return the size of the group's next record; None if it is unknown, or surely small.
 
     During a rebalance it is computed from the last record, if all current members stay and are like
     the previous ones: the coordinator does not return the metadata of members that are joining.
     """
     before = group.last_stable
-    if before is None:
-        size = group_record_size(group)
-        return None if size is None else size.total
-    if before.record_bytes is None or not before.members:
+    if before is not None:
+        if before.record_bytes is None or not before.members:
+            return None
+        return before.record_bytes * len(group.members) // len(before.members)
+    sent = sum((each.metadata_bytes or 0) + (each.assignment_bytes or 0) for each in group.members)
+    if sent + _MEMBER_SIZE * len(group.members) <= SMALL_RECORD:
         return None
-    return before.record_bytes * len(group.members) // len(before.members)
+    size = group_record_size(group)
+    return None if size is None else size.total
 
 
 def is_worth_a_warning(size: int, limit: int) -> bool:
@@ -48,7 +53,8 @@ def codec_of(group: Group, codecs: Mapping[int, str]) -> str | None:
 
 def check_group_record(group: Group, evidence: Evidence) -> Iterator[Finding]:
     """Yield a finding if the group's record has at least half the size of the limit."""
-    size, limit = record_bytes(group), evidence.record_limit
+    limit = evidence.record_limit
+    size = None if limit is None else record_bytes(group)
     if size is None or limit is None or not is_worth_a_warning(size, limit):
         return
     codec = codec_of(group, evidence.record_codecs)

@@ -47,6 +47,9 @@ _PACKAGES = {
 }
 """Missing Python package, by SASL mechanism."""
 
+_RECEIVED = 1 << 20
+"""Maximum bytes to receive at once."""
+
 _FRAME = re.compile(r"Invalid frame length: (\d+)")
 _WAITED = re.compile(r"timed out after (\d+)")
 _ERRNO = re.compile(r"(\d+) E[A-Z]+")
@@ -284,7 +287,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
                     raise
                 raise kafka_errors.KafkaConnectionError(f"Handshake failed: {error}") from error
         else:
-            transport = KafkaTCPTransport(self._net, sock, host=node.host)
+            transport = _Transport(self._net, sock, host=node.host)
         _keep_last_words(transport)
         return transport
 
@@ -362,6 +365,26 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             done = lambda: pending.success(result)  # noqa: E731
         with suppress(RuntimeError):  # the event loop was closed
             self._net.call_soon_threadsafe(done)
+
+
+class _Transport(KafkaTCPTransport):  # type: ignore[misc]
+    """Receives more at once than the 4 KiB of kafka-python: a Fetch response has megabytes."""
+
+    def _sock_recv(self) -> tuple[bytes, Any]:
+        parts: list[bytes] = []
+        failure: Exception | None = None
+        while failure is None:
+            try:
+                part = self._sock.recv(_RECEIVED)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                failure = kafka_errors.KafkaConnectionError(error)
+            else:
+                parts.append(part)
+                if not part:
+                    failure = kafka_errors.KafkaConnectionError("socket disconnected")
+        return b"".join(parts), failure
 
 
 class _FirstToken(AbstractTokenProvider):  # type: ignore[misc]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kgroup.kernel.address import address
 from kgroup.kernel.compiled import load
-from kgroup.kernel.memory import PADDING
+from kgroup.kernel.memory import FOREVER, PADDING
 from kgroup.kernel.row_state import RowState
 from kgroup.kernel.string_table import StringTable
 from kgroup.kernel.walk_state import WalkState
@@ -80,6 +80,38 @@ def find_end(data: NDArray[np.uint8], end: int) -> tuple[int, int]:
     records = np.zeros(1, np.int64)
     position = _call("find_end", start, start + end, MAX_BATCH_SIZE, records.ctypes.data)
     return position - start, int(records[0])
+
+
+def select_group(
+    data: bytes, offset: int, high: int | None, name: bytes
+) -> tuple[memoryview, int, int]:
+    """Select the batches that may have records of a group, and those with other information.
+
+    These are control batches, and the batches with the earliest and the latest time. Only batches
+    up to `PADDING` bytes before the end are considered, and up to the first that is not valid, not
+    of message format v2, or without an offset from `offset` on and before `high`.
+
+    Args:
+        data: batches.
+        offset: minimum of the last offset of the first batch.
+        high: offset after the last batch; None if unknown.
+        name: the group id with its length, as in a key.
+
+    Returns:
+        The selected batches, the number of bytes considered, and the offset after these.
+    """
+    array = np.frombuffer(data, np.uint8)
+    start = address("data", array, np.uint8)
+    end = max(len(array) - PADDING, 0)
+    padded, results = _padded(name), np.zeros(2, np.int64)
+    selected = np.empty(end, np.uint8)
+    out = selected.ctypes.data
+    stop = _call(
+        "select_group",
+        *(start, start + end, MAX_BATCH_SIZE, offset, FOREVER if high is None else high),
+        *(padded.ctypes.data, len(name), out, results.ctypes.data),
+    )
+    return selected[: stop - out].data, int(results[0]) - start, int(results[1])
 
 
 def list_compressed(state: WalkState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

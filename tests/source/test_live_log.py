@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError
+from kgroup.kernel.compiled import load
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log
 from kgroup.source.broker.fetch import Fetched, sound_part
@@ -285,3 +286,27 @@ def test_follow_ends_when_a_broker_greets_and_hangs_up(broker: FakeBroker, tmp_p
     )
     assert raised.value.kind == "silent"
     assert len(notes) == 1
+
+
+def test_a_copy_of_the_records_of_a_group(broker: FakeBroker, tmp_path: Path) -> None:
+    """Batches of other groups are left out; what cannot be trusted is copied, and said."""
+    other = [batch([commit(n, "other", time_ms=n)]) for n in range(6)]
+    own = batch([commit(3, "g", time_ms=3)])
+    batches = [*other[:3], own, *other[4:]]
+    serve(broker, {0: FakeLog(list(enumerate(batches)))})
+    load()
+    with LiveCluster(broker.bootstrap, timeout_s=1, of_silence=True) as cluster:
+        log = cluster.offsets_log(tmp_path)
+        copied = log.client.run(log.copy, 0, 0, 6, group_id="g")
+        assert (copied.next, copied.problem) == (6, None)
+        assert log.bytes_copied == sum(map(len, batches))
+        (segment,) = copied.log.segments
+        # those with the first and the last time of what a response had, before its last bytes
+        assert segment.path.read_bytes() == other[0] + own + b"".join(other[4:])
+        copied.remove()
+        serve(broker, {0: FakeLog([(0, other[0]), (1, other[1]), (2, damaged(own, 9))], end=9)})
+        copied = log.client.run(log.copy, 0, 0, 9, group_id="g")
+        assert copied.problem is not None
+        (segment,) = copied.log.segments
+        assert segment.path.read_bytes().endswith(damaged(own, 9))
+        assert segment.path.read_bytes().startswith(other[0])

@@ -86,9 +86,6 @@ def build_from_group(
         budget: see `recent_live`.
         with_log_ends: also record the log ends of the partitions with commits of the group.
     """
-    recent = partial(
-        recent_live, config, group_id, cluster=cluster, unnamed=UNNAMED, timeout_s=timeout_s
-    )
 
     def read(build: Build, found: RecentLog) -> Report[ClusterReport]:
         build.read_live(found.source)
@@ -99,18 +96,22 @@ def build_from_group(
         return build.commit()
 
     def build_from(build: Build) -> Report[ClusterReport]:
-        with recent(
-            since_ms=since_ms, until=None, budget=budget, known_end=build.known_end
-        ) as found:
+        recent = partial(
+            recent_live,
+            config,
+            group_id,
+            only_group=build.group_id is not None,
+            known_end=build.known_end,
+            cluster=cluster,
+            unnamed=UNNAMED,
+            timeout_s=timeout_s,
+        )
+        with recent(since_ms=since_ms, until=None, budget=budget) as found:
             report = read(build, found)
         has_epochs = build.has_rows("consumer_group_epochs", group_id)
         if has_epochs and found.start > found.first and not found.is_cut:
-            with recent(
-                since_ms=None,
-                until=found.start,
-                budget=max(budget - found.size, 0),
-                known_end=build.known_end,
-            ) as found:
+            rest = max(budget - found.size, 0)
+            with recent(since_ms=None, until=found.start, budget=rest) as found:
                 report = read(build, found)
         cut = _cut(found, has_epochs=has_epochs)
         return Report(report.data, (*report.errors, *cut.errors), (*report.notes, *cut.notes))

@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from kgroup.columnar.input_size import pays
 from kgroup.errors import InputError
 from kgroup.history.input.split import CopiedRange, OffsetRange, Split, opened
 from kgroup.history.sql.question import LogEnd
+from kgroup.kernel.compiled import load
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
@@ -90,6 +92,9 @@ LEAST_WINDOW = 1000
 WINDOW_BYTES = 64 << 20
 """Aim for their bytes."""
 
+LEAST_BYTES = 64
+"""Approximate minimum bytes of a commit."""
+
 ALWAYS_BYTES = 64 << 20
 """Bytes that are copied even if their records are older than asked for: they show what the group
 was before, and take a fraction of a second.
@@ -106,7 +111,7 @@ class RecentLog:
             partition has no leader.
         start: first offset of the copy.
         first: offset from which there are records to copy.
-        size: bytes of the copy.
+        size: bytes of the records from `start` on.
         is_cut: whether the budget ended the copy, and not the wanted time or `first`.
         log_ends: requests the log ends of partitions of users' topics.
     """
@@ -202,6 +207,7 @@ def recent_live(
     since_ms: int | None,
     until: int | None,
     budget: int,
+    only_group: bool = False,
     known_end: Callable[[str, int, int], int] = lambda cluster, number, first: first,
     cluster: str | None = None,
     unnamed: str | None = None,
@@ -216,6 +222,8 @@ def recent_live(
             any case.
         until: offset at which to end; None for the log end.
         budget: maximum bytes, approximately: no window begins above it.
+        only_group: leave out most records of other groups, if that saves time; see
+            `LiveLog.copy`.
         known_end: called with the cluster, the partition and the log start offset; returns the
             offset up to which the records are known.
         cluster: see `ask_live`.
@@ -245,12 +253,18 @@ def recent_live(
         while at > first and problem is None and size < budget:
             if since is not None and at <= since and size >= ALWAYS_BYTES:
                 break
-            copied = topic.client.run(topic.copy, number, low := max(first, at - width), at)
+            low, before = max(first, at - width), topic.bytes_copied
+            is_selected = only_group and pays(size or width * LEAST_BYTES)
+            if is_selected:
+                load()  # not in the event loop, where it would count as a broker's silence
+            selected = group_id if is_selected else None
+            copied = topic.client.run(topic.copy, number, low, at, group_id=selected)
             (segment,) = copied.log.segments
             copies.insert(0, CopiedRange(str(segment.path), low, at))
             problem = copied.problem
-            size += segment.size
-            wanted = max(width * WINDOW_BYTES // max(segment.size, 1), LEAST_WINDOW)
+            window = topic.bytes_copied - before
+            size += window
+            wanted = max(width * WINDOW_BYTES // max(window, 1), LEAST_WINDOW)
             width = min(wanted, 8 * width)
             at = low
         problems = () if problem is None else tuple(problems_of({number: problem}))

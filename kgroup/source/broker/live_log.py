@@ -94,7 +94,7 @@ class LiveLog:
         client: connected client.
         leaders: id of the leader, by partition; None if there is none; empty if the cluster has no
             such topic.
-        bytes_copied: total so far.
+        bytes_copied: bytes of the batches read so far.
     """
 
     def __init__(
@@ -173,11 +173,19 @@ class LiveLog:
         return errors
 
     async def copy(
-        self, number: int, start: int, end: int, *, committed: bool = False
+        self,
+        number: int,
+        start: int,
+        end: int,
+        *,
+        committed: bool = False,
+        group_id: str | None = None,
     ) -> FetchedRange:
         """Copy the records of a partition between two offsets; the last batch is complete.
 
-        With `committed`, read committed; `end` must then not exceed the last stable offset.
+        With `committed`, read committed; `end` must then not exceed the last stable offset. With
+        `group_id`, leave out batches without records of the group (`entry.select_group`); compiled
+        code must be loaded, as that may take longer than a broker's timeout.
         """
         at, size = start, FETCH_SIZE
         leader = self.leaders.get(number)
@@ -193,15 +201,18 @@ class LiveLog:
                     break
                 if not fetched.data:
                     break  # compaction has removed the last records
-                kept, following = sound_part(fetched, at, is_all=size >= LARGEST_FETCH)
-                if kept == 0 and size < LARGEST_FETCH:
-                    size *= 4
-                    continue
+                copied, kept, following = _of_group(fetched, at, group_id)
                 if kept == 0:
-                    text = f"what follows offset {at - 1} is no batch that can be trusted"
-                    problem = BrokerError(ProblemKind.UNUSABLE, text, leader)
-                    kept, following = len(fetched.data), end
-                file.write(memoryview(fetched.data)[:kept])
+                    kept, following = sound_part(fetched, at, is_all=size >= LARGEST_FETCH)
+                    if kept == 0 and size < LARGEST_FETCH:
+                        size *= 4
+                        continue
+                    if kept == 0:
+                        text = f"what follows offset {at - 1} is no batch that can be trusted"
+                        problem = BrokerError(ProblemKind.UNUSABLE, text, leader)
+                        kept, following = len(fetched.data), end
+                    copied = memoryview(fetched.data)[:kept]
+                file.write(copied)
                 aborted |= fetched.aborted
                 self.bytes_copied += kept
                 self._on_progress(self)
@@ -235,6 +246,16 @@ class LiveLog:
                 ):
                     raise
             await self.refresh()
+
+
+def _of_group(fetched: Fetched, at: int, group_id: str | None) -> tuple[memoryview, int, int]:
+    """Return the batches of a group, the bytes that they are selected from, and the next offset."""
+    if group_id is None:
+        return memoryview(b""), 0, at
+    from kgroup.kernel import entry
+
+    name = group_id.encode()
+    return entry.select_group(fetched.data, at, fetched.end, len(name).to_bytes(2, "big") + name)
 
 
 class LiveLogs:

@@ -620,6 +620,44 @@ def test_a_topic_that_was_created_again_is_no_cause_where_there_is_another(tmp_p
     assert [cause.kind for cause in last.causes] == [CauseKind.LEFT]
 
 
+def owning(name: str, **partitions: str) -> Row:
+    """A member that subscribes to two topics, and owns partitions by their digits."""
+    nothing = {"topic_id": None, "subtopology": None, "role": None}
+    assigned = [
+        {"topic": topic, "partitions": [*map(int, digits)], **nothing}
+        for topic, digits in partitions.items()
+    ]
+    return member(name, assignment=assigned, subscribed_topics=["orders", "payments"])
+
+
+@pytest.mark.parametrize(
+    ("second", "more", "evidence"),
+    [
+        ((owning("a1", orders="01"), owning("b1", orders="2")), {}, "topic payments was deleted: "),
+        ((owning("a1"), owning("b1")), {}, "topic orders was deleted: "),
+        ((owning("a1", payments="0"), owning("b1", orders="12")), {}, "the log shows no change"),
+        # a cooperative strategy assigns what moves later
+        (
+            (owning("a1", orders="01"), owning("b1", orders="2")),
+            {"protocol": "cooperative-sticky"},
+            "the log shows no change",
+        ),
+        # who leaves is the cause
+        ((owning("a1", orders="012"),), {}, "member b1 (client client-b) left: "),
+    ],
+)
+def test_a_topic_that_was_deleted(
+    tmp_path: Path, second: Sequence[Row], more: Row, evidence: str
+) -> None:
+    first = owning("a1", orders="01"), owning("b1", orders="2", payments="0")
+    last = ask(tmp_path, classic(1, 1, *first, **more), classic(2, 9, *second, **more))[-1]
+    assert last.evidence.startswith(evidence)
+    if "deleted" in evidence:
+        assert {(each.kind, each.certainty) for each in last.causes} == {
+            ("topics_changed", "inferred")
+        }
+
+
 def test_partitions_given_up_are_no_cause_where_subscriptions_changed(tmp_path: Path) -> None:
     more = B | {"subscribed_topics": ["orders", "payments"]}
     last = ask(

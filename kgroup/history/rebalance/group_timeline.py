@@ -31,6 +31,8 @@ _TOPICS_AGAIN = {
     "share_state": "states of share partitions were initialized",
     "regexes": "a regular expression was resolved again",
 }
+_EAGER = ("range", "roundrobin", "sticky")
+"""Strategies whose assignments have all partitions (`partition.assignment.strategy`)."""
 _FIRST_EPOCH = 2
 """A group with epochs whose first known epoch is at most this had no members before: the first
 member raises the epoch once or, as of Kafka 4.1, twice.
@@ -434,7 +436,7 @@ class _Timeline:
                 )
             causes += metadata_causes(before, after, [*known, *causes])
             if is_alone and not causes:
-                causes += self._recreated(before, after)
+                causes += _deleted(before, after) or self._recreated(before, after)
             had = before.owned
             self._given_up = set() if had is None else set(had - owned) if after.members else set()
         elif is_alone and self._topic_change is not None:
@@ -525,6 +527,26 @@ def _with_causes(draft: Rebalance, causes: Sequence[Cause]) -> Rebalance:
         evidence="; ".join(cause.evidence for cause in order),
         causes=tuple(order),
     )
+
+
+def _deleted(before: GroupVersion, after: GroupVersion) -> list[Cause]:
+    """Return topics that members subscribe to as before, but that nobody is assigned any more.
+
+    Cooperative strategies leave out for one generation what is to move.
+    """
+    had, has, topics = before.owned, after.owned, before.topics & after.topics
+    if had is None or has is None or not before.protocol == after.protocol in _EAGER:
+        return []
+    gone = topics & ({task.topic for task in had} - {task.topic for task in has})
+    return [
+        Cause(
+            CauseKind.TOPICS_CHANGED,
+            CauseCertainty.INFERRED,
+            f"topic {topic} was deleted: members subscribe to it, but nobody is assigned any of "
+            "its partitions any more",
+        )
+        for topic in sorted(gone)
+    ]
 
 
 def _added_cause(added: Sequence[PartitionOrTask]) -> Cause:

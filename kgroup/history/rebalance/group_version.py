@@ -79,6 +79,11 @@ class GroupVersion:
         return self.group_type == "classic"
 
     @property
+    def topics(self) -> frozenset[str]:
+        """Every topic that members are known to subscribe to."""
+        return frozenset().union(*(member.topics or () for member in self.members.values()))
+
+    @property
     def owned(self) -> frozenset[PartitionOrTask] | None:
         """Everything that members own; None if unknown for any of them."""
         every = [member.owned for member in self.members.values()]

@@ -68,8 +68,8 @@ class CauseKind(DescribedEnum):
     TOPICS_CHANGED = (
         "topics_changed",
         "Metadata of the group's topics changed, such as partitions or racks (consumer, share and "
-        "streams groups); or a topic was deleted and created again (inferred from the topic ids of "
-        "commits).",
+        "streams groups); or a topic was deleted (inferred: nobody is assigned its partitions any "
+        "more), or deleted and created again (inferred from the topic ids of commits).",
     )
     STRATEGY_CHANGED = ("strategy_changed", "A classic group changed its strategy.")
     FOLLOW_UP = (

@@ -348,7 +348,7 @@ def test_random_deployments_have_no_cause(seed: int) -> None:
         row_of, own = classic(number, (at_ms - T) / 1000, *version.values())
         rows.append(row_of | {"value_json": None})
         members[row_of["log_offset"]] = own
-    found = rebalances_of(rows, members, Commits(()), {})
+    found = rebalances_of(("c", "g", 0), rows, members, Commits(()), {})
     assert len(found) == len(versions)
     assert repetitions_of(found, count=5, within_ms=600_000) == []
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kgroup.errors import NotFoundError
-from kgroup.history.rebalance.query import rebalances
+from kgroup.history.rebalance.query import find_storms, rebalances
 from kgroup.history.rebalance.rebalance import CauseKind, Rebalance
 from kgroup.history.sql.engine import DuckEngine, Parameter
 from kgroup.sample import sample_log_dir
@@ -126,9 +126,14 @@ def test_how_many_groups_are_read_at_once_does_not_matter(
     ]
     assert places == sorted(places)
     assert len({group for group, _, _ in places}) > 4
-    for number in (1, 3):
-        monkeypatch.setattr("kgroup.history.rebalance.query.AT_ONCE", number)
-        assert rebalances(engine).data == found
+    storms = find_storms(engine, count=2, within_ms=60_000)
+    assert storms.data
+    for limit, number in (("_MOST_GROUPS", 1), ("_MOST_GROUPS", 3), ("_MOST_RECORDS", 5)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"kgroup.history.rebalance.query.{limit}", number)
+            patch.setattr("kgroup.history.rebalance.query._BATCH_ROWS", number)
+            assert rebalances(engine).data == found
+            assert find_storms(engine, count=2, within_ms=60_000) == storms
 
 
 @pytest.mark.slow

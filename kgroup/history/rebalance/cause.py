@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -58,16 +58,18 @@ class Recreation:
 
 @dataclass(frozen=True, slots=True)
 class CommitPace:
-    """The last commit and the rate of commits.
+    """The last commits and the rate of commits of some partitions.
 
     Attributes:
         last_ms: time of the last commit; None if there is none.
         pace_ms: average time between commits, in the partition with the most commits; None if there
             are too few.
+        others_last_ms: time of the last commit of another partition; None if there is none.
     """
 
     last_ms: int | None
     pace_ms: int | None
+    others_last_ms: int | None
 
 
 class Commits:
@@ -112,31 +114,28 @@ class Commits:
         before, behind = self._last_by[index - 1], self._first_from[index]
         return None if before is None or behind is None else max(0, behind - before)
 
-    def between(
-        self, start: int, end: int, partitions: Collection[TopicPartition], *, others: bool = False
-    ) -> CommitPace:
-        """Return the last commit and the rate of commits between two records.
+    def between(self, start: int, end: int, partitions: Collection[TopicPartition]) -> CommitPace:
+        """Return the last commits between two records, and the rate of commits.
 
         Args:
             start: log offset of the first record.
             end: log offset of the second record.
-            partitions: only commits of these partitions, by topic and number.
-            others: instead, only commits of all other partitions.
+            partitions: the partitions in question, by topic and number.
         """
-        here = slice(bisect_left(self._marks, start), bisect_left(self._marks, end))
-        spans = [
-            span
-            for span in self._all[here]
-            if ((span.topic, span.partition) in partitions) is not others
-            and span.first_ms is not None
-            and span.last_ms is not None
-        ]
-        last_ms = max((span.last_ms for span in spans if span.last_ms is not None), default=None)
-        often = max(spans, key=lambda span: span.count, default=None)
+        often: CommitSpan | None = None
+        last_ms = others_last_ms = None
+        for span in self._all[bisect_left(self._marks, start) : bisect_left(self._marks, end)]:
+            if span.first_ms is None or span.last_ms is None:
+                continue
+            if (span.topic, span.partition) in partitions:
+                last_ms = _later(last_ms, span.last_ms)
+                often = span if often is None or span.count > often.count else often
+            else:
+                others_last_ms = _later(others_last_ms, span.last_ms)
         pace_ms = None
         if often and often.count > 2 and often.first_ms is not None and often.last_ms is not None:
             pace_ms = (often.last_ms - often.first_ms) // (often.count - 1)
-        return CommitPace(last_ms, pace_ms)
+        return CommitPace(last_ms, pace_ms, others_last_ms)
 
 
 def _later(one: int | None, other: int | None) -> int | None:
@@ -475,8 +474,8 @@ def _may_have_crashed_first(
     if before.time_ms is None or (member.session_timeout_ms or 0) <= late.timeout_ms:
         return False  # the session timeout would have expired first
     owned = {(task.topic, task.partition) for task in member.owned or () if task.topic is not None}
-    others = commits.between(before.log_offset, after.log_offset, owned, others=True)
-    return others.last_ms is None or others.last_ms < before.time_ms + late.timeout_ms
+    last_ms = commits.between(before.log_offset, after.log_offset, owned).others_last_ms
+    return last_ms is None or last_ms < before.time_ms + late.timeout_ms
 
 
 def _polled_late(gone: Gone, late: LateLeave, ending: str) -> Cause:
@@ -605,8 +604,6 @@ def _life_of(
     own = commits.between(before.log_offset, after.log_offset, owned)
     sign_ms = (joined_ms or before.time_ms) if old.seen_ms is None else old.seen_ms
     seen_ms = max((each for each in (sign_ms, own.last_ms) if each is not None), default=None)
-    # Others may have taken long to join, so only silence while they worked counts.
-    others = commits.between(before.log_offset, after.log_offset, owned, others=True)
     return _Life(
         timeout_ms=timeout_ms,
         limit=limit,
@@ -616,7 +613,8 @@ def _life_of(
         silent_ms=None if seen_ms is None or end_ms is None else max(0, end_ms - seen_ms),
         unheard_ms=EPOCH_HEARTBEAT_MS if old.timeout_ms is None else 0,
         own=own,
-        working_ms=others.last_ms if after.members else end_ms,
+        # Others may have taken long to join, so only silence while they worked counts.
+        working_ms=own.others_last_ms if after.members else end_ms,
     )
 
 
@@ -730,4 +728,5 @@ def about(
     who: Participant, kind: CauseKind, certainty: CauseCertainty, evidence: str, **more: Any
 ) -> Cause:
     """Return a cause that concerns a member."""
-    return Cause(kind, certainty, evidence, **asdict(who), **more)
+    identity = who.member_id, who.instance_id, who.client_id, who.client_host
+    return Cause(kind, certainty, evidence, *identity, **more)

@@ -40,6 +40,7 @@ member raises the epoch once or, as of Kafka 4.1, twice.
 
 
 def rebalances_of(
+    place: tuple[str, str, int],
     rows: Sequence[Row],
     members: Mapping[int, Sequence[Row]],
     commits: Commits,
@@ -48,8 +49,9 @@ def rebalances_of(
     """Return the rebalances of a group.
 
     Args:
+        place: cluster, group id and partition of `__consumer_offsets`.
         rows: its rows of `group_generations`, `consumer_group_epochs` and `tombstones` (without
-            those of offsets) from one partition of `__consumer_offsets`, by log offset.
+            those of offsets) from that partition, by log offset.
         members: its rows of `members`, by log offset.
         commits: its commits.
         topic_names: topic names by topic id.
@@ -57,7 +59,7 @@ def rebalances_of(
     Returns:
         The rebalances, in log order.
     """
-    timeline = _Timeline(commits, topic_names)
+    timeline = _Timeline(place, commits, topic_names)
     for row in rows:
         here = members.get(row["log_offset"], ())
         effect = EFFECTS[row.get("type", "GroupMetadata")]
@@ -77,7 +79,10 @@ class _Timeline:
     the member's target assignment) and partition metadata (partition counts by topic).
     """
 
-    def __init__(self, commits: Commits, topic_names: Mapping[str, str]) -> None:
+    def __init__(
+        self, place: tuple[str, str, int], commits: Commits, topic_names: Mapping[str, str]
+    ) -> None:
+        self._cluster, self._group_id, self._offsets_partition = place
         self._commits = commits
         self._topic_names = topic_names
         self._found: list[Rebalance] = []
@@ -387,8 +392,8 @@ class _Timeline:
             members_before = tuple(member.who for member in before.members.values())
         assert after.generation is not None
         draft = Rebalance(
-            cluster="",
-            group_id="",
+            cluster=self._cluster,
+            group_id=self._group_id,
             group_type=after.group_type,
             time_ms=after.time_ms,
             generation_before=before.generation if before else None,
@@ -407,7 +412,7 @@ class _Timeline:
             evidence=_why_unknown(before),
             causes=(),
             takeovers=(),
-            offsets_partition=0,
+            offsets_partition=self._offsets_partition,
             log_offset=after.log_offset,
         )
         self._draft, self._is_reconciled = _with_causes(draft, causes), False

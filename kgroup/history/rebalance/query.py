@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from kgroup.history.rebalance.cause import REPEATEDLY, Commits, CommitSpan, Recreation, elapsed_ms
@@ -25,8 +25,12 @@ from kgroup.model.group_log import EFFECTS
 from kgroup.operation.check.shared_group import Reader, applications
 from kgroup.operation.report import Report
 
-AT_ONCE = 200
-"""Number of groups whose rows are in memory at a time."""
+_MOST_RECORDS = 50_000
+"""Records about members that are read at a time, with the commits in between."""
+_MOST_GROUPS = 5_000
+"""Groups that are read at a time."""
+_BATCH_ROWS = 4_096
+"""Rows that are Python objects at a time, of each query."""
 _QUICKLY_MS = 600_000
 """Time in which an instance id is taken over so often that it is noted."""
 _EPOCHS = tuple(name for name, effect in EFFECTS.items() if effect.attribute == "metadata")
@@ -65,28 +69,69 @@ def rebalances(
     """
     if group_id is not None:
         cluster = cluster_of_group(engine, group_id, cluster)
-    sharing: dict[tuple[str, str, int], str] = {}
-    chosen = tuple(
-        rebalance
-        for name, keys in _keys(engine, group_id, cluster, since_ms, until_ms)
-        for rebalance in _of_cluster(engine, name, keys, sharing)
-        if rebalance.time_ms is None
-        or (
-            (since_ms is None or rebalance.time_ms >= since_ms)
-            and (until_ms is None or rebalance.time_ms < until_ms)
-        )
-    )
-    clusters = cluster_names(engine) if cluster is None else [cluster]
-    shared = [sharing.get(_place(rebalance)) for rebalance in chosen]
-    notes = [note for note in shared if note is not None]
-    notes += [*_takeover_notes(chosen), *outside_notes(engine, clusters, since_ms, until_ms)]
-    if group_id is not None and not chosen:
-        notes.insert(
-            0,
+    notes: list[_Note] = []
+    found = _each(engine, group_id, cluster, since_ms, until_ms, notes)
+    chosen = tuple(sorted(found, key=_group_of))
+    return Report(chosen, notes=_notes(engine, cluster, since_ms, until_ms, notes))
+
+
+_Note = tuple[tuple[bool, str, str], str]
+"""Order of a note and its text: notes about takeovers come last, otherwise by cluster and group."""
+
+
+def _group_of(found: Rebalance | Storm) -> tuple[str, str]:
+    return found.cluster, found.group_id
+
+
+def _place(rebalance: Rebalance) -> _Key:
+    return rebalance.cluster, rebalance.group_id, rebalance.offsets_partition
+
+
+def _each(
+    engine: Engine,
+    group_id: str | None,
+    cluster: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    notes: list[_Note],
+) -> Iterator[Rebalance]:
+    """Yield rebalances, group by group; add notes about groups."""
+    is_found = False
+    for keys in _keys(engine, group_id, cluster, since_ms, until_ms):
+        for key, of_group, note in _of_groups(engine, keys):
+            chosen = [
+                rebalance
+                for rebalance in of_group
+                if rebalance.time_ms is None
+                or (
+                    (since_ms is None or rebalance.time_ms >= since_ms)
+                    and (until_ms is None or rebalance.time_ms < until_ms)
+                )
+            ]
+            if note and chosen and chosen[-1] is of_group[-1]:
+                notes.append(((False, *key[:2]), note))
+            notes += (((True, *key[:2]), text) for text in _takeover_notes(chosen))
+            is_found = is_found or bool(chosen)
+            yield from chosen
+    if group_id is not None and not is_found:
+        text = (
             f"Group {group_id!r} did not rebalance, according to the records: it only committed "
-            "offsets, or rebalanced at other times.",
+            "offsets, or rebalanced at other times."
         )
-    return Report(chosen, notes=tuple(notes))
+        notes.append(((False, "", ""), text))
+
+
+def _notes(
+    engine: Engine,
+    cluster: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    notes: Iterable[_Note],
+) -> tuple[str, ...]:
+    """Return all notes of an answer."""
+    clusters = cluster_names(engine) if cluster is None else [cluster]
+    of_groups = (text for _, text in sorted(notes, key=lambda note: note[0]))
+    return (*of_groups, *outside_notes(engine, clusters, since_ms, until_ms))
 
 
 def _takeover_notes(chosen: Iterable[Rebalance]) -> Iterator[str]:
@@ -114,46 +159,73 @@ def _keys(
     cluster: str | None,
     since_ms: int | None,
     until_ms: int | None,
-) -> Iterator[tuple[str, Sequence[_Key]]]:
-    """Yield each cluster with its groups that may have rebalanced in this time."""
+) -> Iterator[Sequence[_Key]]:
+    """Yield groups that may have rebalanced in this time, some of one cluster at a time.
+
+    They are divided by partition: groups of one partition share files.
+    """
     condition, parameters = where(
         ("cluster = ?", cluster),
         ("group_id = ?", group_id),
         ("(time_ms IS NULL OR time_ms >= ?)", since_ms),
         ("(time_ms IS NULL OR time_ms < ?)", until_ms),
     )
-    sql = " UNION ".join(
+    records = " UNION ALL ".join(
         f"SELECT cluster, group_id, offsets_partition FROM {table} WHERE {condition}"
         for table in MEMBER_TABLES
     )
-    rows = rows_of(engine, f"{sql} ORDER BY cluster, offsets_partition, group_id", parameters * 2)
-    for name, of_cluster in groupby(rows, lambda row: str(row["cluster"])):
-        yield name, list(map(_key, of_cluster))
+    sql = (
+        "SELECT cluster, group_id, offsets_partition, COUNT(*) AS record_count "
+        f"FROM ({records}) AS records GROUP BY cluster, group_id, offsets_partition "
+        "ORDER BY cluster, offsets_partition, group_id"
+    )
+    rows = rows_of(engine, sql, parameters * len(MEMBER_TABLES))
+    for _, of_cluster in groupby(rows, lambda row: str(row["cluster"])):
+        some: list[_Key] = []
+        count = 0
+        for row in of_cluster:
+            if some and (count + row["record_count"] > _MOST_RECORDS or len(some) >= _MOST_GROUPS):
+                yield sorted(some)
+                some, count = [], 0
+            some.append(_key(row))
+            count += row["record_count"]
+        yield sorted(some)
 
 
-def _place(rebalance: Rebalance) -> tuple[str, str, int]:
-    return rebalance.cluster, rebalance.group_id, rebalance.log_offset
+class _Rows:
+    """Rows of a query, divided by group as they are asked for.
 
+    Args:
+        engine: query engine.
+        sql: the query, without its order.
+        parameters: its parameters.
+        then: columns by which rows are sorted after those of `_IDS`.
+    """
 
-def _of_cluster(
-    engine: Engine, cluster: str, keys: Sequence[_Key], sharing: dict[tuple[str, str, int], str]
-) -> list[Rebalance]:
-    """Read groups in batches, by partition: groups of one partition share files."""
-    names = topic_names(engine, cluster)
-    all_rebalances: list[Rebalance] = []
-    for start in range(0, len(keys), AT_ONCE):
-        all_rebalances += _of_groups(engine, cluster, keys[start : start + AT_ONCE], names, sharing)
-    return sorted(all_rebalances, key=lambda rebalance: rebalance.group_id)
+    def __init__(
+        self, engine: Engine, sql: str, parameters: Sequence[Parameter], *then: str
+    ) -> None:
+        order = ", ".join((_IDS, *then))
+        found = engine.query(f"{sql} ORDER BY {order}", parameters, is_trusted=True)
+        rows = (row for batch in found.to_batches(_BATCH_ROWS) for row in batch.to_pylist())
+        self._groups = groupby(rows, _key)
+        self._next = next(self._groups, None)
+
+    def of(self, key: _Key) -> list[Row]:
+        """Return the rows of a group; those of groups before it are left out."""
+        while self._next is not None and self._next[0] < key:
+            self._next = next(self._groups, None)
+        return list(self._next[1]) if self._next is not None and self._next[0] == key else []
 
 
 def _of_groups(
-    engine: Engine,
-    cluster: str,
-    keys: Sequence[_Key],
-    names: Mapping[str, str],
-    sharing: dict[tuple[str, str, int], str],
-) -> Iterator[Rebalance]:
-    """Yield rebalances; add notes about groups that applications share by last rebalance."""
+    engine: Engine, keys: Sequence[_Key]
+) -> Iterator[tuple[_Key, list[Rebalance], str | None]]:
+    """Yield groups of one cluster, in order.
+
+    Each with its rebalances, and a note if several applications seem to share it at the end.
+    """
+    cluster = keys[0][0]
     groups = sorted({group_id for _, group_id, _ in keys})
     partitions = sorted({partition for _, _, partition in keys})
     condition = (
@@ -161,42 +233,48 @@ def _of_groups(
         f"AND offsets_partition IN ({marks(partitions)})"
     )
     parameters: list[Parameter] = [cluster, *groups, *partitions]
-    events: dict[_Key, list[Row]] = {}
-    for sql in (
-        f"SELECT {_IDS}, time_ms, log_leader_epoch, generation_id, protocol, state_timestamp_ms, "
-        f"CASE WHEN {_HAS_METADATA} THEN value_json END AS value_json "
-        f"FROM group_generations WHERE {condition} ORDER BY {_IDS}",
-        f"SELECT {_IDS}, time_ms, log_leader_epoch, group_type, type, member_id, epoch, "
-        "assignment, CASE WHEN type LIKE '%GroupMetadata' OR type LIKE '%PartitionMetadata' "
-        f"THEN value_json END AS value_json FROM consumer_group_epochs WHERE {condition} "
-        f"ORDER BY {_IDS}",
-        f"SELECT {_IDS}, time_ms, type, member_id FROM tombstones WHERE {condition} "
-        f"AND topic IS NULL ORDER BY {_IDS}",
-    ):
-        for row in rows_of(engine, sql, parameters):
-            events.setdefault(_key(row), []).append(row)
-    members: dict[_Key, dict[int, list[Row]]] = {}
-    sql = (
+    names = topic_names(engine, cluster)
+    events = [
+        _Rows(engine, sql, parameters)
+        for sql in (
+            f"SELECT {_IDS}, time_ms, log_leader_epoch, generation_id, protocol, "
+            f"state_timestamp_ms, CASE WHEN {_HAS_METADATA} THEN value_json END AS value_json "
+            f"FROM group_generations WHERE {condition}",
+            f"SELECT {_IDS}, time_ms, log_leader_epoch, group_type, type, member_id, epoch, "
+            "assignment, CASE WHEN type LIKE '%GroupMetadata' OR type LIKE '%PartitionMetadata' "
+            f"THEN value_json END AS value_json FROM consumer_group_epochs WHERE {condition}",
+            f"SELECT {_IDS}, time_ms, type, member_id FROM tombstones WHERE {condition} "
+            "AND topic IS NULL",
+        )
+    ]
+    members = _Rows(
+        engine,
         f"SELECT {_IDS}, member_id, instance_id, client_id, client_host, session_timeout_ms, "
         "rebalance_timeout_ms, subscribed_topics, subscribed_regex, assignment FROM members "
-        f"WHERE {condition} ORDER BY {_IDS}, member_id"
+        f"WHERE {condition}",
+        parameters,
+        "member_id",
     )
-    for row in rows_of(engine, sql, parameters):
-        members.setdefault(_key(row), {}).setdefault(row["log_offset"], []).append(row)
     spans = _spans(engine, condition, parameters)
     recreated = recreations(engine, condition, parameters)
     for key in keys:
+        by_offset: dict[int, list[Row]] = {}
+        for row in members.of(key):
+            by_offset.setdefault(row["log_offset"], []).append(row)
         of_group = rebalances_of(
-            sorted(events[key], key=lambda row: int(row["log_offset"])),
-            members.get(key, {}),
-            Commits(spans.get(key, ()), recreated.get(key, ())),
+            key,
+            sorted(
+                (row for rows in events for row in rows.of(key)),
+                key=lambda row: int(row["log_offset"]),
+            ),
+            by_offset,
+            Commits(map(_span, spans.of(key)), recreated.get(key, ())),
             names,
         )
-        for rebalance in of_group:
-            last = replace(rebalance, cluster=key[0], group_id=key[1], offsets_partition=key[2])
-            yield last
-        if of_group and (note := _sharing_note(key[1], _members_of(last, members.get(key, {})))):
-            sharing[_place(last)] = note
+        note = None
+        if of_group:
+            note = _sharing_note(key[1], _members_of(of_group[-1], by_offset))
+        yield key, of_group, note
 
 
 def _sharing_note(group_id: str, members: Iterable[Row]) -> str | None:
@@ -230,13 +308,11 @@ def _members_of(rebalance: Rebalance, rows: Mapping[int, Sequence[Row]]) -> Iter
             yield by_member[member.member_id]
 
 
-def _spans(
-    engine: Engine, condition: str, parameters: Sequence[Parameter]
-) -> dict[_Key, list[CommitSpan]]:
-    """Return the commits between the records of rebalances."""
+def _spans(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> _Rows:
+    """Return the commits between the records of rebalances; `log_offset` is the record before."""
     columns = "cluster, group_id, offsets_partition"
     sql = (
-        f"SELECT {columns}, mark, topic, partition, COUNT(*) AS commit_count, "
+        f"SELECT {columns}, mark AS log_offset, topic, partition, COUNT(*) AS commit_count, "
         "MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM "
         f"(SELECT {columns}, topic, partition, time_ms, MAX(own_mark) OVER "
         f"(PARTITION BY {columns} ORDER BY log_offset "
@@ -247,21 +323,20 @@ def _spans(
         f"WHERE {condition} UNION ALL "
         f"SELECT {_IDS}, NULL, NULL, NULL, log_offset FROM consumer_group_epochs "
         f"WHERE {condition} AND type IN {_EPOCHS}) AS entries) AS placed "
-        f"WHERE topic IS NOT NULL GROUP BY {columns}, mark, topic, partition "
-        f"ORDER BY {columns}, mark, topic, partition"
+        f"WHERE topic IS NOT NULL GROUP BY {columns}, mark, topic, partition"
     )
-    spans: dict[_Key, list[CommitSpan]] = {}
-    for row in rows_of(engine, sql, [*parameters] * 3):
-        span = CommitSpan(
-            -1 if row["mark"] is None else row["mark"],
-            row["topic"],
-            row["partition"],
-            row["commit_count"],
-            row["first_ms"],
-            row["last_ms"],
-        )
-        spans.setdefault(_key(row), []).append(span)
-    return spans
+    return _Rows(engine, sql, [*parameters] * 3, "topic", "partition")
+
+
+def _span(row: Row) -> CommitSpan:
+    return CommitSpan(
+        -1 if row["log_offset"] is None else row["log_offset"],
+        row["topic"],
+        row["partition"],
+        row["commit_count"],
+        row["first_ms"],
+        row["last_ms"],
+    )
 
 
 def recreations(
@@ -368,24 +443,27 @@ def find_storms(
         NotFoundError: the group does not exist.
         UsageError: the group exists in several clusters.
     """
-    report = rebalances(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
-    return Report(tuple(storms_of(report.data, count, within_ms)), report.errors, report.notes)
+    if group_id is not None:
+        cluster = cluster_of_group(engine, group_id, cluster)
+    notes: list[_Note] = []
+    found = _each(engine, group_id, cluster, since_ms, until_ms, notes)
+    storms = sorted(storms_of(found, count, within_ms), key=_group_of)
+    return Report(tuple(storms), notes=_notes(engine, cluster, since_ms, until_ms, notes))
 
 
-def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> list[Storm]:
+def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> Iterator[Storm]:
     """Find rebalance storms.
 
     Args:
-        rebalances: rebalances by group and position in the log; those without a time are ignored.
+        rebalances: rebalances, group by group; those without a time are ignored.
         count: minimum number of rebalances of one group, 2 or more.
         within_ms: time within which that many are a storm. Overlapping storms are merged.
 
-    Returns:
-        Storms by cluster, group and time.
+    Yields:
+        Storms by group, in the given order, and time.
     """
-    timed = [rebalance for rebalance in rebalances if rebalance.time_ms is not None]
-    storms: list[Storm] = []
-    for _, of_group in groupby(timed, lambda rebalance: (rebalance.cluster, rebalance.group_id)):
+    timed = (rebalance for rebalance in rebalances if rebalance.time_ms is not None)
+    for _, of_group in groupby(timed, _place):
         every = sorted(of_group, key=lambda rebalance: rebalance.time_ms or 0)
         times = [rebalance.time_ms or 0 for rebalance in every]
         start = end = 0  # bounds of the current storm
@@ -396,11 +474,10 @@ def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> li
                 end = first + count
                 continue
             if end > start:
-                storms.append(_storm(every[start:end]))
+                yield _storm(every[start:end])
             start, end = first, first + count
         if end > start:
-            storms.append(_storm(every[start:end]))
-    return storms
+            yield _storm(every[start:end])
 
 
 def _storm(every: Sequence[Rebalance]) -> Storm:

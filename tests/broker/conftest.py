@@ -32,6 +32,7 @@ LONG = (
     "test_simulation_mixed_oracle.py",
     "test_live_check.py",
     "test_incidents.py",
+    "test_live_causes.py",
     "test_plan_partitions.py",
     "test_plan_static_membership.py",
     "test_plan_assignor.py",

@@ -71,6 +71,7 @@ def start_streams(
     application: str,
     name: str,
     source: str = "orders",
+    is_keyed: bool = False,
     **config: str,
 ) -> None:
     """Start one process of the application of `StreamsApps.java` and wait until it runs."""
@@ -83,7 +84,8 @@ def start_streams(
         "application.server": f"{name}.shop.internal:8080",
         "replication.factor": "1",
     }
-    apps.call("streams-start", name=name, source=source, sink="order-totals", config=options)
+    where = {"source": source, "sink": "order-totals"} | ({"keyed": True} if is_keyed else {})
+    apps.call("streams-start", name=name, **where, config=options)
     apps.call("streams-running", name=name)
 
 

@@ -24,8 +24,10 @@ DEADLINE_S = 90
 class Worker:
     """One running worker."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, address: str, process: subprocess.Popen[bytes]) -> None:
+        self.address = address
+        self.process = process
+        self._url = f"http://{address}"
 
     def create(self, name: str, connector: str, tasks: int, **config: str) -> None:
         """Create a connector, a nested class of `IdleConnectors`."""
@@ -70,11 +72,13 @@ class Worker:
 
 
 @contextmanager
-def worker(work: Path, server: Broker, cluster: str, protocol: str, name: str) -> Iterator[Worker]:
+def worker(
+    work: Path, server: Broker, cluster: str, protocol: str, name: str, **more: str
+) -> Iterator[Worker]:
     """Run a worker that is a member of `cluster`; it vanishes at the end as in a crash.
 
-    `protocol` is its `connect.protocol`: eager, compatible or sessioned. What it says goes to
-    `clients.log` in `work`.
+    `protocol` is its `connect.protocol`: eager, compatible or sessioned. Names of `more` settings
+    have `_` for `.`. What it says goes to `clients.log` in `work`.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -96,7 +100,7 @@ def worker(work: Path, server: Broker, cluster: str, protocol: str, name: str) -
         "offset.storage.replication.factor": "1",
         "status.storage.replication.factor": "1",
         "scheduled.rebalance.max.delay.ms": "0",
-    }
+    } | {key.replace("_", "."): value for key, value in more.items()}
     file = work / f"{name}.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
     classes = compile_java([JAVA / "IdleConnectors.java"], server.version)
@@ -111,7 +115,7 @@ def worker(work: Path, server: Broker, cluster: str, protocol: str, name: str) -
             preexec_fn=die_with_parent(),
         )
         try:
-            running = Worker(f"http://127.0.0.1:{port}")
+            running = Worker(f"127.0.0.1:{port}", process)
             running.await_ready()
             yield running
         finally:

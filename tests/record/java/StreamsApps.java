@@ -8,14 +8,17 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * Kafka Streams applications, 2.8.2 and later: records counted by a new key.
+ * Kafka Streams applications, 2.8.2 and later: records counted by a new key, or by their own.
  *
  * <p>The topology has two subtopologies with a repartition topic between them, a state store with
- * its changelog, a source and a sink. Verbs: streams-start (name, source, sink, config.*),
- * streams-running (name): waits for the state RUNNING; streams-close (name).
+ * its changelog, a source and a sink; with the argument keyed one subtopology, without repartition
+ * topic. Verbs: streams-start (name, source, sink, keyed, config.*),
+ * streams-running (name): waits for the state RUNNING; streams-close (name); streams-restart-thread
+ * (name): one thread leaves, and another one joins in its place.
  */
 public final class StreamsApps implements Session.Actor {
     private final Map<String, KafkaStreams> apps = new ConcurrentHashMap<>();
@@ -41,6 +44,10 @@ public final class StreamsApps implements Session.Actor {
             apps.remove(arguments.get("name")).close();
             return "";
         });
+        verbs.put("streams-restart-thread", arguments -> {
+            KafkaStreams app = apps.get(arguments.get("name"));
+            return app.removeStreamThread().get() + " " + app.addStreamThread().get();
+        });
         return verbs;
     }
 
@@ -48,11 +55,19 @@ public final class StreamsApps implements Session.Actor {
         Properties config = new Properties();
         config.putAll(Session.config(arguments));
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(arguments.get("source"), Consumed.with(Serdes.ByteArray(), Serdes.String()))
-            .groupBy((key, value) -> value, Grouped.with(Serdes.String(), Serdes.String()))
-            .count()
-            .toStream()
-            .to(arguments.get("sink"), Produced.with(Serdes.String(), Serdes.Long()));
+        KStream<byte[], String> records = builder.stream(
+            arguments.get("source"), Consumed.with(Serdes.ByteArray(), Serdes.String()));
+        if (arguments.containsKey("keyed")) {
+            records.groupByKey(Grouped.with(Serdes.ByteArray(), Serdes.String()))
+                .count()
+                .toStream()
+                .to(arguments.get("sink"), Produced.with(Serdes.ByteArray(), Serdes.Long()));
+        } else {
+            records.groupBy((key, value) -> value, Grouped.with(Serdes.String(), Serdes.String()))
+                .count()
+                .toStream()
+                .to(arguments.get("sink"), Produced.with(Serdes.String(), Serdes.Long()));
+        }
         KafkaStreams app = new KafkaStreams(builder.build(), config);
         apps.put(arguments.get("name"), app);
         app.start();

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
+from kgroup.operation.record_limit import record_notes
 from kgroup.operation.report import Report
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
@@ -75,6 +76,10 @@ def simulate(
         simulations,
         notes=(
             *limits,
+            *record_notes(
+                max((simulation.record_bytes or 0 for simulation in simulations), default=0),
+                scenario.settings.message_max_size,
+            ),
             *(
                 f"{end}, {what}" + (f" in {count} of {runs} runs" if runs > 1 else "")
                 for what, count in counts.items()

@@ -304,6 +304,8 @@ class SimulatedCluster(World):
         if self.coordinator is None:
             return  # a former coordinator drops its groups
         self.timeline.moved(group.state, group.generation_id, cause)
+        if isinstance(group, ClassicGroup):
+            self.timeline.note_record(group.record_bytes)
         if cause is not None:
             self.note(COORDINATOR, "rebalance", str(cause))
         elif group.state in (GroupState.EMPTY, GroupState.DEAD) and group is self.group:

@@ -90,6 +90,8 @@ SUBSCRIPTION_KNOWN: Version = (2, 4)
 """The coordinator decodes subscriptions, and keeps offsets of subscribed topics (KIP-496). Commits
 between JoinGroup and SyncGroup are checked before they are refused.
 """
+LARGER_MESSAGES: Version = (2, 4)
+"""The default of `message.max.bytes` is 1 MiB instead of 1 MB."""
 SCALA_2_13: Version = (2, 6)
 """Hash tables of Scala 2.13, which Kafka recommends since 2.6."""
 LIVELY_HEARTBEAT: Version = (2, 6)
@@ -123,6 +125,7 @@ class BrokerSettings:
         max_session_timeout_ms: `group.max.session.timeout.ms`.
         initial_rebalance_delay_ms: `group.initial.rebalance.delay.ms`.
         max_size: `group.max.size`.
+        message_max_size: `message.max.bytes`, which limits a group's record with all its members.
         offset_metadata_max_size: `offset.metadata.max.bytes`, in UTF-16 code units.
         offsets_retention_ms: `offsets.retention.minutes`.
         offsets_retention_check_interval_ms: `offsets.retention.check.interval.ms`.
@@ -133,6 +136,7 @@ class BrokerSettings:
     max_session_timeout_ms: int = 1_800_000
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2**31 - 1
+    message_max_size: int = 1_048_588
     offset_metadata_max_size: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000
@@ -143,5 +147,6 @@ class BrokerSettings:
         return cls(
             version,
             max_session_timeout_ms=1_800_000 if version >= STATIC_MEMBERS else 300_000,
+            message_max_size=1_048_588 if version >= LARGER_MESSAGES else 1_000_012,
             offsets_retention_ms=(7 if version >= SESSION_ENDS else 1) * 24 * 60 * 60 * 1000,
         )

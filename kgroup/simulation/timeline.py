@@ -319,6 +319,9 @@ class Simulation:
         refused_commits: number of refused commits; by error.
         requests: number of answered requests; by Kafka's name.
         limits: what a real cluster does and the simulation does not; in sentences.
+        record_bytes: size of the largest record of the group in `__consumer_offsets`, with all
+            members, as a batch without compression; None without a completed join of classic
+            members.
     """
 
     title: str | None
@@ -336,6 +339,7 @@ class Simulation:
     refused_commits: Mapping[str, int]
     requests: Mapping[str, int]
     limits: tuple[str, ...] = ()
+    record_bytes: int | None = None
 
 
 class Timeline:
@@ -358,6 +362,7 @@ class Timeline:
         self._rebalances: list[SimulatedRebalance] = []
         self._requests: Counter[str] = Counter()
         self._refused_commits: Counter[str] = Counter()
+        self._record_bytes: int | None = None
         self._state_ms: Counter[str] = Counter()
         self._transitions: Counter[tuple[GroupState | None, GroupState]] = Counter()
         self._state: GroupState | None = None
@@ -397,6 +402,11 @@ class Timeline:
                 self._rebalances[-1], end_ms=self._clock.now_ms, generation_id=generation_id
             )
 
+    def note_record(self, size: int | None) -> None:
+        """Record the size of a group's record, if it is known."""
+        if size is not None:
+            self._record_bytes = max(size, self._record_bytes or 0)
+
     def _count_state(self) -> None:
         if self._state is not None:
             self._state_ms[self._state] += self._clock.now_ms - self._state_since_ms
@@ -433,4 +443,5 @@ class Timeline:
             ),
             dict(sorted(self._refused_commits.items())),
             dict(sorted(self._requests.items())),
+            record_bytes=self._record_bytes,
         )

@@ -80,6 +80,44 @@ def test_until_stable_ends_early(cli: Cli) -> None:
     assert short["end_ms"] < whole["end_ms"]
 
 
+@pytest.mark.parametrize(
+    ("topics", "limit", "says"),
+    [
+        (100, 1_048_588, "more than max.message.bytes of __consumer_offsets (1,048,588): Sync"),
+        (100, 2_000_000, "% of max.message.bytes of __consumer_offsets (2,000,000): above that, S"),
+        (100, 2_800_000, None),
+        (20, 1_048_588, None),
+    ],
+)
+def test_a_group_whose_record_is_too_large(
+    cli: Cli, tmp_path: Path, topics: int, limit: int, says: str | None
+) -> None:
+    """A broker of 4.3.1 refuses the record of 250 members with 100 such topics."""
+    names = [f"a-rather-long-name-of-a-topic-that-is-there-{n:06}" for n in range(topics)]
+    text = "[topics]\n" + "".join(f"{name} = 1\n" for name in names)
+    text += f'[brokers]\n"message.max.bytes" = {limit}\n'
+    text = text.replace('"message.max.bytes" = 1048588', "")  # the default
+    text += f"[members]\ntopics = {json.dumps(names)}\n"
+    text += 'partition.assignment.strategy = "range"\n'
+    text += '[[member]]\nname = "m"\ncount = 250\nstart = "0s"\n'
+    file = tmp_path / "large.toml"
+    file.write_text(text)
+    result = cli("simulate", str(file), "--until", "stable", "-o", "jsonl")
+    run = json.loads(result.out)
+    metadata = 250 * sum(2 + len(name) for name in names)
+    assert metadata < run["record_bytes"] < metadata + 250 * 250
+    if says is None:
+        assert result.err == ""
+    else:
+        assert says in result.err
+        assert f"about {run['record_bytes']:,} bytes" in result.err
+    is_too_large = says is not None and says.startswith("more")
+    causes = [event["answer"] for event in run["events"] if event["event"] == "rebalance"]
+    assert ("record too large" in causes) is is_too_large
+    failed = {event["answer"] for event in run["events"] if event["event"] == "failed"}
+    assert failed == ({"UNKNOWN_SERVER_ERROR"} if is_too_large else set())
+
+
 def test_grid_has_a_line_for_each_partition(cli: Cli) -> None:
     lines = cli("simulate", "member-crashes", "--grid").out.splitlines()
     drawn = {line.split()[0]: line.split()[1] for line in lines if line.startswith("orders-")}

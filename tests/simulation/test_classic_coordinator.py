@@ -9,6 +9,7 @@ import pytest
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.record.coordinator_record import encode_key, encode_value
 from kgroup.simulation.classic.group import member_table
 from kgroup.simulation.group_coordinator import GroupCoordinatorShard
 from kgroup.simulation.message import (
@@ -20,8 +21,12 @@ from kgroup.simulation.message import (
     LeavingMember,
     OffsetCommit,
     OffsetDelete,
+    SyncAnswer,
+    SyncGroup,
 )
 from kgroup.simulation.rules import BrokerSettings, Version
+from tests.columnar import log_writer as log
+from tests.columnar.log_writer import Plain
 from tests.simulation.classic_table import NEW, OLD, VERSIONS, Table, make_join, stable
 from tests.simulation.world import GROUP
 
@@ -263,6 +268,47 @@ def test_group_max_size() -> None:
     table = Table((2, 2), max_size=1)
     stable(table)
     assert table.joined("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_record_above_message_max_bytes(version: Version) -> None:
+    """As brokers of 2.8.2, 3.9.2 and 4.3.1 answer (tests/broker/test_group_record.py)."""
+    table = Table(version)
+    stable(table)
+    key = encode_key("GroupMetadata", {"group": GROUP})
+    (value,) = (each for _, _, each in table.written if each and each["members"])
+    most = len(log.batch([Plain(0, 0, key, encode_value("GroupMetadata", 3, value))]))
+    stable(Table(version, message_max_size=most))
+    table = Table(version, message_max_size=most - 1)
+    a = table.joined("a")
+    for _ in range(3):
+        answer = table.sync(a, **{a.member_id: b"all"})
+        assert (answer.error, answer.assignment) == (ErrorCode.UNKNOWN_SERVER_ERROR, b"")
+        assert table.state() is GroupState.PREPARING_REBALANCE
+        a = table.joined("a", a.member_id)
+        assert a.error is ErrorCode.NONE
+    assert not [each for type_, _, each in table.written if each and each["members"]]
+
+
+def test_all_members_fail_with_a_record_that_is_too_large() -> None:
+    table = Table(NEW, message_max_size=400)
+    a = stable(table)
+    waiting = table.join("b")
+    again = table.join("a", a.member_id)
+    answers = table.join_answers()
+    b, a = answers[waiting], answers[again]
+    for answer, assignments in ((b, {}), (a, {a.member_id: bytes(200)})):
+        table.send(
+            SyncGroup(
+                *(GROUP, answer.generation_id, answer.member_id, assignments),
+                protocol_type="consumer",
+                protocol=answer.protocol,
+            )
+        )
+    assert [answer for _, answer in table.take()] == [
+        SyncAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)
+    ] * 2
+    assert table.state() is GroupState.PREPARING_REBALANCE
 
 
 @pytest.mark.parametrize("version", VERSIONS)

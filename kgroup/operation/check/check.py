@@ -16,12 +16,7 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
-from kgroup.operation.check.group_record import (
-    SMALL_RECORD,
-    codec_of,
-    is_worth_a_warning,
-    record_bytes,
-)
+from kgroup.operation.check.group_record import SMALL_RECORD, codec_of, record_bytes
 from kgroup.operation.check.look import (
     Evidence,
     GroupThresholds,
@@ -35,6 +30,7 @@ from kgroup.operation.check.rule import Basis, Consequence, Finding, NextCommand
 from kgroup.operation.check.zookeeper import check_zookeeper
 from kgroup.operation.describe import GroupDescription, describe, with_records_seen
 from kgroup.operation.printed_command import UNKNOWN_ADDRESS, kafka_words, kgroup_command, reaching
+from kgroup.operation.record_limit import is_worth_a_warning
 from kgroup.operation.report import Report, first_names, outcome
 from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kgroup.model.group import Group, GroupState
-from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.check.look import Evidence, finding_of
 from kgroup.operation.check.rule import Finding, Rule, Severity
+from kgroup.operation.record_limit import compared_size, is_worth_a_warning
 from kgroup.protocol.batch.batch import CODECS
 from kgroup.protocol.record.group_record import DEFAULT_LIMIT, group_record_size
 
@@ -35,11 +35,6 @@ def record_bytes(group: Group) -> int | None:
     return None if size is None else size.total
 
 
-def is_worth_a_warning(size: int, limit: int) -> bool:
-    """Return whether a record of this size has at least half the size of the limit."""
-    return 2 * size >= limit
-
-
 def codec_of(group: Group, codecs: Mapping[int, str]) -> str | None:
     """Return how the coordinator compresses its records, one of `CODECS`; None if unknown.
 
@@ -60,8 +55,7 @@ def check_group_record(group: Group, evidence: Evidence) -> Iterator[Finding]:
     codec = codec_of(group, evidence.record_codecs)
     if codec not in (None, "none"):  # the size after compression is unknown
         return
-    compared = f"{size / limit:.0%} of" if size <= limit else "more than"
-    limited = f"{compared} max.message.bytes of {OFFSETS_TOPIC} ({limit:,})"
+    compared = compared_size(size, limit)
     count = len(group.members)
     before = group.last_stable
     # While members join, some of those that are counted may be gone.
@@ -70,7 +64,7 @@ def check_group_record(group: Group, evidence: Evidence) -> Iterator[Finding]:
     if sizes is not None:
         largest, part = max((sizes.metadata, "subscriptions"), (sizes.assignments, "assignments"))
         reason = (
-            f"The record of the group has {size:,} bytes, {limited}; {largest:,} of them are the "
+            f"The record of the group has {size:,} bytes, {compared}; {largest:,} of them are the "
             f"{part} of {count} member{'' if count == 1 else 's'}."
         )
     else:
@@ -78,7 +72,7 @@ def check_group_record(group: Group, evidence: Evidence) -> Iterator[Finding]:
         reason = (
             f"The last record of the group, with {len(before.members)} members, has "
             f"{before.record_bytes:,} bytes; with the {count} members of now it would have about "
-            f"{size:,}, {limited}."
+            f"{size:,}, {compared}."
         )
     is_too_large = size > limit and codec is not None and is_final
     if is_too_large:

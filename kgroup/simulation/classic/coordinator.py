@@ -473,7 +473,10 @@ class ClassicCoordinator(ClassicGroups):
         self._runtime.answer(request, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _sync(self, group: ClassicGroup, member: ClassicMember, request: SyncGroup) -> None:
-        """Wait for the leader; the leader's assignments make the group stable."""
+        """Wait for the leader; the leader's assignments make the group stable.
+
+        If the record is too large, all members fail, and the next rebalance begins.
+        """
         member.awaiting_sync = request
         self._rebalance.note_sync(group, member)
         if group.leader_id == member.member_id:
@@ -481,6 +484,10 @@ class ClassicCoordinator(ClassicGroups):
                 member.member_id: request.assignments.get(member.member_id, b"")
                 for member in group.members
             }
+            if not self._rebalance.fits(group, assignments):
+                self._rebalance.propagate(group, {}, ErrorCode.UNKNOWN_SERVER_ERROR)
+                self._rebalance.maybe_prepare(group, RebalanceCause.RECORD_TOO_LARGE)
+                return
             self._rebalance.write(group, assignments)
             group.become(GroupState.STABLE, self._clock.now_ms)
             self._rebalance.propagate(group, assignments, ErrorCode.NONE)

@@ -218,6 +218,11 @@ class RebalanceCause(DescribedEnum):
         "topics changed",
         "A topic that a consumer group subscribes to was created, got partitions, or was deleted.",
     )
+    RECORD_TOO_LARGE = (
+        "record too large",
+        "The record of a classic group exceeds `message.max.bytes`: the members receive an error "
+        "instead of their assignment.",
+    )
     TOO_MANY_MEMBERS = (
         "too many members",
         ("The coordinator loaded a group that exceeds the maximum group size."),
@@ -291,6 +296,7 @@ class ClassicGroup:
         is_initial: the last rebalance began in an empty group, with the initial delay.
         has_new_member: a member joined during that delay, which extends it.
         subscribed_topics: topics of the consumers of this generation; None if unknown.
+        record_bytes: size of the last record with members, as a batch, written or too large.
         joining: number of members that have joined and wait for the others.
         join: timer that ends the join phase; `sync`: the same for the sync phase.
     """
@@ -308,6 +314,7 @@ class ClassicGroup:
         self.has_new_member = False
         self.is_initial = False
         self.subscribed_topics: frozenset[str] | None = None
+        self.record_bytes: int | None = None
         self.joining = 0
         self.join: Timer | None = None
         self.sync: Timer | None = None

@@ -11,6 +11,7 @@ from typing import Protocol as Interface
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.record.group_record import record_size
 from kgroup.simulation import rules
 from kgroup.simulation.classic.group import ClassicGroup, ClassicMember, RebalanceCause, Watch
 from kgroup.simulation.clock import Clock
@@ -207,6 +208,11 @@ class ClassicRebalance:
             self.prepare(group, RebalanceCause.NOT_SYNCED)
 
     # --- members and records --------------------------------------------------------------------
+
+    def fits(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> bool:
+        """Compute the size of the group's record; return whether the broker accepts it."""
+        group.record_bytes = record_size(group.group_id, group.record(assignments)).total
+        return group.record_bytes <= self._settings.message_max_size
 
     def write(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         """Write the group's record."""

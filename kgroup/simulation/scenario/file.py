@@ -54,6 +54,7 @@ _BROKER: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
     "group.max.session.timeout.ms": ("max_session_timeout_ms", TomlTable.duration),
     "group.initial.rebalance.delay.ms": ("initial_rebalance_delay_ms", TomlTable.duration),
     "group.max.size": ("max_size", TomlTable.number),
+    "message.max.bytes": ("message_max_size", TomlTable.number),
     "offset.metadata.max.bytes": ("offset_metadata_max_size", TomlTable.number),
     "offsets.retention.ms": ("offsets_retention_ms", TomlTable.duration),
     "offsets.retention.check.interval.ms": (

@@ -17,7 +17,15 @@ from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record.group_record import group_record_size
 from kgroup.source.broker.source import LiveCluster
 from tests.broker.servers import Broker, broker
-from tests.record.raw import RawMember, await_coordinator, consumer_protocol, join, knock
+from tests.cli.command_line import Cli
+from tests.record.raw import (
+    RawMember,
+    await_coordinator,
+    consumer_protocol,
+    create_topics,
+    join,
+    knock,
+)
 from tests.record.wire import Wire, WireError
 from tests.waiting import until
 
@@ -78,6 +86,29 @@ def test_a_group_that_outgrows_the_limit(tmp_path: Path) -> None:
         assert second.wire.receive()["error_code"] == 0
     assert [(row.severity, row.record_limit_bytes) for row in seen] == [("error", LIMIT)]
     assert "The current rebalance cannot complete." in seen[0].reason
+
+
+def test_a_dry_run_knows_the_record_of_more_members(tmp_path: Path, cli: Cli) -> None:
+    names = [f"{'topic':_<96}{number:04}" for number in range(400)]
+    sent = {"range": consumer_protocol(names)}
+    with limited("4.3.1", tmp_path) as server, Wire("4.3.1", server.bootstrap) as wire:
+        await_coordinator(wire)
+        create_topics(wire, dict.fromkeys(names, 1))
+        first, *others = (RawMember("4.3.1", server.bootstrap, "raw") for _ in range(4))
+        join(first, "wide", sent, ASSIGNMENT)
+        options = ("assign", "wide", "-b", server.bootstrap, "--dry-run", "-o", "jsonl")
+        alone, three, four = (
+            cli(*options, *(("--add-member", str(more)) if more else ())) for more in (0, 1, 3)
+        )
+        assert "max.message.bytes" not in alone.err
+        for result, share in ((three, "of"), (four, "more than")):
+            assert f"{share} max.message.bytes of __consumer_offsets (200,000)" in result.err
+        # and so it is
+        for other in others:
+            knock(other, "wide", sent)
+        until(lambda: len(described(server, "wide").members) == 4)
+        with pytest.raises(WireError, match=f"'error_code': {UNKNOWN_SERVER_ERROR}"):
+            join(first, "wide", sent, consumer_protocol(names, 0))
 
 
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.2"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -872,3 +873,34 @@ def test_a_new_member_of_kafka_python_names_its_topics_in_any_order() -> None:
     joined = what_if.add_members(spec, AddedMembers(client_id="lee"))
     assert unsure(settled(joined).first)["kim-1"] is True
     assert unsure(settled(replace(joined, client=None)).first)["kim-1"] is False
+
+
+@pytest.mark.parametrize(
+    ("protocol", "members", "added", "says"),
+    [
+        ("classic", 250, 0, "more than max.message.bytes of __consumer_offsets (1,048,588 by d"),
+        ("classic", 90, 0, None),
+        ("classic", 90, 20, "56% of max.message.bytes of __consumer_offsets (1,048,588 by defa"),
+        ("classic", 90, 160, "more than max.message.bytes of __consumer_offsets (1,048,588 by d"),
+        ("consumer", 250, 0, None),
+    ],
+)
+def test_a_record_near_the_limit_of_brokers(
+    protocol: str, members: int, added: int, says: str | None
+) -> None:
+    """A subscription to 100 topics with names of 50 characters has 5.2 kB."""
+    names = [f"{'topic':_<47}{number:03}" for number in range(100)]
+    spec = {
+        "id": "big",
+        "protocol": protocol,
+        "strategy": "range",
+        "topics": {name: {"partitions": 1} for name in names},
+        "members": [{"member_id": f"m-{number:040}", "topics": names} for number in range(members)],
+    }
+    changes = Changes(add=(AddedMembers(added),)) if added else Changes()
+    report = assign_specs(json.dumps(spec).encode(), "f", AssignRequest(changes=changes))
+    notes = [note for note in report.notes if "max.message.bytes" in note]
+    assert len(notes) == (says is not None)
+    for note in notes:
+        assert says is not None
+        assert says in note

@@ -30,6 +30,7 @@ from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.client import later_note, software
 from kgroup.operation.assign.group import read_group
+from kgroup.operation.assign.group_record import assigned_record_bytes, assigned_record_notes
 from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Move, after, dry_run
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.assign.what_if import Changes, changed, comes_back, leaves, notes
@@ -587,7 +588,7 @@ def assign_group(
         client=request.software,
         topics=request.changes.subscribed_topics,
     )
-    return _assign(group, request)
+    return _assign(group, request, source)
 
 
 def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run | Bounce]:
@@ -602,15 +603,33 @@ def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run |
     return _assign(read, request)
 
 
-def _assign(read: Report[GroupSpec], request: AssignRequest) -> Report[Run | Bounce]:
+def _assign(
+    read: Report[GroupSpec], request: AssignRequest, source: GroupSource | None = None
+) -> Report[Run | Bounce]:
     specs = [changed(spec, request.changes) for spec in read.data]
-    run = _RUNS[request.mode]
-    rows = tuple(row for spec in specs for row in run(spec))
+    by_spec = [(spec, _RUNS[request.mode](spec)) for spec in specs]
+    rows = tuple(row for _, runs in by_spec for row in runs)
     has_failed = any(row.error is not None for row in rows)
     later = None if request.client is None else later_note(request.client)
     of_changes = (note for spec in read.data for note in notes(spec, request.changes))
-    all_notes = tuple(dict.fromkeys((*filter(None, (later,)), *read.notes, *of_changes)))
+    of_record = assigned_record_notes(source, _largest_record(by_spec))
+    all_notes = (*filter(None, (later,)), *read.notes, *of_changes, *of_record)
+    all_notes = tuple(dict.fromkeys(all_notes))
     return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)
+
+
+def _largest_record(by_spec: Sequence[tuple[GroupSpec, Sequence[Run | Bounce]]]) -> int:
+    """Return the size of the largest record after the last rebalance of each run; 0 if small."""
+    return max(
+        (
+            assigned_record_bytes(replace(spec, strategy=plan.strategy), plan.assignment) or 0
+            for spec, rows in by_spec
+            for row in rows
+            for plan in row.plans[-1:]
+            if plan.assignment is not None
+        ),
+        default=0,
+    )
 
 
 _RUNS: Mapping[Mode, Callable[[GroupSpec], Sequence[Run] | Sequence[Bounce]]] = {

@@ -16,7 +16,7 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
-from kgroup.operation.check.group_record import SMALL_RECORD, codec_of, record_bytes
+from kgroup.operation.check.group_record import codec_of, record_bytes
 from kgroup.operation.check.look import (
     Evidence,
     GroupThresholds,
@@ -30,7 +30,12 @@ from kgroup.operation.check.rule import Basis, Consequence, Finding, NextCommand
 from kgroup.operation.check.zookeeper import check_zookeeper
 from kgroup.operation.describe import GroupDescription, describe, with_records_seen
 from kgroup.operation.printed_command import UNKNOWN_ADDRESS, kafka_words, kgroup_command, reaching
-from kgroup.operation.record_limit import is_worth_a_warning
+from kgroup.operation.record_limit import (
+    RECORD_CODEC,
+    RECORD_LIMIT,
+    SMALL_RECORD,
+    is_worth_a_warning,
+)
 from kgroup.operation.report import Report, first_names, outcome
 from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource
 
@@ -147,8 +152,6 @@ def _of_topic(reason: str, severity: Severity = Severity.ERROR) -> Finding:
 
 _RETENTION = "offsets.retention.minutes"
 _POLICY = "cleanup.policy"
-_RECORD_LIMIT = "max.message.bytes"
-_RECORD_CODEC = "offsets.topic.compression.codec"
 _OUTAGES = (
     ProblemKind.SILENT,
     ProblemKind.UNREACHABLE,
@@ -561,9 +564,9 @@ def _evidence(
         sizes = {group.group_id: record_bytes(group) or 0 for group in groups}
         is_asked = not request.rules or Rule.LARGE_GROUP_RECORD in request.rules
         if is_asked and max(sizes.values(), default=0) > SMALL_RECORD:
-            needed[_RECORD_LIMIT] = Rule.LARGE_GROUP_RECORD
+            needed[RECORD_LIMIT] = Rule.LARGE_GROUP_RECORD
         of_topic = _offsets_topic_settings(source, cluster, gaps, needed)
-        if (text := of_topic.get(_RECORD_LIMIT, "")).isdigit():
+        if (text := of_topic.get(RECORD_LIMIT, "")).isdigit():
             limit = int(text)
             large = [group for group in groups if is_worth_a_warning(sizes[group.group_id], limit)]
             codecs = _record_codecs(source, gaps, large)
@@ -642,10 +645,10 @@ def _record_codecs(source: GroupSource, gaps: _Gaps, groups: Sequence[Group]) ->
     if not groups:
         return {}
     try:
-        reading = source.broker_settings([_RECORD_CODEC])
+        reading = source.broker_settings([RECORD_CODEC])
     except BrokerError:
         return {}
-    codecs = {broker: values.get(_RECORD_CODEC, "") for broker, values in reading.brokers.items()}
+    codecs = {broker: values.get(RECORD_CODEC, "") for broker, values in reading.brokers.items()}
     compressed = [group for group in groups if codec_of(group, codecs) not in (None, "none")]
     if compressed:
         names = first_names([group.group_id for group in compressed])

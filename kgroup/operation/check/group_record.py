@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from kgroup.model.group import Group, GroupState
 from kgroup.operation.check.look import Evidence, finding_of
 from kgroup.operation.check.rule import Finding, Rule, Severity
-from kgroup.operation.record_limit import compared_size, is_worth_a_warning
-from kgroup.protocol.batch.batch import CODECS
-from kgroup.protocol.record.group_record import DEFAULT_LIMIT, group_record_size
+from kgroup.operation.record_limit import (
+    SMALL_RECORD,
+    codec_name,
+    compared_size,
+    is_worth_a_warning,
+)
+from kgroup.protocol.record.group_record import group_record_size
 
-SMALL_RECORD = DEFAULT_LIMIT // 10
-"""Size up to which a record is not compared with the limit, to save the request for it."""
 _MEMBER_SIZE = 1000
 """Bytes that a member takes at most, usually, without metadata and assignment: ids and host."""
 
@@ -42,8 +44,7 @@ def codec_of(group: Group, codecs: Mapping[int, str]) -> str | None:
         group: the group.
         codecs: `offsets.topic.compression.codec` by broker id.
     """
-    number = codecs.get(group.coordinator.id) if group.coordinator else None
-    return dict(zip("01234", CODECS, strict=True)).get(number or "")
+    return codec_name(codecs.get(group.coordinator.id)) if group.coordinator else None
 
 
 def check_group_record(group: Group, evidence: Evidence) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from kgroup.operation.printed_command import (
     kgroup_command,
     reaching,
 )
+from kgroup.operation.record_limit import RECORD_CODEC, codec_name, read_record_limit
 from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, GroupSource
@@ -46,6 +47,7 @@ _SETTINGS = (
     ASSIGNORS,
     MIGRATION_POLICY,
     PROTOCOLS,
+    RECORD_CODEC,
 )
 _OF_A_GROUP = {
     CONSUMER_SESSION: "consumer.session.timeout.ms",
@@ -68,6 +70,7 @@ class Brokers:
         why: why some features or settings are unknown; None if all are known.
         settings: settings by broker id and name.
         group_settings: effective settings of the group.
+        record_limit: `max.message.bytes` of `__consumer_offsets`; None if unknown.
         group_why: why the group's settings are unknown; None if known, or not supported (before
             4.0).
     """
@@ -78,6 +81,7 @@ class Brokers:
     settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     group_settings: Mapping[str, str] = field(default_factory=dict)
     group_why: str | None = None
+    record_limit: int | None = None
 
     @property
     def name(self) -> str:
@@ -132,6 +136,11 @@ class Brokers:
         text = (self.setting(MIGRATION_POLICY) or "").lower()
         return next((policy for policy in MigrationPolicy if policy == text), None)
 
+    @property
+    def compresses_records(self) -> bool:
+        """Whether the coordinator compresses its records, so that their size is unknown."""
+        return codec_name(self.setting(RECORD_CODEC)) not in (None, "none")
+
     def simulated(self, scenario: Scenario) -> Scenario:
         """Return the scenario with these brokers' settings; unknown settings are unchanged."""
         interval_ms = self.number("group.consumer.assignment.interval.ms")
@@ -140,6 +149,10 @@ class Brokers:
         classic, known = scenario.settings, scenario.consumer_settings
         if first_ms is not None:
             classic = replace(classic, initial_rebalance_delay_ms=first_ms)
+        if self.compresses_records:
+            classic = replace(classic, message_max_size=2**31 - 1)  # the size is unknown
+        elif self.record_limit is not None:
+            classic = replace(classic, message_max_size=self.record_limit)
         consumer = ConsumerSettings(
             self.number(CONSUMER_SESSION) or known.session_timeout_ms,
             self.number("group.consumer.heartbeat.interval.ms") or known.heartbeat_interval_ms,
@@ -217,13 +230,15 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
         return Brokers(broker, features, "; ".join(dict.fromkeys([*refused, str(error)])))
     refused += dict.fromkeys(problem.reason for problem in reading.problems)
     why = "; ".join(refused) or None
+    limit = read_record_limit(source)
+    brokers = Brokers(broker, features, why, reading.brokers, record_limit=limit)
     if not _knows_groups(group, features):
-        return Brokers(broker, features, why, reading.brokers)
+        return brokers
     try:
         of_group = source.group_settings(group.group_id, list(_OF_A_GROUP.values()))
     except BrokerError as error:
-        return Brokers(broker, features, why, reading.brokers, group_why=str(error))
-    return Brokers(broker, features, why, reading.brokers, of_group)
+        return replace(brokers, group_why=str(error))
+    return replace(brokers, group_settings=of_group)
 
 
 def _knows_groups(group: Group, features: BrokerFeatures | None) -> bool:

@@ -319,7 +319,7 @@ def _measured(
         for name in ("read_again", "skipped")
     )
     cost = costs(played, begin_ms, end_ms, count, again, skipped)
-    return replace(cost, is_at_rest=after.is_at_rest)
+    return replace(cost, is_at_rest=after.is_at_rest, record_bytes=after.record_bytes)
 
 
 def costs(
@@ -347,6 +347,7 @@ def costs(
         skipped,
         failed,
         played.is_at_rest,
+        played.record_bytes,
     )
 
 

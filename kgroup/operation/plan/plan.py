@@ -101,6 +101,8 @@ class Forecast:
         skipped: number of records that are never read.
         failed: members whose applications terminate; by name, with Kafka's name of the error.
         is_at_rest: whether the group is stable at the end; if not, the costs are incomplete.
+        record_bytes: size of the largest record of the group in `__consumer_offsets`, with all
+            members, as a batch without compression; None if no rebalance of classic members ends.
     """
 
     rebalances: int
@@ -113,6 +115,7 @@ class Forecast:
     skipped: int
     failed: Mapping[str, str] = field(default_factory=dict)
     is_at_rest: bool = True
+    record_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

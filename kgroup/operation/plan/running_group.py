@@ -17,6 +17,7 @@ from kgroup.operation.plan.connect import shared_settings, sink_connectors
 from kgroup.operation.plan.coordinator import NO_BROKERS, Brokers, kgroup_on, read_brokers
 from kgroup.operation.plan.forecast import USUAL, ProgramBehavior, beginning_at, paced
 from kgroup.operation.plan.plan import MigrationTarget, Plan, PlannedMember, Precondition, Verdict
+from kgroup.operation.record_limit import record_notes
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import InitialGroup, Scenario
 from kgroup.source.base import GroupSource
@@ -59,7 +60,11 @@ class RunningGroup:
             cluster_id=None if name is None else name.cluster_id,
             assumed=(plan.assumed or self.assumed) if steps else (),
         )
-        return Report((made,), self.problems, self.notes)
+        size = made.forecast.record_bytes if made.forecast else None
+        if self.brokers.compresses_records:
+            size = None
+        limited = record_notes(size, self.brokers.record_limit)
+        return Report((made,), self.problems, (*self.notes, *limited))
 
     @property
     def by_name(self) -> Mapping[str, Member]:

@@ -35,12 +35,14 @@ class FakeCluster(FakeSource):
         topics: Mapping[str, int] | None = None,
         settings: Mapping[int, Mapping[str, str]] | None = None,
         of_group: Mapping[str, str] | None = None,
+        of_offsets_topic: Mapping[str, str] | None = None,
         heartbeat_version: int = 1,
     ) -> None:
         super().__init__(*(replace(group, coordinator=_COORDINATOR) for group in groups))
         self._topics = topics or {}
         self._settings = settings
         self._of_group = of_group
+        self._of_offsets_topic = of_offsets_topic or {}
         self._heartbeat_version = heartbeat_version
 
     def view(self, topics: Collection[str]) -> ClusterView:
@@ -57,7 +59,9 @@ class FakeCluster(FakeSource):
         return {}
 
     def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
-        return {}
+        assert topic == "__consumer_offsets"
+        settings = self._of_offsets_topic
+        return {name: settings[name] for name in names if name in settings}
 
     def features(self, broker_id: int) -> BrokerFeatures:
         assert broker_id == _COORDINATOR.id

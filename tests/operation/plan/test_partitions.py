@@ -153,6 +153,37 @@ def test_a_coordinator_of_consumer_groups_sees_it_at_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("limit", "codec", "says", "is_sound"),
+    [
+        ("900", "0", "of max.message.bytes of __consumer_offsets (900): above that, Sync", True),
+        ("300", "0", "bytes, more than max.message.bytes of __consumer_offsets (300): Sync", False),
+        ("300", None, "more than max.message.bytes of __consumer_offsets (300): Sync", False),
+        ("300", "4", None, True),
+        ("5000", "0", None, True),
+        (None, "0", None, True),
+    ],
+)
+def test_a_record_near_the_limit_of_brokers(
+    limit: str | None, codec: str | None, says: str | None, is_sound: bool
+) -> None:
+    source = FakeCluster(
+        two(),
+        topics={"orders": 4},
+        settings={1: {} if codec is None else {"offsets.topic.compression.codec": codec}},
+        of_offsets_topic={} if limit is None else {"max.message.bytes": limit},
+    )
+    found = plan_partitions(source, "orders", 6, (), ProgramBehavior(), reset="latest")
+    notes = [note for note in found.notes if "max.message.bytes" in note]
+    assert [says in note for note in notes if says is not None] == [True] * (says is not None)
+    assert len(notes) == (says is not None)
+    (plan,) = found.data
+    assert plan.is_sound is is_sound
+    assert plan.forecast is not None
+    # Two members with ids, client ids and hosts, a subscription and an assignment each.
+    assert 300 < (plan.forecast.record_bytes or 0) < 900
+
+
+@pytest.mark.parametrize(
     ("of_broker", "of_group"), [("15000", None), ("15000", "10000"), ("10000", "15000")]
 )
 def test_heartbeats_are_those_of_the_group(of_broker: str, of_group: str | None) -> None:

@@ -1,0 +1,95 @@
+"""Size of the record that the coordinator would write after a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
+from kgroup.errors import BrokerError
+from kgroup.model.cluster import TopicPartition
+from kgroup.operation.record_limit import (
+    RECORD_CODEC,
+    SMALL_RECORD,
+    codec_name,
+    read_record_limit,
+    record_notes,
+)
+from kgroup.protocol.record.group_record import record_size
+from kgroup.simulation.subscription import encode_assignment, encode_subscription
+from kgroup.source.base import GroupSource
+
+_MEMBER_SIZE = 1000
+_PARTITION_SIZE = 8
+"""Bytes that a member and a partition take at most, usually, apart from names of topics."""
+
+
+def assigned_record_bytes(
+    spec: GroupSpec, assignment: Mapping[str, Sequence[TopicPartition]]
+) -> int | None:
+    """Return the approximate size of a classic group's record with this assignment.
+
+    Subscriptions are encoded as Java's consumer does. None if there is no such record, or if it is
+    surely small.
+    """
+    if spec.protocol != "classic":
+        return None
+    sizes: dict[tuple[str, ...], int] = {}
+    most = 0
+    for member in spec.members:
+        partitions = (*(member.owned or ()), *assignment.get(member.member_id, ()))
+        if member.topics not in sizes:
+            sizes[member.topics] = _names_size(member.topics)
+        topics = {topic for topic, _ in partitions}
+        # Owned partitions may be sent twice: by the consumer, and by a sticky assignor.
+        most += _MEMBER_SIZE + sizes[member.topics] + 2 * _names_size(topics)
+        most += 2 * _PARTITION_SIZE * len(partitions)
+    if most <= SMALL_RECORD:
+        return None
+    leader_id = spec.leader_id or spec.members[0].member_id
+    value = {
+        "protocolType": "consumer",
+        "generation": 0,
+        "protocol": spec.strategy,
+        "leader": leader_id,
+        "currentStateTimestamp": 0,
+        "members": [
+            _recorded(member, spec.strategy, assignment.get(member.member_id, ()))
+            for member in spec.members
+        ],
+    }
+    return record_size(spec.id or "", value).total
+
+
+def assigned_record_notes(source: GroupSource | None, size: int) -> tuple[str, ...]:
+    """Return a note on a record that would be near the limit of the source's brokers."""
+    if size <= SMALL_RECORD:
+        return ()
+    notes = record_notes(size, None if source is None else read_record_limit(source))
+    if not notes or source is None or not source.can(GroupSource.broker_settings):
+        return notes
+    try:
+        settings = source.broker_settings([RECORD_CODEC]).brokers.values()
+    except BrokerError:
+        return notes
+    codecs = {codec_name(values.get(RECORD_CODEC)) for values in settings}
+    return notes if codecs <= {None, "none"} else ()  # the compressed size is unknown
+
+
+def _names_size(topics: Collection[str]) -> int:
+    return sum(8 + len(topic) for topic in topics)
+
+
+def _recorded(
+    member: MemberSpec, strategy: str, partitions: Sequence[TopicPartition]
+) -> Mapping[str, object]:
+    return {
+        "memberId": member.member_id,
+        "groupInstanceId": member.instance_id,
+        "clientId": member.client_id or "",
+        "clientHost": member.host or "",
+        "rebalanceTimeout": 0,
+        "sessionTimeout": 0,
+        "subscription": encode_subscription(member, strategy),
+        "assignment": encode_assignment(partitions, member.version),
+    }

@@ -1,7 +1,9 @@
 """What `kgroup check GROUP` says after incidents on a real broker, and after busy sound days.
 
 All incidents happen at once, each in its group, with consumers of librdkafka and Java; then each
-group is checked, from the cluster alone, and the first finding has to be the cause.
+group is checked, from the cluster alone, and the first finding has to be the cause. An incident
+waits for the members that it needs, and what it leaves stays until the end: how long processes
+take to start, or the other incidents, does not matter.
 """
 
 from __future__ import annotations
@@ -15,14 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
+from kgroup.model.group import Group, GroupState
+from kgroup.operation.describe import describe
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.client.faulty_member import Faults
 from tests.broker.live_groups import MODERN_CONFIG
 from tests.broker.maven import die_with_parent
@@ -40,6 +46,8 @@ TOPICS = {"orders": 4, "payments": 4} | dict.fromkeys(
     ("audit", "stuck", "left", "again", "cut", "exact"), 1
 )
 SESSION_MS = 3_000
+LONG_MS = 1_500_000
+"""Nothing lasts that long, and brokers allow it for every timeout."""
 QUICK = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500}
 MEMBER = Path(__file__).parent / "client" / "faulty_member.py"
 
@@ -71,6 +79,35 @@ class Stage:
         """Start one of Java's consumers."""
         with self.lock:
             join_java(self.java, group, name, topics, **config)
+
+    def group(self, group: str) -> Group | None:
+        """Return a group as it is now; None if there is none."""
+        with LiveCluster(self.server.bootstrap, of_silence=True) as source:
+            return next((each.group for each in describe(source, [group], log_budget=0).data), None)
+
+    def members(self, group: str) -> dict[str, str | None]:
+        """Return the client ids by member id; nothing while a group rebalances."""
+        now = self.group(group)
+        if now is None or now.state is not GroupState.STABLE:
+            return {}
+        return {member.member_id: member.client_id for member in now.members}
+
+    def await_member(self, group: str, client_id: str, but: str = "") -> str:
+        """Wait until a client is a member, and return its member id, which is not `but`."""
+
+        def found() -> str | None:
+            members = self.members(group).items()
+            return next((name for name, id_ in members if id_ == client_id and name != but), None)
+
+        return until(found, every_s=0.5)
+
+    def await_gone(self, group: str, member_id: str) -> None:
+        """Wait until a group is complete without a member."""
+        until(lambda: (found := self.members(group)) and member_id not in found, every_s=0.5)
+
+    def await_commit(self, group: str) -> None:
+        """Wait until a group has committed something."""
+        until(lambda: (found := self.group(group)) and found.offsets, every_s=0.5)
 
     def wire(self) -> Wire:
         """Return a connection."""
@@ -111,7 +148,8 @@ def stage(work: Path) -> Iterator[Stage]:
     config = (
         MODERN_CONFIG
         | {"group.min.session.timeout.ms": "1000"}
-        | {"group.consumer.max.session.timeout.ms": "300000"}
+        | {"group.consumer.max.session.timeout.ms": str(LONG_MS)}
+        | {"transaction.max.timeout.ms": str(LONG_MS)}
         | {f"group.consumer.{word}session.timeout.ms": str(SESSION_MS) for word in ("", "min.")}
     )
     with (
@@ -143,16 +181,19 @@ def a_slow_consumer(stage: Stage, group: str) -> None:
     """One of two consumers takes longer than max.poll.interval.ms for what it has polled."""
     stage.process(group, "quick-1")
     stage.process(group, "slow-1", max_poll_interval_ms=5_000, slow_s=7, slow_times=4)
-    time.sleep(42)
+    member = ""
+    for _ in range(1 + 4):
+        member = stage.await_member(group, "slow-1", but=member)
 
 
 def a_slow_java_consumer(stage: Stage, group: str) -> None:
     for name in ("quick-2", "slow-2"):
         stage.join(group, name, max_poll_interval_ms="5000", **CLASSIC_JAVA)
+    member = ""
     for _ in range(4):
-        until(lambda: stage.call("owned", name="slow-2"))
+        member = stage.await_member(group, "slow-2", but=member)
         stage.call("pause", name="slow-2", ms=7_000)
-        time.sleep(8)
+    stage.await_member(group, "slow-2", but=member)
 
 
 def a_slow_modern_consumer(stage: Stage, group: str) -> None:
@@ -164,9 +205,10 @@ def a_slow_modern_consumer(stage: Stage, group: str) -> None:
 def a_crash_loop(stage: Stage, group: str) -> None:
     """A consumer dies of each batch, and its supervisor starts it again."""
     stage.process(group, "steady-4")
+    member = ""
     for _ in range(6):
         process = stage.process(group, "crashing-4")
-        time.sleep(6)
+        member = stage.await_member(group, "crashing-4", but=member)
         _end(process)
         time.sleep(SESSION_MS / 1000 - 1)
 
@@ -176,7 +218,7 @@ def a_restart_loop(stage: Stage, group: str) -> None:
     stage.process(group, "steady-5")
     for _ in range(7):
         process = stage.process(group, "restarting-5")
-        time.sleep(4)
+        stage.await_member(group, "restarting-5")
         leave(process)
         time.sleep(1)
 
@@ -184,17 +226,20 @@ def a_restart_loop(stage: Stage, group: str) -> None:
 def a_frozen_process(stage: Stage, group: str) -> None:
     """A pause of the whole process (memory, disk) outlasts its session, again and again."""
     stage.process(group, "steady-6")
-    process = stage.process(group, "frozen-6")
+    _freeze(stage, group, stage.process(group, "frozen-6"), "frozen-6")
+
+
+def _freeze(stage: Stage, group: str, process: subprocess.Popen[bytes], client_id: str) -> None:
     for _ in range(5):
-        time.sleep(4)
+        member = stage.await_member(group, client_id)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(5)
+        stage.await_gone(group, member)
         process.send_signal(signal.SIGCONT)
-    time.sleep(2)
+    stage.await_member(group, client_id)
 
 
 def two_processes_of_one_instance_id(stage: Stage, group: str) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 45
 
     def supervise(number: int) -> None:
         while time.monotonic() < end:
@@ -229,31 +274,25 @@ def two_applications(stage: Stage, group: str) -> None:
 
 def a_modern_crash_loop(stage: Stage, group: str) -> None:
     stage.process(group, "steady-10", **MODERN_RD)
+    member = ""
     for _ in range(6):
         process = stage.process(group, "crashing-10", **MODERN_RD)
-        time.sleep(4)
+        member = stage.await_member(group, "crashing-10", but=member)
         _end(process)
         time.sleep(2)
 
 
 def a_modern_frozen_process(stage: Stage, group: str) -> None:
     stage.process(group, "steady-11", **MODERN_RD)
-    process = stage.process(group, "frozen-11", **MODERN_RD)
-    for _ in range(5):
-        time.sleep(4)
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(5)
-        process.send_signal(signal.SIGCONT)
-    time.sleep(2)
+    _freeze(stage, group, stage.process(group, "frozen-11", **MODERN_RD), "frozen-11")
 
 
 def a_stuck_partition(stage: Stage, group: str) -> None:
     """A record that cannot be processed: the consumer polls, and never commits any more."""
     process = stage.process(group, "poisoned", ["stuck"], commits=True)
-    time.sleep(8)
+    stage.await_commit(group)
     leave(process)
     stage.process(group, "poisoned", ["stuck"])
-    time.sleep(2)
     for _ in range(60):
         stage.produce("stuck", 0)
         time.sleep(0.5)
@@ -272,7 +311,7 @@ def nobody_reads(stage: Stage, group: str) -> None:
 def a_recreated_topic(stage: Stage, group: str) -> None:
     """A topic was recreated, and has fewer records than the group has committed."""
     process = stage.process(group, "reader-14", ["again"], commits=True)
-    time.sleep(8)
+    stage.await_commit(group)
     leave(process)
     with stage.wire() as wire:
         wire.call("DeleteTopics", 5, timeout_ms=30_000, topic_names=["again"])
@@ -297,33 +336,44 @@ def an_expired_backlog(stage: Stage, group: str) -> None:
 def a_member_that_does_not_rejoin(stage: Stage, group: str) -> None:
     """A rebalance waits for a frozen process with long timeouts."""
     process = stage.process(
-        group, "frozen-16", session_timeout_ms=300_000, max_poll_interval_ms=300_000
+        group, "frozen-16", session_timeout_ms=LONG_MS, max_poll_interval_ms=LONG_MS
     )
-    time.sleep(6)
+    stage.await_member(group, "frozen-16")
     process.send_signal(signal.SIGSTOP)
     stage.process(group, "new-16")
-    time.sleep(10)
+    until(
+        lambda: (now := stage.group(group)) and now.state is GroupState.PREPARING_REBALANCE,
+        every_s=0.5,
+    )
 
 
 def a_hanging_transaction(stage: Stage, group: str) -> None:
     stage.process(group, "reader-17", ["exact"], commits=True, isolation_level="read_committed")
     settings = {"bootstrap.servers": stage.server.bootstrap, "transactional.id": group}
-    producer = Producer(settings | {"transaction.timeout.ms": 300_000})
+    producer = Producer(settings | {"transaction.timeout.ms": LONG_MS})
     stage.stack.callback(producer.abort_transaction)
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("exact", b"x")
     producer.flush(30)
-    time.sleep(8)
+    stage.await_commit(group)
 
 
 def two_readers_without_a_group(stage: Stage, group: str) -> None:
-    """Two processes assign themselves the same partition, and both commit."""
-    with stage.wire() as wire:
-        for _ in range(10):
-            for offset in (4, 2, 6, 3, 8, 5):
+    """Two processes assign themselves the same partition, and both commit, until all is over."""
+    is_over = Event()
+
+    def read() -> None:
+        with stage.wire() as wire:
+            for offset in cycle((4, 2, 6, 3, 8, 5)):
                 commit(wire, group, {("orders", 0): offset})
-                time.sleep(1)
+                if is_over.wait(1):
+                    return
+
+    readers = Thread(target=read)
+    readers.start()
+    stage.stack.callback(readers.join)
+    stage.stack.callback(is_over.set)  # before that
 
 
 def a_member_without_partitions(stage: Stage, group: str) -> None:
@@ -332,16 +382,17 @@ def a_member_without_partitions(stage: Stage, group: str) -> None:
         stage.process(
             group, f"worker-19-{number}", ["audit", "cut"], partition_assignment_strategy="range"
         )
-    time.sleep(8)
+    for number in (1, 2):
+        stage.await_member(group, f"worker-19-{number}")
 
 
 def a_missing_static_member(stage: Stage, group: str) -> None:
     """A static consumer stops in order, and is not started again."""
     with stage.wire() as wire:
-        configure_group(wire, group, consumer_session_timeout_ms="300000")
+        configure_group(wire, group, consumer_session_timeout_ms=str(LONG_MS))
     stage.process(group, "steady-20", group_instance_id="pod-1", **MODERN_RD)
     process = stage.process(group, "away-20", group_instance_id="pod-2", **MODERN_RD)
-    time.sleep(8)
+    stage.await_member(group, "away-20")
     leave(process)
 
 
@@ -433,7 +484,7 @@ def a_new_group(stage: Stage, group: str) -> None:
 
 
 INCIDENTS: dict[Callable[[Stage, str], None], str] = {
-    two_readers_without_a_group: "reader-without-membership",  # first, as long as it is fresh
+    two_readers_without_a_group: "reader-without-membership",
     a_slow_consumer: "late-poll",
     a_slow_java_consumer: "late-poll",
     a_slow_modern_consumer: "late-poll",

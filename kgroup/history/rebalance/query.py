@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Generic, TypeVar
+
+import pyarrow as pa
 
 from kgroup.history.rebalance.cause import REPEATEDLY, Commits, CommitSpan, Recreation, elapsed_ms
 from kgroup.history.rebalance.group_timeline import rebalances_of
@@ -41,6 +45,7 @@ _HAS_METADATA = (
 )
 """SQL condition for generations whose members state more than topics and previous assignments."""
 _Key = tuple[str, str, int]
+_T = TypeVar("_T")
 
 
 def rebalances(
@@ -192,30 +197,54 @@ def _keys(
         yield sorted(some)
 
 
-class _Rows:
+class _Rows(Generic[_T]):
     """Rows of a query, divided by group as they are asked for.
 
     Args:
         engine: query engine.
-        sql: the query, without its order.
+        sql: the query, without its order; it selects first the columns of `_IDS`.
         parameters: its parameters.
+        read: returns the rows of a batch without the columns that identify the group.
         then: columns by which rows are sorted after those of `_IDS`.
     """
 
     def __init__(
-        self, engine: Engine, sql: str, parameters: Sequence[Parameter], *then: str
+        self,
+        engine: Engine,
+        sql: str,
+        parameters: Sequence[Parameter],
+        read: Callable[[pa.RecordBatch], Iterable[_T]],
+        *then: str,
     ) -> None:
         order = ", ".join((_IDS, *then))
         found = engine.query(f"{sql} ORDER BY {order}", parameters, is_trusted=True)
-        rows = (row for batch in found.to_batches(_BATCH_ROWS) for row in batch.to_pylist())
-        self._groups = groupby(rows, _key)
+        self._groups = groupby(self._read(found, read), itemgetter(0))
         self._next = next(self._groups, None)
 
-    def of(self, key: _Key) -> list[Row]:
+    @staticmethod
+    def _read(
+        found: pa.Table, read: Callable[[pa.RecordBatch], Iterable[_T]]
+    ) -> Iterator[tuple[_Key, _T]]:
+        for batch in found.to_batches(_BATCH_ROWS):
+            keys = zip(*(column.to_pylist() for column in batch.columns[:3]), strict=True)
+            yield from zip(keys, read(batch.select(batch.schema.names[3:])), strict=True)
+
+    def of(self, key: _Key) -> list[_T]:
         """Return the rows of a group; those of groups before it are left out."""
         while self._next is not None and self._next[0] < key:
             self._next = next(self._groups, None)
-        return list(self._next[1]) if self._next is not None and self._next[0] == key else []
+        if self._next is None or self._next[0] != key:
+            return []
+        return [row for _, row in self._next[1]]
+
+
+def _read_rows(batch: pa.RecordBatch) -> list[Row]:
+    rows: list[Row] = batch.to_pylist()
+    return rows
+
+
+def _read_spans(batch: pa.RecordBatch) -> Iterator[CommitSpan]:
+    return map(CommitSpan, *(column.to_pylist() for column in batch.columns))
 
 
 def _of_groups(
@@ -235,7 +264,7 @@ def _of_groups(
     parameters: list[Parameter] = [cluster, *groups, *partitions]
     names = topic_names(engine, cluster)
     events = [
-        _Rows(engine, sql, parameters)
+        _Rows(engine, sql, parameters, _read_rows)
         for sql in (
             f"SELECT {_IDS}, time_ms, log_leader_epoch, generation_id, protocol, "
             f"state_timestamp_ms, CASE WHEN {_HAS_METADATA} THEN value_json END AS value_json "
@@ -253,6 +282,7 @@ def _of_groups(
         "rebalance_timeout_ms, subscribed_topics, subscribed_regex, assignment FROM members "
         f"WHERE {condition}",
         parameters,
+        _read_rows,
         "member_id",
     )
     spans = _spans(engine, condition, parameters)
@@ -268,7 +298,7 @@ def _of_groups(
                 key=lambda row: int(row["log_offset"]),
             ),
             by_offset,
-            Commits(map(_span, spans.of(key)), recreated.get(key, ())),
+            Commits(spans.of(key), recreated.get(key, ())),
             names,
         )
         note = None
@@ -308,12 +338,12 @@ def _members_of(rebalance: Rebalance, rows: Mapping[int, Sequence[Row]]) -> Iter
             yield by_member[member.member_id]
 
 
-def _spans(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> _Rows:
+def _spans(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> _Rows[CommitSpan]:
     """Return the commits between the records of rebalances; `log_offset` is the record before."""
     columns = "cluster, group_id, offsets_partition"
     sql = (
-        f"SELECT {columns}, mark AS log_offset, topic, partition, COUNT(*) AS commit_count, "
-        "MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM "
+        f"SELECT {columns}, COALESCE(mark, -1) AS log_offset, topic, partition, "
+        "COUNT(*) AS commit_count, MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM "
         f"(SELECT {columns}, topic, partition, time_ms, MAX(own_mark) OVER "
         f"(PARTITION BY {columns} ORDER BY log_offset "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS mark FROM "
@@ -325,18 +355,7 @@ def _spans(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> _
         f"WHERE {condition} AND type IN {_EPOCHS}) AS entries) AS placed "
         f"WHERE topic IS NOT NULL GROUP BY {columns}, mark, topic, partition"
     )
-    return _Rows(engine, sql, [*parameters] * 3, "topic", "partition")
-
-
-def _span(row: Row) -> CommitSpan:
-    return CommitSpan(
-        -1 if row["log_offset"] is None else row["log_offset"],
-        row["topic"],
-        row["partition"],
-        row["commit_count"],
-        row["first_ms"],
-        row["last_ms"],
-    )
+    return _Rows(engine, sql, [*parameters] * 3, _read_spans, "topic", "partition")
 
 
 def recreations(

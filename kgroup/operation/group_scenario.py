@@ -23,10 +23,13 @@ from kgroup.operation.assign.group import (
     find_group,
     group_spec,
 )
+from kgroup.operation.assign.group_record import accepted_record_bytes
+from kgroup.operation.record_limit import NO_LIMIT, compresses_records, read_record_limit
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.consumer.message import PAUSE_EPOCH
+from kgroup.simulation.rules import BrokerSettings
 from kgroup.simulation.scenario.scenario import (
     Action,
     InitialGroup,
@@ -59,7 +62,14 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
         NotFoundError: the group does not exist.
         InputError: the group cannot be simulated, or its members' subscriptions are unknown.
     """
-    return scenario_of(source, *find_group(source, group_id), advice=_ADVICE)
+    report = scenario_of(source, *find_group(source, group_id), advice=_ADVICE)
+    (scenario,) = report.data
+    limit = None if scenario.connectors else read_record_limit(source)
+    if limit is None:
+        return report
+    limit = NO_LIMIT if compresses_records(source) else limit
+    settings = replace(scenario.settings, message_max_size=limit)
+    return replace(report, data=(replace(scenario, settings=settings),))
 
 
 def scenario_of(
@@ -118,7 +128,12 @@ def scenario_of(
         members[name] = MemberPlan(config)
     start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
     title = f"Group {shown_id(group_id)} as it is"
-    scenario = Scenario(group_id, topics, members, (), _WATCHED_MS, title, start=start)
+    settings = BrokerSettings()
+    if accepted_record_bytes(spec) > settings.message_max_size:  # the limit is not the default
+        settings = replace(settings, message_max_size=NO_LIMIT)
+    scenario = Scenario(
+        group_id, topics, members, (), _WATCHED_MS, title, settings=settings, start=start
+    )
     return Report((_watched(scenario),), report.errors, tuple(notes))
 
 

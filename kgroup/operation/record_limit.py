@@ -12,6 +12,8 @@ RECORD_LIMIT = "max.message.bytes"
 """Setting of `__consumer_offsets`: the largest batch that its brokers accept."""
 RECORD_CODEC = "offsets.topic.compression.codec"
 """Setting of brokers: how they compress their own records; see `codec_name`."""
+NO_LIMIT = 2**31 - 1
+"""Stands for a limit that no record exceeds."""
 SMALL_RECORD = DEFAULT_LIMIT // 10
 """Size up to which a record is not compared with the limit, to save the request for it."""
 
@@ -61,3 +63,14 @@ def read_record_limit(source: GroupSource) -> int | None:
     except BrokerError:
         return None
     return int(text) if text.isdigit() else None
+
+
+def compresses_records(source: GroupSource) -> bool:
+    """Return whether brokers compress their records, so that the size of a record is unknown."""
+    if not source.can(GroupSource.broker_settings):
+        return False
+    try:
+        settings = source.broker_settings([RECORD_CODEC]).brokers.values()
+    except BrokerError:
+        return False
+    return not {codec_name(values.get(RECORD_CODEC)) for values in settings} <= {None, "none"}

@@ -35,7 +35,15 @@ from tests.broker.maven import die_with_parent
 from tests.broker.servers import Broker, broker
 from tests.cli.command_line import Cli
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics
-from tests.record.raw import commit, configure_group, create_topics
+from tests.record.raw import (
+    RawMember,
+    commit,
+    configure_group,
+    consumer_protocol,
+    create_topics,
+    join,
+    knock,
+)
 from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
@@ -483,6 +491,17 @@ def a_new_group(stage: Stage, group: str) -> None:
     time.sleep(8)
 
 
+def a_record_that_outgrows_the_limit(stage: Stage, group: str) -> None:
+    """A second member with a large subscription: the broker would refuse the record of both."""
+    time.sleep(20)
+    large = {"range": consumer_protocol(["orders"]).ljust(600_000, b"x")}
+    first, second = (RawMember(VERSION, stage.server.bootstrap, "large") for _ in range(2))
+    stage.stack.callback(first.close)
+    stage.stack.callback(second.close)
+    join(first, group, large, consumer_protocol(["orders"], 0))
+    knock(second, group, large)
+
+
 INCIDENTS: dict[Callable[[Stage, str], None], str] = {
     two_readers_without_a_group: "reader-without-membership",
     a_slow_consumer: "late-poll",
@@ -504,6 +523,7 @@ INCIDENTS: dict[Callable[[Stage, str], None], str] = {
     a_hanging_transaction: "open-transaction",
     a_member_without_partitions: "idle-member",
     a_missing_static_member: "missing-static-member",
+    a_record_that_outgrows_the_limit: "large-group-record",
 }
 SOUND: Sequence[Callable[[Stage, str], None]] = (
     a_deployment,

@@ -16,9 +16,11 @@ from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.model.cluster import TopicPartition
+from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import (
     AssignRequest,
+    assign_group,
     assign_specs,
     bounced,
     compared,
@@ -33,6 +35,7 @@ from kgroup.operation.assign.spec import SpecError, read_spec, read_specs
 from kgroup.operation.assign.what_if import AddedMembers, Changes
 from tests.assignor.random_group import RandomGroup
 from tests.examples import examples
+from tests.operation.plan.fake_cluster import FakeCluster
 
 
 def group(strategy: str = "cooperative-sticky", **changes: Any) -> GroupSpec:
@@ -899,6 +902,47 @@ def test_a_record_near_the_limit_of_brokers(
     }
     changes = Changes(add=(AddedMembers(added),)) if added else Changes()
     report = assign_specs(json.dumps(spec).encode(), "f", AssignRequest(changes=changes))
+    notes = [note for note in report.notes if "max.message.bytes" in note]
+    assert len(notes) == (says is not None)
+    for note in notes:
+        assert says is not None
+        assert says in note
+
+
+@pytest.mark.parametrize(
+    ("members", "limit", "codec", "says"),
+    [
+        (150, None, "0", "of max.message.bytes of __consumer_offsets (1,048,588 by default)"),
+        (150, "1048588", "0", "of max.message.bytes of __consumer_offsets (1,048,588): above"),
+        (150, "1048588", None, "of max.message.bytes of __consumer_offsets (1,048,588): above"),
+        (150, "1048588", "1", None),  # the compressed size is unknown
+        (150, "8388608", "0", None),
+        (250, "1048588", "0", "more than max.message.bytes of __consumer_offsets (1,048,588)"),
+        (250, None, "0", None),  # accepted, so that the limit is not the default
+    ],
+)
+def test_the_limit_of_records_is_that_of_the_cluster(
+    members: int, limit: str | None, codec: str | None, says: str | None
+) -> None:
+    topics = tuple(f"{'t':_<48}{number:02}" for number in range(100))
+    large = Group(
+        "g",
+        GroupType.CLASSIC,
+        GroupState.STABLE,
+        "consumer",
+        "range",
+        members=tuple(
+            Member(f"wide-{number:040}", subscription=Subscription(topics), assignment=())
+            for number in range(members)
+        ),
+    )
+    cluster = FakeCluster(
+        large,
+        topics=dict.fromkeys(topics, 1),
+        settings={1: {} if codec is None else {"offsets.topic.compression.codec": codec}},
+        of_offsets_topic={} if limit is None else {"max.message.bytes": limit},
+    )
+    report = assign_group(cluster, "g", AssignRequest())
     notes = [note for note in report.notes if "max.message.bytes" in note]
     assert len(notes) == (says is not None)
     for note in notes:

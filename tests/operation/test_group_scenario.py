@@ -15,6 +15,7 @@ from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.scenario.scenario import Action, Step
 from kgroup.simulation.timeline import Simulation
+from tests.operation.plan.fake_cluster import FakeCluster
 from tests.operation.sources import FakeSource, TreeSource
 from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
 
@@ -48,6 +49,45 @@ def test_a_group_is_watched_until_its_sessions_are_over() -> None:
     assert read_scenario(step, "test", scenario).duration_ms == 300_000 + 600_000 + 60_000
     short = read_scenario(f'duration = "6m"\n{step}', "test", scenario)
     assert short.duration_ms == 360_000
+
+
+def wide_group(members: int) -> Group:
+    """A stable group whose members subscribe to 100 topics with names of 50 characters."""
+    slow = slow_group()
+    topics = tuple(f"{'t':_<48}{number:02}" for number in range(100))
+    names = [f"wide-{number:040}" for number in range(members)]
+    made = (
+        replace(slow.members[0], member_id=name, client_id=name, subscription=Subscription(topics))
+        for name in names
+    )
+    return replace(slow, leader_id=names[0], members=tuple(made))
+
+
+@pytest.mark.parametrize(
+    ("members", "limit", "codec", "expected"),
+    [
+        (1, None, "0", 1_048_588),  # the default
+        (1, "5000", "0", 5_000),
+        (1, "5000", "4", 2**31 - 1),
+        (1, "8388608", None, 8_388_608),
+        (250, "8388608", "0", 8_388_608),
+        (250, None, "0", 2**31 - 1),  # accepted, so that the limit is not the default
+    ],
+)
+def test_the_limit_of_records_is_that_of_the_cluster(
+    members: int, limit: str | None, codec: str | None, expected: int
+) -> None:
+    cluster = FakeCluster(
+        wide_group(members),
+        topics={"t": 1},
+        settings={1: {} if codec is None else {"offsets.topic.compression.codec": codec}},
+        of_offsets_topic={} if limit is None else {"max.message.bytes": limit},
+    )
+    scenario = group_as_it_is(cluster, "g").data[0]
+    assert scenario.settings.message_max_size == expected
+    assert read_scenario("", "f", scenario).settings.message_max_size == expected
+    own = read_scenario('[brokers]\n"message.max.bytes" = 7\n', "f", scenario)
+    assert own.settings.message_max_size == 7
 
 
 def test_a_leader_that_is_no_member_is_not_known() -> None:

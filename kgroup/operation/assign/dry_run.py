@@ -30,7 +30,11 @@ from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.client import later_note, software
 from kgroup.operation.assign.group import read_group
-from kgroup.operation.assign.group_record import assigned_record_bytes, assigned_record_notes
+from kgroup.operation.assign.group_record import (
+    accepted_record_bytes,
+    assigned_record_bytes,
+    assigned_record_notes,
+)
 from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Move, after, dry_run
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.assign.what_if import Changes, changed, comes_back, leaves, notes
@@ -612,7 +616,9 @@ def _assign(
     has_failed = any(row.error is not None for row in rows)
     later = None if request.client is None else later_note(request.client)
     of_changes = (note for spec in read.data for note in notes(spec, request.changes))
-    of_record = assigned_record_notes(source, _largest_record(by_spec))
+    size = _largest_record(by_spec)
+    accepted = max(map(accepted_record_bytes, read.data), default=0) if size and source else 0
+    of_record = assigned_record_notes(source, size, accepted)
     all_notes = (*filter(None, (later,)), *read.notes, *of_changes, *of_record)
     all_notes = tuple(dict.fromkeys(all_notes))
     return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)

@@ -6,16 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
-from kgroup.errors import BrokerError
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.record_limit import (
-    RECORD_CODEC,
     SMALL_RECORD,
-    codec_name,
+    compresses_records,
     read_record_limit,
     record_notes,
 )
-from kgroup.protocol.record.group_record import record_size
+from kgroup.protocol.record.group_record import DEFAULT_LIMIT, record_size
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from kgroup.source.base import GroupSource
 
@@ -61,19 +59,29 @@ def assigned_record_bytes(
     return record_size(spec.id or "", value).total
 
 
-def assigned_record_notes(source: GroupSource | None, size: int) -> tuple[str, ...]:
-    """Return a note on a record that would be near the limit of the source's brokers."""
+def accepted_record_bytes(spec: GroupSpec) -> int:
+    """Return the approximate size of the record that brokers accepted for a group; 0 if small."""
+    owned = {member.member_id: member.owned or () for member in spec.members}
+    return assigned_record_bytes(spec, owned) or 0
+
+
+def assigned_record_notes(
+    source: GroupSource | None, size: int, accepted: int = 0
+) -> tuple[str, ...]:
+    """Return a note on a record that would be near the limit of the source's brokers.
+
+    Args:
+        source: source of the group; None for a group from a file.
+        size: size of the future record.
+        accepted: size of the current record.
+    """
     if size <= SMALL_RECORD:
         return ()
-    notes = record_notes(size, None if source is None else read_record_limit(source))
-    if not notes or source is None or not source.can(GroupSource.broker_settings):
-        return notes
-    try:
-        settings = source.broker_settings([RECORD_CODEC]).brokers.values()
-    except BrokerError:
-        return notes
-    codecs = {codec_name(values.get(RECORD_CODEC)) for values in settings}
-    return notes if codecs <= {None, "none"} else ()  # the compressed size is unknown
+    limit = None if source is None else read_record_limit(source)
+    if limit is None and accepted > DEFAULT_LIMIT:  # the limit is not the default
+        return ()
+    notes = record_notes(size, limit)
+    return () if notes and source is not None and compresses_records(source) else notes
 
 
 def _names_size(topics: Collection[str]) -> int:

@@ -16,7 +16,7 @@ from kgroup.operation.printed_command import (
     kgroup_command,
     reaching,
 )
-from kgroup.operation.record_limit import RECORD_CODEC, codec_name, read_record_limit
+from kgroup.operation.record_limit import NO_LIMIT, RECORD_CODEC, codec_name, read_record_limit
 from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, GroupSource
@@ -150,7 +150,7 @@ class Brokers:
         if first_ms is not None:
             classic = replace(classic, initial_rebalance_delay_ms=first_ms)
         if self.compresses_records:
-            classic = replace(classic, message_max_size=2**31 - 1)  # the size is unknown
+            classic = replace(classic, message_max_size=NO_LIMIT)
         elif self.record_limit is not None:
             classic = replace(classic, message_max_size=self.record_limit)
         consumer = ConsumerSettings(

@@ -185,7 +185,7 @@ def read_scenario(text: str, file: str, existing: Scenario | None = None) -> Sce
         top.duration("duration", done_ms + QUIET_MS),
         _title(top, existing),
         top.text("about").strip() if "about" in top else None,
-        BrokerSettings() if is_zookeeper else _settings(brokers, version),
+        BrokerSettings() if is_zookeeper else _settings(brokers, version, existing),
         ConsumerSettings() if is_zookeeper else _consumer_settings(brokers, version),
         count,
         top.fraction("rate", 10),
@@ -316,9 +316,13 @@ def _topics(table: TomlTable, existing: Mapping[str, int]) -> dict[str, int]:
     return topics
 
 
-def _settings(table: TomlTable, version: Version) -> BrokerSettings:
+def _settings(table: TomlTable, version: Version, existing: Scenario | None) -> BrokerSettings:
+    """Read the settings; the limit of records is known from an existing group's cluster."""
+    settings = BrokerSettings.of(version)
+    if existing is not None:
+        settings = replace(settings, message_max_size=existing.settings.message_max_size)
     given = {field: read(table, name) for name, (field, read) in _BROKER.items() if name in table}
-    return replace(BrokerSettings.of(version), **given)
+    return replace(settings, **given)
 
 
 def _consumer_settings(table: TomlTable, version: Version) -> ConsumerSettings:

@@ -78,7 +78,7 @@ _FUNCTIONS = {
     "intern_all": ("byte_table", 2),
     "list_keys": ("key", 1),
     "scan": ("log", 1),
-    "select_group": ("selection", 9),
+    "select_group": ("selection", 10),
     "note_last": ("key", 5),
     "note_table": ("key", 4),
     "list_compressed": ("log", 5),

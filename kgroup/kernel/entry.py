@@ -83,17 +83,18 @@ def find_end(data: NDArray[np.uint8], end: int) -> tuple[int, int]:
 
 
 def select_group(
-    data: bytes, offset: int, high: int | None, name: bytes
+    data: bytes, offset: int, until: int, high: int | None, name: bytes
 ) -> tuple[memoryview, int, int]:
     """Select the batches that may have records of a group, and those with other information.
 
     These are control batches, and the batches with the earliest and the latest time. Only batches
     up to `PADDING` bytes before the end are considered, and up to the first that is not valid, not
-    of message format v2, or without an offset from `offset` on and before `high`.
+    of message format v2, not wanted, or without an offset from `offset` on and before `high`.
 
     Args:
         data: batches.
         offset: minimum of the last offset of the first batch.
+        until: offset from which on no batch is wanted.
         high: offset after the last batch; None if unknown.
         name: the group id with its length, as in a key.
 
@@ -108,7 +109,8 @@ def select_group(
     out = selected.ctypes.data
     stop = _call(
         "select_group",
-        *(start, start + end, MAX_BATCH_SIZE, offset, FOREVER if high is None else high),
+        *(start, start + end, MAX_BATCH_SIZE),
+        *(offset, until, FOREVER if high is None else high),
         *(padded.ctypes.data, len(name), out, results.ctypes.data),
     )
     return selected[: stop - out].data, int(results[0]) - start, int(results[1])

@@ -47,6 +47,7 @@ def select_group(
     end: int,
     largest: int,
     offset: int,
+    until: int,
     high: int,
     name: int,
     name_size: int,
@@ -57,7 +58,7 @@ def select_group(
 
     The copy also has the batches with control records, and those with the earliest and the latest
     time. The walk ends at the first batch that is not whole and valid, not of message format v2,
-    or without an offset from `offset` on and before `high`.
+    without an offset from `offset` on and before `high`, or behind `until`.
 
     `name` is the group id with its length, as in a key, after which it stands in every key. Two
     words are stored at `results`: the end of the walk, and the offset after its batches.
@@ -67,7 +68,7 @@ def select_group(
     latest = at
     earliest_ms = FOREVER
     latest_ms = -FOREVER
-    while True:
+    while offset < until:
         size = claimed_size(at, end, largest)
         if size <= 0 or load_uint8(at + 16) != 2 or not has_right_crc(at, size):
             break

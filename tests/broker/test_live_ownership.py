@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgroup.history.build.build import BuildFrom, build_from_files
-from kgroup.history.build.recorded import build_from_group, recorded
+from kgroup.history.build.recorded import build_from_recent, recorded
 from kgroup.history.build.task import run_here
 from kgroup.history.input import live_source
 from kgroup.history.query.owner import timeline
@@ -192,26 +192,32 @@ def _answers(server: Broker, group_id: str) -> Iterator[tuple[Any, ...]]:
     files = _answer(build_from_files([str(server.log_dir)], None), group_id)
     yield files
     config = client_config(environment={}, bootstrap_server=server.bootstrap)
-    build_from = build_from_group(
+    build_from = build_from_recent(
         config, group_id, cluster=None, timeout_s=30, since_ms=None, budget=1 << 30
     )
     yield _answer(build_from, group_id)
+    of_all = build_from_recent(
+        config, None, cluster=None, timeout_s=30, since_ms=None, budget=1 << 30
+    )
+    yield _answer(of_all, group_id, only_group=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live_source, "FIRST_WINDOW", 1)
         patch.setattr(live_source, "LEAST_WINDOW", 1)
         patch.setattr(live_source, "WINDOW_BYTES", 1)
         patch.setattr(live_source, "ALWAYS_BYTES", 0)
         yield _answer(build_from, group_id)
+        yield _answer(of_all, group_id, only_group=False)
         # from the last rebalance on; of a consumer group all records are needed
         last_ms = files[0][-1].time_ms
-        recent = build_from_group(
+        recent = build_from_recent(
             config, group_id, cluster=None, timeout_s=30, since_ms=last_ms, budget=1 << 30
         )
         yield _answer(recent, group_id)
 
 
-def _answer(build_from: BuildFrom, group_id: str) -> tuple[Any, ...]:
-    with recorded(build_from, run_here, group_id=group_id, base=None) as (root, report):
+def _answer(build_from: BuildFrom, group_id: str, *, only_group: bool = True) -> tuple[Any, ...]:
+    kept = group_id if only_group else None
+    with recorded(build_from, run_here, group_id=kept, base=None) as (root, report):
         assert report.errors == ()
         with read_warehouse(root) as warehouse, DuckEngine(warehouse.files()) as engine:
             return rebalances(engine, group_id).data, timeline(engine, group_id).data, report.notes

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.kernel import entry
-from kgroup.kernel.memory import PADDING
+from kgroup.kernel.memory import FOREVER, PADDING
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_record
@@ -20,8 +20,10 @@ BEHIND = bytes(PADDING)
 """The last bytes of a response are left to the reference reader."""
 
 
-def select(data: bytes, group: str, high: int | None = None) -> tuple[bytes, int, int]:
-    selected, size, following = entry.select_group(data + BEHIND, 0, high, text(group))
+def select(
+    data: bytes, group: str, until: int = FOREVER, high: int | None = None
+) -> tuple[bytes, int, int]:
+    selected, size, following = entry.select_group(data + BEHIND, 0, until, high, text(group))
     return bytes(selected), size, following
 
 
@@ -124,6 +126,14 @@ def test_what_the_reference_reader_must_judge_ends_the_selection(odd: bytes) -> 
 
 
 def test_no_more_than_is_there() -> None:
-    assert entry.select_group(b"", 0, None, text("g"))[1:] == (0, 0)
+    assert entry.select_group(b"", 0, 9, None, text("g"))[1:] == (0, 0)
     one = batch([commit(0, "g")])
-    assert entry.select_group(one + BEHIND[:-1], 0, None, text("g"))[1:] == (0, 0)
+    assert entry.select_group(one + BEHIND[:-1], 0, 9, None, text("g"))[1:] == (0, 0)
+
+
+def test_no_more_than_wanted() -> None:
+    """The batch with the last wanted offset is whole."""
+    first, second = batch([commit(0, "g"), commit(1, "g")]), batch([commit(2, "g")])
+    assert select(first + second, "g", until=1) == (first, len(first), 2)
+    assert select(first + second, "g", until=2) == (first, len(first), 2)
+    assert select(first + second, "g", until=3) == (first + second, len(first + second), 3)

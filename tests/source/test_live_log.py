@@ -55,6 +55,13 @@ def test_what_is_kept_of_an_answer(data: bytes, at: int, kept: int | None, follo
     assert sound_part(Fetched(0, data, end=3), at) == expected
 
 
+def test_what_is_kept_up_to_an_offset() -> None:
+    """The batch with the last wanted offset is whole."""
+    two = batch([commit(0, "g"), commit(1, "g")])
+    for until, expected in ((1, (len(two), 2)), (2, (len(two), 2)), (3, (len(two + THREE), 3))):
+        assert sound_part(Fetched(0, two + THREE, end=3), 0, until) == expected
+
+
 def test_a_length_that_lies() -> None:
     """More bytes might make such a batch whole; where there are none, what is behind it counts."""
     fetched = Fetched(0, damaged(TWO, 9) + THREE, end=3)

@@ -275,19 +275,16 @@ class HistoryChoice:
         needs_all: bool,
         with_log_ends: bool,
     ) -> BuildFrom:
-        from kgroup.history.build.build import build_from_cluster, build_from_files
-        from kgroup.history.build.recorded import UNNAMED, build_from_group
+        from kgroup.history.build.build import build_from_files
+        from kgroup.history.build.recorded import UNNAMED, build_from_recent
 
         connection = self.source.connection
         if connection is None or config is None:
             locations = (*self.locations, *map(str, self.source.paths))
             return build_from_files(locations, self.cluster, unnamed=UNNAMED, is_summed=False)
-        if group_id is None:
-            timeout_s = connection.timeout_s
-            return build_from_cluster(config, self.cluster, timeout_s, unnamed=UNNAMED)
         if since_ms is None and not needs_all:
             since_ms = time.time_ns() // 1_000_000 - _DEFAULT_AGE_MS
-        return build_from_group(
+        return build_from_recent(
             config,
             group_id,
             cluster=self.cluster,
@@ -561,8 +558,8 @@ history_options = options_into(
         type=click.IntRange(min=1),
         default=DEFAULT_LOG_BUDGET_MIB,
         show_default=True,
-        help="Read at most this many MiB back from the end of the group's partition of "
-        "__consumer_offsets of a cluster.",
+        help="Read at most this many MiB of __consumer_offsets of a cluster, back from the end of "
+        "the group's partition, or of all partitions.",
     ),
     *_WAREHOUSE_OPTIONS,
 )

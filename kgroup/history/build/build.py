@@ -370,19 +370,22 @@ class Build:
                 found.update(zip(*distinct.to_pydict().values(), strict=True))
         return frozenset(found)
 
-    def has_rows(self, table: str, group_id: str) -> bool:
-        """Return whether a committed table has rows of a group.
+    def partitions_of(self, table: str, group_id: str | None) -> frozenset[int]:
+        """Return the offsets partitions of the rows of a group, or of all, in a committed table.
 
         Raises:
             InputError: a file of the warehouse cannot be read.
         """
-        root = self._writer.root
-        files = (file for name in self._writer.clusters for file in self._writer.state(name).files)
-        return any(
-            pc.any(pc.equal(read_rows(root, file, ("group_id",))["group_id"], group_id)).as_py()
-            for file in files
-            if file.table == table
-        )
+        root, columns = self._writer.root, ("group_id", "offsets_partition")
+        found: set[int] = set()
+        for name in self._writer.clusters:
+            for file in self._writer.state(name).files:
+                if file.table == table:
+                    rows = read_rows(root, file, columns)
+                    if group_id is not None:
+                        rows = rows.filter(pc.equal(rows["group_id"], group_id))
+                    found.update(pc.unique(rows["offsets_partition"]).to_pylist())
+        return frozenset(found)
 
     def read_live(self, source: LiveSource) -> None:
         """Read new records of the live topic.

@@ -6,8 +6,9 @@ about, by the code of `kgroup history build`; so the answers are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,11 +17,13 @@ from typing import Any
 from kgroup.errors import ProblemKind
 from kgroup.history.build.build import Build, BuildFrom, ClusterReport
 from kgroup.history.build.task import JobRunner
-from kgroup.history.input.live_source import RecentLog, recent_live
+from kgroup.history.input.live_source import RecentLog, RecentPart, recent_live
 from kgroup.history.warehouse.warehouse import link_files, write_warehouse
+from kgroup.model.instant import shown_time
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
+from kgroup.source.broker.live_log import partition_list
 from kgroup.source.config.client_config import ClientConfig
 
 UNNAMED = "-"
@@ -62,9 +65,9 @@ def recorded(
         yield root, report
 
 
-def build_from_group(
+def build_from_recent(
     config: ClientConfig,
-    group_id: str,
+    group_id: str | None,
     *,
     cluster: str | None,
     timeout_s: float,
@@ -72,14 +75,14 @@ def build_from_group(
     budget: int,
     with_log_ends: bool = False,
 ) -> BuildFrom:
-    """Return a function that reads the records of a group from a cluster.
+    """Return a function that reads the recent records of a group, or of all, from a cluster.
 
     A GroupMetadata record has all of a classic group. Records of other groups tell what has
-    changed, so that all of them are read, as far as the budget allows.
+    changed, so that all records of their partitions are read, as far as the budget allows.
 
     Args:
         config: how to connect.
-        group_id: the group.
+        group_id: the group; None: all groups.
         cluster: name for the cluster; None for its cluster id.
         timeout_s: see `recent_live`.
         since_ms: see `recent_live`.
@@ -89,10 +92,11 @@ def build_from_group(
 
     def read(build: Build, found: RecentLog) -> Report[ClusterReport]:
         build.read_live(found.source)
-        if with_log_ends and found.number is not None:
+        if with_log_ends and group_id is not None:
             cluster = found.source.cluster
-            committed = build.committed_partitions(cluster, found.number, group_id)
-            build.add_log_ends(cluster, found.log_ends(committed))
+            for part in found.parts:
+                committed = build.committed_partitions(cluster, part.number, group_id)
+                build.add_log_ends(cluster, found.log_ends(committed))
         return build.commit()
 
     def build_from(build: Build) -> Report[ClusterReport]:
@@ -106,32 +110,78 @@ def build_from_group(
             unnamed=UNNAMED,
             timeout_s=timeout_s,
         )
-        with recent(since_ms=since_ms, until=None, budget=budget) as found:
+        with recent(since_ms=since_ms, budget=budget) as found:
             report = read(build, found)
-        has_epochs = build.has_rows("consumer_group_epochs", group_id)
-        if has_epochs and found.start > found.first and not found.is_cut:
-            rest = max(budget - found.size, 0)
-            with recent(since_ms=None, until=found.start, budget=rest) as found:
+        parts = {part.number: part for part in found.parts}
+        if not parts and not found.source.problems:
+            note = f"The cluster shows no topic {OFFSETS_TOPIC}: nothing is known."
+            return replace(report, notes=(*report.notes, note))
+        changing = build.partitions_of("consumer_group_epochs", group_id)
+        ends = {
+            number: part.start
+            for number, part in parts.items()
+            if number in changing and not part.is_whole and not part.is_cut
+        }
+        if ends:
+            rest = max(budget - sum(part.size for part in found.parts), 0)
+            with recent(since_ms=None, ends=ends, budget=rest) as found:
                 report = read(build, found)
-        cut = _cut(found, has_epochs=has_epochs)
+            parts |= {part.number: part for part in found.parts}
+        unread = [part for part in parts.values() if not part.is_whole]
+        cut = _cut(unread, changing, group_id, since_ms)
         return Report(report.data, (*report.errors, *cut.errors), (*report.notes, *cut.notes))
 
     return build_from
 
 
-def _cut(found: RecentLog, *, has_epochs: bool) -> Report[Any]:
-    """Return what a reader must know if older records were not read."""
-    if found.number is None and not found.source.problems:
-        return Report((), notes=(f"The cluster shows no topic {OFFSETS_TOPIC}: nothing is known.",))
-    if found.start <= found.first:
-        return Report(())
-    what = f"Records before offset {found.start} of {OFFSETS_TOPIC}-{found.number} were not read"
-    if not has_epochs:
-        return Report((), notes=(f"{what}: what the group was before them is unknown.",))
-    reason = (
-        f"{what} (--log-budget): what members got before and have kept since is missing, and "
-        "who joined or changed in the first rebalances may be wrong."
-    )
-    return Report(
-        (), errors=(Problem(ProblemKind.NOT_READ, reason, offsets_partition=found.number),)
-    )
+def _cut(
+    unread: Sequence[RecentPart],
+    changing: Collection[int],
+    group_id: str | None,
+    since_ms: int | None,
+) -> Report[Any]:
+    """Return what a reader must know about partitions whose older records were not read.
+
+    Args:
+        unread: the partitions.
+        changing: partitions with groups whose records tell only what has changed.
+        group_id: see `build_from_recent`.
+        since_ms: see `build_from_recent`.
+    """
+    notes: list[str] = []
+    errors: list[Problem] = []
+    lacking = [part for part in unread if part.number in changing]
+    cut = [part for part in unread if part.is_cut and part not in lacking]
+    older = [part for part in unread if not part.is_cut and part not in lacking]
+    if lacking:
+        reason = (
+            f"{_unread(lacking, group_id)} (--log-budget): what members got before and have kept "
+            "since is missing, and who joined or changed in the first rebalances may be wrong."
+        )
+        number = lacking[0].number if len(lacking) == 1 else None
+        errors.append(Problem(ProblemKind.NOT_READ, reason, offsets_partition=number))
+    if group_id is not None:
+        before = "what the group was before them is unknown."
+        notes += [f"{_unread([part], group_id)}: {before}" for part in (*cut, *older)]
+        return Report((), tuple(errors), tuple(notes))
+    if cut:
+        notes.append(
+            f"{_unread(cut, group_id)} (--log-budget): of groups there, the answer is complete "
+            "only after that time."
+        )
+    if older and since_ms is not None:
+        time = shown_time(since_ms)
+        notes.append(f"What groups were before {time} is unknown: older records were not read.")
+    return Report((), tuple(errors), tuple(notes))
+
+
+def _unread(parts: Sequence[RecentPart], group_id: str | None) -> str:
+    """Return the start of a sentence about the records that were not read."""
+    if group_id is not None:
+        [part] = parts
+        before = f"offset {part.start} of {OFFSETS_TOPIC}-{part.number}"
+    else:
+        times = [part.start_ms for part in parts if part.start_ms is not None]
+        numbers = [part.number for part in parts]
+        before = f"{shown_time(max(times)) if times else 'some time'} in {partition_list(numbers)}"
+    return f"Records before {before} were not read"

@@ -1,6 +1,6 @@
 """The live `__consumer_offsets` topic, and its splits.
 
-For one group, the end of its partition is copied at once (`recent_live`). Fetch reads forwards from
+For a question, the ends of partitions are copied at once (`recent_live`). Fetch reads forwards from
 an offset, and offsets say nothing about bytes, as compaction leaves gaps. So the copy is made in
 windows of offsets, the last one first; the bytes of a window decide the offsets of the next.
 """
@@ -14,13 +14,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kgroup.columnar.input_size import pays
-from kgroup.errors import InputError
+from kgroup.errors import BrokerError, InputError
 from kgroup.history.input.split import CopiedRange, OffsetRange, Split, opened
 from kgroup.history.sql.question import LogEnd
 from kgroup.kernel.compiled import load
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import INTERNAL_TOPICS, OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
+from kgroup.model.record import known
+from kgroup.protocol.batch.batch import RecordBatch
+from kgroup.protocol.batch.record_batch import read_file_batches
 from kgroup.source.broker.live_log import LiveLog, StartPosition, problems_of
 from kgroup.source.broker.topic_offset import ask_log_ranges
 from kgroup.source.config.client_config import ClientConfig
@@ -102,26 +105,46 @@ was before, and take a fraction of a second.
 
 
 @dataclass(frozen=True, slots=True)
-class RecentLog:
-    """The end of the partition of one group.
+class RecentPart:
+    """The end of a partition.
 
     Attributes:
-        source: the copy, as a source with one partition.
-        number: the partition; None if the cluster has no topic `__consumer_offsets`, or the
-            partition has no leader.
+        number: the partition.
         start: first offset of the copy.
+        end: offset after the copy.
         first: offset from which there are records to copy.
         size: bytes of the records from `start` on.
         is_cut: whether the budget ended the copy, and not the wanted time or `first`.
+        start_ms: time of the first records of the copy; None if unknown.
+    """
+
+    number: int
+    start: int
+    end: int
+    first: int
+    size: int
+    is_cut: bool
+    start_ms: int | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no older record was left out."""
+        return self.start <= self.first
+
+
+@dataclass(frozen=True, slots=True)
+class RecentLog:
+    """The ends of some partitions.
+
+    Attributes:
+        source: the copies, as a source with these partitions.
+        parts: partitions that have a leader; none if the cluster has no topic
+            `__consumer_offsets`.
         log_ends: requests the log ends of partitions of users' topics.
     """
 
     source: LiveSource
-    number: int | None
-    start: int
-    first: int
-    size: int
-    is_cut: bool
+    parts: Sequence[RecentPart]
     log_ends: Callable[[Collection[TopicPartition]], Sequence[LogEnd]]
 
 
@@ -202,26 +225,26 @@ def _log_ends(topic: LiveLog, partitions: Collection[TopicPartition]) -> list[Lo
 @contextmanager
 def recent_live(
     config: ClientConfig,
-    group_id: str,
+    group_id: str | None,
     *,
     since_ms: int | None,
-    until: int | None,
     budget: int,
+    ends: Mapping[int, int] | None = None,
     only_group: bool = False,
     known_end: Callable[[str, int, int], int] = lambda cluster, number, first: first,
     cluster: str | None = None,
     unnamed: str | None = None,
     timeout_s: float = 10.0,
 ) -> Iterator[RecentLog]:
-    """Copy the end of a group's partition; the copy exists while the context lasts.
+    """Copy the end of a group's partition, or of all; copies exist while the context lasts.
 
     Args:
         config: how to connect.
-        group_id: the group.
+        group_id: the group; None: all groups, so that the partitions share the budget.
         since_ms: time from which records are wanted; None for all. `ALWAYS_BYTES` are copied in
             any case.
-        until: offset at which to end; None for the log end.
         budget: maximum bytes, approximately: no window begins above it.
+        ends: partitions to copy, and the offset at which to end in each; None for the log end.
         only_group: leave out most records of other groups, if that saves time; see
             `LiveLog.copy`.
         known_end: called with the cluster, the partition and the log start offset; returns the
@@ -231,48 +254,107 @@ def recent_live(
         timeout_s: see `ask_live`.
 
     Raises:
-        BrokerError: see `ask_live`; or the group's partition cannot be read.
+        BrokerError: see `ask_live`.
         InputError: see `ask_live`.
     """
     with opened(config, timeout_s) as topic:
-        numbers = [offsets_partition(group_id, len(topic.leaders))] if topic.leaders else []
+        numbers = list(topic.leaders)
+        if ends is not None:
+            numbers = sorted(ends)
+        elif group_id is not None and numbers:
+            numbers = [offsets_partition(group_id, len(numbers))]
         source = _ask(topic, config, cluster, numbers, unnamed)
-        if not source.ranges:
-            yield RecentLog(source, None, 0, 0, 0, is_cut=False, log_ends=partial(_log_ends, topic))
-            return
-        [(number, (log_start, log_end))] = source.ranges.items()
-        first = known_end(source.cluster, number, log_start)
-        end = log_end if until is None else min(log_end, until)
-        since = None
-        if since_ms is not None:
+        sought: Mapping[int, tuple[int, int]] = {}
+        if since_ms is not None and source.ranges:
             position = StartPosition(time_ms=since_ms)
-            sought, _ = topic.client.run(topic.ranges_from, [number], position)
-            since = sought.get(number, (first, end))[0]
-        copies: list[CopiedRange] = []
-        at, width, size, problem = end, FIRST_WINDOW, 0, None
-        while at > first and problem is None and size < budget:
-            if since is not None and at <= since and size >= ALWAYS_BYTES:
-                break
-            low, before = max(first, at - width), topic.bytes_copied
-            is_selected = only_group and pays(size or width * LEAST_BYTES)
-            if is_selected:
-                load()  # not in the event loop, where it would count as a broker's silence
-            selected = group_id if is_selected else None
-            copied = topic.client.run(topic.copy, number, low, at, group_id=selected)
-            (segment,) = copied.log.segments
-            copies.insert(0, CopiedRange(str(segment.path), low, at))
-            problem = copied.problem
-            window = topic.bytes_copied - before
-            size += window
-            wanted = max(width * WINDOW_BYTES // max(window, 1), LEAST_WINDOW)
-            width = min(wanted, 8 * width)
-            at = low
-        problems = () if problem is None else tuple(problems_of({number: problem}))
+            sought, _ = topic.client.run(topic.ranges_from, numbers, position)
+        wanted = []
+        for number, (log_start, log_end) in source.ranges.items():
+            end = log_end if ends is None else min(log_end, ends[number])
+            first = min(known_end(source.cluster, number, log_start), end)
+            since = None if since_ms is None else sought.get(number, (first, end))[0]
+            wanted.append(_Wanted(number, first, end, since))
+        parts, copies = [], {}
+        problems: dict[int, BrokerError] = {}
+        left, always = budget, ALWAYS_BYTES // max(len(wanted), 1)
+        # what short partitions leave of their share of the budget, longer ones get
+        for index, each in enumerate(sorted(wanted, key=lambda wanted: wanted.count)):
+            share = left // (len(wanted) - index)
+            selected = group_id if only_group else None
+            part, copies[each.number], problem = _copy(topic, each, share, always, selected)
+            parts.append(part)
+            left = max(left - part.size, 0)
+            if problem is not None:
+                problems[each.number] = problem
+        parts.sort(key=lambda part: part.number)
         source = replace(
             source,
-            ranges={number: (at, end)},
-            problems=(*source.problems, *problems),
-            copies={number: copies},
+            ranges={part.number: (part.start, part.end) for part in parts},
+            problems=(*source.problems, *problems_of(problems)),
+            copies=copies,
         )
-        is_cut = at > first and size >= budget and (since is None or at > since)
-        yield RecentLog(source, number, at, first, size, is_cut, partial(_log_ends, topic))
+        yield RecentLog(source, parts, partial(_log_ends, topic))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Offsets of a partition: there are records from `first` on, wanted are those from `since`."""
+
+    number: int
+    first: int
+    end: int
+    since: int | None
+
+    @property
+    def count(self) -> int:
+        return self.end - max(self.first, self.since or 0)
+
+
+def _copy(
+    topic: LiveLog, wanted: _Wanted, budget: int, always: int, group_id: str | None
+) -> tuple[RecentPart, list[CopiedRange], BrokerError | None]:
+    """Copy the end of a partition, window by window; return also why it ends early.
+
+    Args:
+        topic: the topic.
+        wanted: partition and offsets.
+        budget: maximum bytes, approximately.
+        always: bytes to copy even if they are before the wanted offsets.
+        group_id: leave out most records of other groups; None: copy all.
+    """
+    number, first, since = wanted.number, wanted.first, wanted.since
+    copies: list[CopiedRange] = []
+    at, size, problem = wanted.end, 0, None
+    width = min(FIRST_WINDOW, max(budget // LEAST_BYTES, LEAST_WINDOW))
+    while at > first and problem is None and size < budget:
+        if since is not None and at <= since and size >= always:
+            break
+        low, before = max(first, at - width), topic.bytes_copied
+        is_selected = group_id is not None and pays(size or width * LEAST_BYTES)
+        if is_selected:
+            load()  # not in the event loop, where it would count as a broker's silence
+        selected = group_id if is_selected else None
+        copied = topic.client.run(topic.copy, number, low, at, group_id=selected)
+        (segment,) = copied.log.segments
+        copies.insert(0, CopiedRange(str(segment.path), low, at))
+        problem = copied.problem
+        window = topic.bytes_copied - before
+        size += window
+        aim = min(WINDOW_BYTES, max(budget - size, 0))
+        width = min(max(width * aim // max(window, 1), LEAST_WINDOW), 8 * width)
+        at = low
+    is_cut = at > first and size >= budget and (since is None or at > since)
+    start_ms = _first_time_ms(copies[0]) if copies else None
+    part = RecentPart(number, at, wanted.end, first, size, is_cut, start_ms)
+    return part, copies, problem
+
+
+def _first_time_ms(copy: CopiedRange) -> int | None:
+    """Return the time of the first batch of which the copy has all records."""
+    with open(copy.path, "rb") as file:
+        for batch in read_file_batches(file):
+            if isinstance(batch, RecordBatch):
+                first = batch.last_offset if batch.base_offset is None else batch.base_offset
+                if first >= copy.start:
+                    return known(batch.max_timestamp_ms)
+    return None

@@ -109,7 +109,9 @@ async def fetch(
     return only_asked(fetched, offsets, "Fetch", leader)
 
 
-def sound_part(fetched: Fetched, at: int, *, is_all: bool = False) -> tuple[int, int]:
+def sound_part(
+    fetched: Fetched, at: int, until: int | None = None, *, is_all: bool = False
+) -> tuple[int, int]:
     """Return how many of the fetched bytes to keep, and the next offset to fetch.
 
     Batches are followed by their length, as a broker does; damage inside them is kept for the
@@ -119,6 +121,7 @@ def sound_part(fetched: Fetched, at: int, *, is_all: bool = False) -> tuple[int,
     Args:
         fetched: result of a fetch from offset `at`.
         at: fetch offset.
+        until: offset from which on no batch is wanted; None: all are.
         is_all: whether no larger fetch is possible, so that a batch which claims to be longer than
             the bytes is damaged.
 
@@ -126,7 +129,7 @@ def sound_part(fetched: Fetched, at: int, *, is_all: bool = False) -> tuple[int,
         Bytes and offset; 0 and `at` if there is no complete, or no trusted, batch.
     """
     data, size, offset = fetched.data, 0, at
-    while len(data) - size >= _HEAD.size:
+    while len(data) - size >= _HEAD.size and (until is None or offset < until):
         last, length, magic, delta = _HEAD.unpack_from(data, size)
         end = size + LOG_OVERHEAD + length
         if length < _LEAST_LENGTH or not 0 <= magic <= 2 or end > len(data):

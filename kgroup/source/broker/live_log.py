@@ -201,9 +201,9 @@ class LiveLog:
                     break
                 if not fetched.data:
                     break  # compaction has removed the last records
-                copied, kept, following = _of_group(fetched, at, group_id)
+                copied, kept, following = _of_group(fetched, at, end, group_id)
                 if kept == 0:
-                    kept, following = sound_part(fetched, at, is_all=size >= LARGEST_FETCH)
+                    kept, following = sound_part(fetched, at, end, is_all=size >= LARGEST_FETCH)
                     if kept == 0 and size < LARGEST_FETCH:
                         size *= 4
                         continue
@@ -248,14 +248,17 @@ class LiveLog:
             await self.refresh()
 
 
-def _of_group(fetched: Fetched, at: int, group_id: str | None) -> tuple[memoryview, int, int]:
+def _of_group(
+    fetched: Fetched, at: int, until: int, group_id: str | None
+) -> tuple[memoryview, int, int]:
     """Return the batches of a group, the bytes that they are selected from, and the next offset."""
     if group_id is None:
         return memoryview(b""), 0, at
     from kgroup.kernel import entry
 
     name = group_id.encode()
-    return entry.select_group(fetched.data, at, fetched.end, len(name).to_bytes(2, "big") + name)
+    prefixed = len(name).to_bytes(2, "big") + name
+    return entry.select_group(fetched.data, at, until, fetched.end, prefixed)
 
 
 class LiveLogs:

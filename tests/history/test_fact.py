@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import orjson
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -170,3 +171,18 @@ def test_assignments_that_have_not_ended_are_in_one_file(tmp_path: Path) -> None
     assert (opened.is_open, opened.rows, opened.offsets) == (True, 3, {7: (1, 3)})
     assert "/date=__HIVE_DEFAULT_PARTITION__/" in opened.path
     assert [file.rows for file in ended] == [1, 1, 1]
+
+
+def test_files_tell_which_groups_they_do_not_have(tmp_path: Path) -> None:
+    """Bloom filters, by which engines pass over row groups."""
+    with FactWriter(tmp_path, "c", 1) as writer:
+        writer.add({"tombstones": tombstones([1] * 200)})
+        (file,) = writer.finish()
+
+    def excludes(group_id: str) -> bool:
+        sql = "SELECT bloom_filter_excludes FROM parquet_bloom_probe(?, 'group_id', ?)"
+        ((answer,),) = duckdb.execute(sql, [str(tmp_path / file.path), group_id]).fetchall()
+        return bool(answer)
+
+    assert not any(excludes(f"group-{number}") for number in range(200))
+    assert sum(excludes(f"other-{number}") for number in range(200)) > 180

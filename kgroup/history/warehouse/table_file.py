@@ -56,6 +56,8 @@ _LIMITED = (
 """Columns used in conditions: their minimum and maximum are stored, so that row groups can be
 skipped.
 """
+_FALSE_POSITIVES = 0.01
+"""Share of row groups without a group that are read all the same, as its Bloom filter may fit."""
 _CODED = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -174,12 +176,12 @@ class FactWriter:
             folder = f"{table}/{cluster_folder(self._cluster)}/date={date}"
             path = f"{folder}/{self._stem}-{len(self._files)}.parquet"
             empty = WrittenFile(table, self._cluster, path, 0, 0, is_open, {})
-            self._files[key] = _File(self._warehouse, empty, rows.schema)
+            self._files[key] = _File(self._warehouse, empty, rows)
         self._files[key].write(rows)
 
 
 class _File:
-    def __init__(self, warehouse: Path, empty: WrittenFile, given: pa.Schema) -> None:
+    def __init__(self, warehouse: Path, empty: WrittenFile, first: pa.Table) -> None:
         self._path = warehouse / empty.path
         self._empty = empty
         self._rows = 0
@@ -187,13 +189,17 @@ class _File:
         # Dictionary-encoded columns stay so, which saves looking up their texts.
         self._schema = pa.schema(
             field.with_type(_CODED)
-            if pa.types.is_dictionary(given.field(field.name).type)
+            if pa.types.is_dictionary(first.schema.field(field.name).type)
             else field
             for field in TABLES[empty.table].schema
         )
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.is_writing = True
         deltas = [name for name in _DELTAS if name in self._schema.names]
+        filters = {}
+        if "group_id" in self._schema.names:
+            count = pc.count_distinct(first["group_id"].cast(pa.string())).as_py()
+            filters["group_id"] = {"ndv": max(count, 1), "fpp": _FALSE_POSITIVES}
         self._writer = pq.ParquetWriter(
             self._path,
             self._schema,
@@ -203,6 +209,7 @@ class _File:
             column_encoding=dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
             write_statistics=[name for name in _LIMITED if name in self._schema.names],
             store_schema=False,
+            bloom_filter_options=filters,
         )
 
     def write(self, rows: pa.Table) -> None:

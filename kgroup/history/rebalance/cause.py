@@ -362,15 +362,11 @@ def _came_and_went(
 ) -> Iterator[Cause]:
     names = Counter(member.who.client_id for member in after.members.values())
     restarts, joins = list[Cause](), list[Cause]()
-    departures = {
+    gone_by_id = {
         old.who.member_id: _departure(old, before, after, departed, commits) for old in went
     }
-    gones = {
-        name: Gone(before.members[name].who, after.time_ms, after.log_offset, cause, late)
-        for name, (cause, late) in departures.items()
-    }
     now = Departed()
-    for gone_now in gones.values():
+    for gone_now in gone_by_id.values():
         now.add(gone_now)
     back, replaced = set[str](), set[str]()
     for new in came:
@@ -418,15 +414,15 @@ def _came_and_went(
             restarts.append(_late_return(who, gone.who, late, how))
     yield from restarts
     yield from joins
-    for name, (cause, _) in departures.items():
+    for name, gone_now in gone_by_id.items():
         follower = None
         if not after.is_classic and name not in back:
             follower = departed.follower(before.members[name], after.members)
-        departed.add(gones[name], is_back=name in back or follower is not None)
+        departed.add(gone_now, is_back=name in back or follower is not None)
         if follower is not None:
-            yield _restart(follower, gones[name].who, "had joined before the group lost")
-        elif name not in replaced:
-            yield cause
+            yield _restart(follower, gone_now.who, "had joined before the group lost")
+        elif name not in replaced and gone_now.cause is not None:
+            yield gone_now.cause
 
 
 def _late_leave(
@@ -624,10 +620,16 @@ def _departure(
     after: GroupVersion,
     departed: Departed,
     commits: Commits,
-) -> tuple[Cause, LateLeave | None]:
+) -> Gone:
     """Return how a member left, according to its signs of life and its timeouts."""
     life = _life_of(old, before, after, commits)
     kind, certainty, evidence = _how_it_went(old, life)
+    late = _late_leave(old, before, after, departed, life)
+    if late is not None and before.is_classic:
+        evidence += (
+            f"; or it polled too late: its rebalance timeout (max.poll.interval.ms) of "
+            f"{late.timeout_ms} ms had passed since its assignment"
+        )
     cause = about(
         old.who,
         kind,
@@ -637,14 +639,7 @@ def _departure(
         silent_ms=life.silent_ms,
         timeout_ms=life.timeout_ms,
     )
-    late = _late_leave(old, before, after, departed, life)
-    if late is None or not before.is_classic:
-        return cause, late
-    also = (
-        f"; or it polled too late: its rebalance timeout (max.poll.interval.ms) of "
-        f"{late.timeout_ms} ms had passed since its assignment"
-    )
-    return replace(cause, evidence=evidence + also), late
+    return Gone(old.who, after.time_ms, after.log_offset, cause, late)
 
 
 def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCertainty, str]:

@@ -248,6 +248,8 @@ def _parsed(words: Sequence[str], command: click.Command) -> tuple[list[str], li
 def _equivalent(option: str, known: Options) -> str | None:
     """Return what an option of other tools is here, "" if it is to be left out; else None."""
     same = None if option in known else _OPTIONS.get(option)
+    if option == "--to" and "--html" in known:  # report, which writes a file
+        return "--html"
     if same == "--all" and same not in known:
         return ""  # such as list, which lists all groups
     return same if not same or same.split()[0] in known else None

@@ -220,6 +220,10 @@ def test_the_suggested_line_is_complete(cli: Cli, words: str) -> None:
         ("list --sample -o jsn", "'grid'; did you mean 'json' or 'jsonl'?"),
         ("list --sample -o JSON", "'grid'; did you mean 'json' or 'jsonl'?"),
         ("check --sample --limit stuk=1h", "time-lag, found 'stuk'; did you mean 'stuck'?"),
+        (
+            "history report g --sample --to g.html",
+            "No such option '--to'. Did you mean: kgroup history report g --sample --html g.html",
+        ),
         ("check --sample --bogus", "No such option '--bogus'.\n"),
         ("offsets reset g --to 3", "'--to-time', '--topic'"),
         ("list --sample --columns kind,grop_id", "no column kind, grop_id; there are: group_id, "),

@@ -35,6 +35,10 @@ MOST_OFFSETS = 2_000_000
 """Maximum offsets of the requested groups, which are held in memory: about 2 GB."""
 LARGEST_WHOLE = 1 << 27
 """Maximum bytes of input that is read as a whole: JSON without one offset per line, or UTF-16."""
+LARGEST_ROW = 1 << 17
+"""Maximum characters of a line of CSV; the longest group id is a quarter of that."""
+MOST_EMPTY = 100_000
+"""Maximum number of successive empty lines."""
 _ADVICE = "'kgroup offsets export' writes one offset a line; or split the file by groups"
 
 _STDIN = Path("-")
@@ -119,7 +123,7 @@ class OffsetFile(GroupSource):
             return names is None or group_id in names or bool(regex and regex.fullmatch(group_id))
 
         with self._named_errors(), self._file() as file:
-            rows, place, document = _read(_lines(file), only)
+            rows, place, document = _read(_Text(file), only)
             first = list(islice(rows, 1))
             if not first and not (document and document.errors):
                 raise NotFoundError("the file has no offsets")
@@ -179,22 +183,49 @@ def _concerns(error: _Error, names: Collection[str], absent: Collection[str]) ->
     return bool(absent) if error.group_id is None else error.group_id in names
 
 
-def _lines(file: BinaryIO) -> Iterator[str]:
-    """Yield lines with their line ends, within the limits; at most one line is held in memory.
+class _Text:
+    """The text of a file, within the limits: lines with their line ends, or all that is left.
+
+    Only one line is held in memory.
 
     Raises:
-        InputError: the file is too large, or is not text.
+        InputError: the file is too large, is not text, or has very many empty lines.
     """
-    position = 0
-    while data := _line(file, LARGEST - position):
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._position = 0
+        self._wide: StringIO | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        empty = 0
+        while line := self._line():
+            empty = empty + 1 if line.isspace() else 0
+            if empty > MOST_EMPTY:
+                raise InputError(f"expected offsets, found more than {MOST_EMPTY:,} empty lines")
+            yield line
+
+    def rest(self) -> str:
+        """Return what follows the last line, much faster than by lines."""
+        if self._wide is not None:
+            return self._wide.read()
+        data = _limited(self._file, max(LARGEST_WHOLE - self._position, 0))
+        if b"\0" in data:
+            raise _nul_byte()
+        return _decoded(data, "utf-8", self._position)
+
+    def _line(self) -> str:
+        if self._wide is not None:
+            return self._wide.readline()
+        data, position = _line(self._file, LARGEST - self._position), self._position
+        self._position += len(data)
         if position == 0 and data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
             # output of PowerShell's `>`
-            data += _limited(file, LARGEST_WHOLE - len(data))
-            yield from StringIO(_decoded(data, "utf-16", 0), newline="\n")
-            return
+            data += _limited(self._file, LARGEST_WHOLE - len(data))
+            self._wide = StringIO(_decoded(data, "utf-16", 0), newline="\n")
+            return self._wide.readline()
         text = _decoded(data, "utf-8", position)
-        yield text if position else text.removeprefix(_BOM)
-        position += len(data)
+        return text if position else text.removeprefix(_BOM)
 
 
 def _line(file: BinaryIO, most: int) -> bytes:
@@ -203,7 +234,7 @@ def _line(file: BinaryIO, most: int) -> bytes:
     left = min(most, LARGEST_WHOLE)
     while piece := file.readline(min(_PIECE, left + 1)):
         if b"\0" in piece and not (pieces or [piece])[0].startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-            raise InputError("expected offsets, found a NUL byte; is it the right file?")
+            raise _nul_byte()
         left -= len(piece)
         if left < 0:
             raise _too_large(LARGEST if most < LARGEST_WHOLE else LARGEST_WHOLE)
@@ -211,6 +242,10 @@ def _line(file: BinaryIO, most: int) -> bytes:
         if piece.endswith(b"\n"):
             break
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _nul_byte() -> InputError:
+    return InputError("expected offsets, found a NUL byte; is it the right file?")
 
 
 def _limited(file: BinaryIO, most: int) -> bytes:
@@ -302,49 +337,42 @@ def _sorted(
     return tuple(committed), tuple(sorted(at for at, _ in absent))
 
 
-def _read(lines: Iterator[str], group_id: str | None) -> tuple[_Rows, _Place, _Document | None]:
+def _read(text: _Text, group_id: str | None) -> tuple[_Rows, _Place, _Document | None]:
     """Read offsets in any of the formats, and the document that contains them, if there is one."""
     begin: list[str] = []
-    for line in lines:
+    rest = iter(text)
+    for line in rest:
         begin.append(line)
         if line.strip():
             break
     else:
         return iter(()), _line_at, None
-    lines, first = chain(begin, lines), begin[-1]
+    lines, first = chain(begin, rest), begin[-1]
     if not _is_json(first):
-        return read_kafka_csv((line.removesuffix("\n") for line in lines), group_id), _line_at, None
+        return read_kafka_csv(_csv_lines(lines), group_id), _line_at, None
     if first.lstrip().startswith("["):
-        return _rows_of_array(_whole(lines), group_id), "$[{}]".format, None
+        return _rows_of_array("".join([*begin, text.rest()]), group_id), "$[{}]".format, None
     if _is_offset(first):
         return _rows_of_lines(lines), _line_at, None
     if _HEAD.match(first):  # kgroup's format, one offset per line
         document = _document(f"{first}]}}")
-        for _ in begin:
-            next(lines)
-        return _rows_of_elements(_elements(lines, document)), _DATA_AT, document
-    document = _document(_whole(lines))
+        return _rows_of_elements(_elements(rest, text, document)), _DATA_AT, document
+    document = _document("".join([*begin, text.rest()]))
     rows = ((at, _checked(row, _DATA_AT, at)) for at, row in enumerate(document.data))
     return rows, _DATA_AT, document
 
 
+def _csv_lines(lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        if len(line) > LARGEST_ROW:
+            raise InputError(
+                f"line {number}: expected an offset, found {len(line):,} characters in one line"
+            )
+        yield line.removesuffix("\n")
+
+
 def _line_at(number: int) -> str:
     return f"line {number}"
-
-
-def _whole(lines: Iterable[str]) -> str:
-    """Join lines.
-
-    Raises:
-        InputError: the text is too large.
-    """
-    size, kept = 0, []
-    for line in lines:
-        size += len(line)
-        if size > LARGEST_WHOLE:
-            raise _too_large(LARGEST_WHOLE)
-        kept.append(line)
-    return "".join(kept)
 
 
 def _document(text: str) -> _Document:
@@ -367,7 +395,7 @@ def _document(text: str) -> _Document:
     return document
 
 
-def _elements(lines: Iterator[str], document: _Document) -> Iterator[str]:
+def _elements(lines: Iterable[str], text: _Text, document: _Document) -> Iterator[str]:
     """Yield the rows of a document with one row per line; then decode the errors after the rows."""
     has_more, row = True, ""
     for line in lines:
@@ -375,7 +403,7 @@ def _elements(lines: Iterator[str], document: _Document) -> Iterator[str]:
             if row.endswith(","):
                 raise InputError(f"expected a row behind {row[:80]!r}, found the end of $.data")
             try:
-                rest = f'{{"schema_version":1,"data":[{_whole(chain([line], lines))}'
+                rest = f'{{"schema_version":1,"data":[{line}{text.rest()}'
                 document.errors = msgspec.json.decode(rest, type=_Document).errors
             except msgspec.DecodeError as error:
                 raise InputError(f"behind $.data: {json_fault(error)}") from None
@@ -429,7 +457,7 @@ def _rows_of_lines(lines: Iterable[str]) -> _Rows:
 def _is_json(first: str) -> bool:
     """Return whether the text is JSON and not Kafka's CSV, where names may start the same."""
     first = first.lstrip()
-    return first.startswith(("{", "[")) and not _ENDS_LIKE_CSV.search(first)
+    return first.startswith(("{", "[")) and not _ENDS_LIKE_CSV.search(first[-LARGEST_ROW:])
 
 
 def _is_offset(first: str) -> bool:

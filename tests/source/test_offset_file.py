@@ -212,6 +212,11 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (json.dumps(ROW) + "\n{", "line 2: expected more, found the end of the file"),
         (json.dumps(ROW) + "\n[]", r"line 2: \$: expected object, found array"),
+        ("\n" * 100_001, "expected offsets, found more than 100,000 empty lines"),
+        ("g,t,0,1\n" + "\n" * 100_001, "expected offsets, found more than 100,000 empty lines"),
+        (json.dumps(ROW) + "\n" + " \n" * 100_001, "found more than 100,000 empty lines"),
+        ("[" + ",1" * 100_000, "line 1: expected an offset, found 200,001 characters in one line"),
+        ("g,t,0,1\n" + "x" * 200_000, "line 2: expected an offset, found 200,000 characters"),
     ],
 )
 def test_what_is_none(file: Path, text: str, error: str) -> None:
@@ -220,6 +225,31 @@ def test_what_is_none(file: Path, text: str, error: str) -> None:
         OffsetFile(file).read_offsets()
     assert str(caught.value).startswith(f"{file}: ")
     assert caught.value.path == str(file)
+
+
+class _CountedLines(io.BytesIO):
+    """Counts the lines that are read one by one."""
+
+    count = 0
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        self.count += 1
+        return super().readline(size)
+
+
+@pytest.mark.parametrize(
+    "begin", ["[", '{"schema_version":1,"data":[', '{"command":"offsets show","data":[{']
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_document_is_not_read_by_lines(
+    monkeypatch: pytest.MonkeyPatch, begin: str, encoding: str
+) -> None:
+    """A million lines that end without an offset take no time."""
+    data = _CountedLines(f"{begin}\n{' ' * 9}\n".encode(encoding) + b"\n" * 200_000)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data))
+    with pytest.raises(InputError):
+        OffsetFile(Path("-")).read_offsets()
+    assert data.count < 5
 
 
 def test_more_than_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

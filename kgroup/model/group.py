@@ -27,6 +27,11 @@ from kgroup.model.client_library import Certainty
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.zookeeper import SubscriptionPattern
 
+NEVER_MS = 2**63 - 1
+"""`nextRebalanceMs` of an assignment of Kafka Streams that schedules nothing. Java:
+`Long.MAX_VALUE`.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class AssignedPartition:
@@ -544,6 +549,17 @@ class Group:
         return max(
             (delay for delay in delays if isinstance(delay, int) and delay > 0), default=None
         )
+
+    @property
+    def probing_ms(self) -> int | None:
+        """Kafka Streams: when the last assignment scheduled a probing rebalance (KIP-441).
+
+        By the clock of the assigning instance. None if it scheduled none, and in groups with the
+        streams protocol.
+        """
+        given = (member.assignment_user_data for member in self.members)
+        times = (each.get("nextRebalanceMs") for each in given if isinstance(each, Mapping))
+        return min((at for at in times if isinstance(at, int) and 0 < at < NEVER_MS), default=None)
 
     @property
     def topics(self) -> frozenset[str]:

@@ -124,6 +124,8 @@ def _facts(description: GroupDescription, now_ms: int) -> Iterator[tuple[str, st
         yield "coordinator", f"{group.coordinator.label}{place}"
     if (delay_ms := group.connect_delay_ms) is not None:
         yield "delayed", _delayed(delay_ms, group.state_timestamp_ms, now_ms)
+    if (probing_ms := group.probing_ms) is not None:
+        yield "scheduled", f"probing rebalance, {_in_future(probing_ms, now_ms)}"
 
 
 def _protocol(group: Group, now_ms: int) -> Iterator[str]:
@@ -157,10 +159,13 @@ def _delayed(delay_ms: int, since_ms: int | None, now_ms: int) -> str:
     what = "connectors and tasks of workers that left"
     if since_ms is None:
         return f"{what}, {rough_age(delay_ms)} from the last rebalance on"
-    until_ms = since_ms + delay_ms
-    left_ms = until_ms - now_ms
+    return f"{what}, until {_in_future(since_ms + delay_ms, now_ms)}"
+
+
+def _in_future(at_ms: int, now_ms: int) -> str:
+    left_ms = at_ms - now_ms
     when = f"{rough_age(left_ms)} left" if left_ms > 0 else f"{rough_age(-left_ms)} ago"
-    return f"{what}, until {shown_time(until_ms)} ({when})"
+    return f"{shown_time(at_ms)} ({when})"
 
 
 # --- members ---

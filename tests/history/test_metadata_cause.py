@@ -42,7 +42,8 @@ def test_a_probing_rebalance_of_streams(tmp_path: Path) -> None:
     found = ask_field("streams-probing", tmp_path)
     assert [kinds(found[number]) for number in (1, 2)] == [[("joined", "certain")]] * 2
     assert kinds(found[3]) == [("scheduled", "certain")]
-    assert "1795841058500" in found[3].evidence
+    # date -u -d @1795841058.5 +%FT%T.%3NZ
+    assert "for 2026-11-28T04:44:18.500Z (nextRebalanceMs 1795841058500)" in found[3].evidence
     assert "A-StreamThread-1-consumer" in found[3].evidence
     assert kinds(found[4]) == [("follow_up", "inferred"), ("scheduled", "certain")]
 

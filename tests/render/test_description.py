@@ -22,6 +22,7 @@ from kgroup.model.group import (
     Task,
     TaskAssignment,
 )
+from kgroup.model.instant import shown_time
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.operation.describe import GroupDescription, describe, sorted_partitions
@@ -379,6 +380,16 @@ def test_a_page_shows_what_workers_of_connect_run_and_what_is_delayed() -> None:
     assert delayed.startswith("delayed   connectors and tasks of workers that left, until 20")
     assert delayed.endswith("Z (42 s left)")
     assert 60_000 < (groups[14].state_timestamp_ms or 0) - began_ms < 63_000
+
+
+def test_a_page_shows_when_kafka_streams_rebalances_next() -> None:
+    """Generation 2 scheduled a probing rebalance, 4 none."""
+    groups = {group.generation_id: group for group in groups_of("streams-probing")}
+    due_ms = 1795841058500
+    parts = description_page([described(groups[2])], now_ms=due_ms - 42_000)
+    (line,) = [line for line in "".join(page_text(parts)).splitlines() if "probing " in line]
+    assert line == f"scheduled  probing rebalance, {shown_time(due_ms)} (42 s left)"
+    assert not [line for line in page(described(groups[4])) if line.startswith("scheduled")]
 
 
 def test_commits_of_open_transactions_stand_beside_the_visible_ones() -> None:

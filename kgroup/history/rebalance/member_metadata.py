@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-_NEVER_MS = 2**63 - 1
-"""`nextRebalanceMs` of an assignment that schedules nothing. Java: `Long.MAX_VALUE`."""
+from kgroup.model.group import NEVER_MS
+
 _FOLLOWS = ("prevTasks", "standbyTasks", "taskOffsetSums", "uniqueField", "trailing")
 """Fields of a Streams member's user data that change with its tasks, or whenever it rejoins."""
 OPAQUE = "user data"
@@ -64,7 +64,7 @@ def _consumer(subscription: Mapping[str, Any], assignment: Mapping[str, Any]) ->
         fields = {name: stated[name] for name in stated if name not in _FOLLOWS}
     else:
         fields = {}  # of sticky assignors: the previous assignment
-    return MemberMetadata(fields, rejoin_ms=None if rejoin_ms == _NEVER_MS else rejoin_ms)
+    return MemberMetadata(fields, rejoin_ms=None if rejoin_ms == NEVER_MS else rejoin_ms)
 
 
 def _connect(subscription: Mapping[str, Any], assignment: Mapping[str, Any]) -> MemberMetadata:

@@ -15,6 +15,7 @@ from kgroup.history.rebalance.cause import about, member_name
 from kgroup.history.rebalance.group_version import GroupVersion, MemberVersion
 from kgroup.history.rebalance.member_metadata import OPAQUE, MemberMetadata
 from kgroup.history.rebalance.rebalance import Cause, CauseCertainty, CauseKind, Participant
+from kgroup.model.instant import rfc3339
 from kgroup.operation.report import first_names
 
 _SOON_MS = 10_000
@@ -66,7 +67,8 @@ def _scheduled(
     if rejoins:
         due_ms, who = min(rejoins, key=lambda each: each[0])
         if due_ms:
-            how = f"scheduled a rebalance for {due_ms} ms (nextRebalanceMs) by {member_name(who)}"
+            when = f"{rfc3339(due_ms)} (nextRebalanceMs {due_ms})"
+            how = f"scheduled a rebalance by {member_name(who)} for {when}"
         else:
             due_ms = before.time_ms
             how = f"had {member_name(who)} rejoin at once (nextRebalanceMs 0)"

@@ -74,7 +74,7 @@ def test_a_group_that_outgrows_the_limit(tmp_path: Path) -> None:
         until(lambda: described(server, "grows").state is GroupState.PREPARING_REBALANCE)
         (row,) = findings(server, "grows")
         assert row.severity == "warning"
-        assert "with the 2 members of now it would have about 240," in row.reason
+        assert "with the 2 current members it would have about 240," in row.reason
         with pytest.raises(WireError, match=f"'error_code': {UNKNOWN_SERVER_ERROR}"):
             join(
                 first,

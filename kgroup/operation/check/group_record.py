@@ -72,7 +72,7 @@ def check_group_record(group: Group, evidence: Evidence) -> Iterator[Finding]:
         assert before is not None
         reason = (
             f"The last record of the group, with {len(before.members)} members, has "
-            f"{before.record_bytes:,} bytes; with the {count} members of now it would have about "
+            f"{before.record_bytes:,} bytes; with the {count} current members it would have about "
             f"{size:,}, {compared}."
         )
     is_too_large = size > limit and codec is not None and is_final

@@ -340,9 +340,11 @@ def _copy(
         problem = copied.problem
         window = topic.bytes_copied - before
         size += window
-        aim = min(WINDOW_BYTES, max(budget - size, 0))
-        width = min(max(width * aim // max(window, 1), LEAST_WINDOW), 8 * width)
         at = low
+        aims = [WINDOW_BYTES, max(budget - size, 0)]
+        if since is not None:  # not much more than is wanted
+            aims.append(max(always - size, (at - since) * window // width))
+        width = min(max(width * min(aims) // max(window, 1), LEAST_WINDOW), 8 * width)
     is_cut = at > first and size >= budget and (since is None or at > since)
     start_ms = _first_time_ms(copies[0]) if copies else None
     part = RecentPart(number, at, wanted.end, first, size, is_cut, start_ms)

@@ -155,6 +155,21 @@ def test_a_file_has_the_rows_of_its_day_and_only_their_texts(tmp_path: Path) -> 
     assert found == {None: [2, 2], 1: [1, 5, 1, 5], 2: [4, 4], 3: [0, 3, 6, 0, 3, 6]}
 
 
+def test_rows_of_one_day_join_those_of_several(tmp_path: Path) -> None:
+    """Of one type, as the decoder has it: few texts have codes of a byte."""
+    types = pa.array(["GroupMetadata"]).dictionary_encode()
+    code = pa.array([0], pa.int8())
+    with FactWriter(tmp_path, "c", 1) as writer:
+        for days in ([1], [1, 2], [2]):
+            rows = tombstones(days)
+            codes = pa.concat_arrays([code] * len(days))
+            short = pa.DictionaryArray.from_arrays(codes, types.dictionary)
+            at = rows.schema.get_field_index("type")
+            writer.add({"tombstones": rows.set_column(at, "type", short)})
+        files = writer.finish()
+    assert [file.rows for file in files] == [2, 2]
+
+
 def test_assignments_that_have_not_ended_are_in_one_file(tmp_path: Path) -> None:
     schema = TABLES["assignments"].schema
     rows = [

@@ -280,9 +280,10 @@ def _with_used_texts(rows: pa.Table) -> pa.Table:
             column = rows.column(number).combine_chunks()
             is_used = np.zeros(len(column.dictionary), np.bool_)
             is_used[column.indices.drop_null().to_numpy()] = True
-            codes = pa.array(np.cumsum(is_used, dtype=np.int32) - 1).take(column.indices)
+            # the type of codes must stay: rows of one type are kept together
+            codes = pa.array(np.cumsum(is_used) - 1).cast(column.indices.type)
             texts = column.dictionary.filter(pa.array(is_used))
-            used = pa.DictionaryArray.from_arrays(codes, texts)
+            used = pa.DictionaryArray.from_arrays(codes.take(column.indices), texts)
             rows = rows.set_column(number, field.name, used)
     return rows
 

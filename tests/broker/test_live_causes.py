@@ -373,7 +373,7 @@ def test_a_topic_that_is_created_again(played: Stage, cli: Cli) -> None:
 
 def test_a_topic_that_is_deleted(played: Stage, cli: Cli) -> None:
     for group, certainty, text in (
-        ("gone", "inferred", "topic deleted was deleted: "),
+        ("gone", "inferred", "no partition of topic deleted is assigned any more"),
         ("gone-modern", "certain", "a topic was created or deleted"),
     ):
         assert codes(played, cli, group) == ["no-topic"]

@@ -547,8 +547,8 @@ def _deleted(before: GroupVersion, after: GroupVersion) -> list[Cause]:
         Cause(
             CauseKind.TOPICS_CHANGED,
             CauseCertainty.INFERRED,
-            f"topic {topic} was deleted: members subscribe to it, but nobody is assigned any of "
-            "its partitions any more",
+            f"no partition of topic {topic} is assigned any more, although members subscribe to "
+            "it: it was deleted, or the leader is no longer allowed to see it",
         )
         for topic in sorted(gone)
     ]

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -29,13 +29,24 @@ from kgroup.history.sql.allowed import (
     names,
     refused_statement,
 )
-from kgroup.history.sql.engine import FOLDERS, Parameter, check_texts, table_schema, unreadable_file
+from kgroup.history.sql.engine import (
+    FOLDERS,
+    DuckEngine,
+    Engine,
+    Parameter,
+    check_texts,
+    table_schema,
+    unreadable_file,
+)
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import check_columns, damaged_file
-from kgroup.spark.session import first_line
+from kgroup.spark.session import first_line, run_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_Job = TypeVar("_Job")
+_Answer = TypeVar("_Answer")
 
 
 class SparkEngine:
@@ -54,6 +65,7 @@ class SparkEngine:
         own = {
             name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
         }
+        self._files = {name: list(map(Path, paths)) for name, paths in own.items()}
         self._paths = [path for paths in own.values() for path in paths]
         self._unchecked = dict(own)
         self._check = PlanCheck(session)
@@ -82,6 +94,25 @@ class SparkEngine:
                 self._check.check_analyzed(frame._jdf.queryExecution().analyzed())
             answer: pa.Table = frame.toArrow()
         return answer
+
+    def each(
+        self, function: Callable[[Engine, _Job], _Answer], jobs: Iterable[_Job]
+    ) -> Iterator[_Answer]:
+        """Run jobs in the executors, each with DuckDB on the same files; see `Engine.each`.
+
+        Without DuckDB, the driver runs them and asks Spark.
+        """
+        from importlib.util import find_spec
+
+        if find_spec("duckdb") is None:
+            return (function(self, job) for job in jobs)
+        files = self._files
+
+        def run(job: _Job) -> _Answer:
+            with DuckEngine(files) as engine:
+                return function(engine, job)
+
+        return run_on(self._session, run, list(jobs))
 
     def _make_view(self, name: str, paths: Sequence[str]) -> None:
         from pyspark.sql import functions as f

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgroup.errors import InputError, UsageError
-from kgroup.history.sql.engine import DuckEngine, table_schema
+from kgroup.history.sql.engine import DuckEngine, Engine, table_schema
 from kgroup.history.warehouse.table import ASSIGNED, TABLES
 from kgroup.spark.engine import SparkEngine
 from tests.history.warehouse_files import write_rows
@@ -93,3 +94,25 @@ def test_a_file_that_is_gone_is_said(spark: SparkSession, tmp_path: Path) -> Non
     files["damage"][0].unlink()
     with pytest.raises(InputError, match=r"no such file\. Repeat the query if a build"):
         engine.query("SELECT * FROM damage")
+
+
+def test_jobs_run_in_executors_with_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [{"time_ms": 1, "group_id": group, "partition": p} for group in "ab" for p in (1, 5)]
+    files = write_rows(tmp_path, {"offset_commits": rows})
+
+    def asked(engine: Engine, group_id: str) -> tuple[int, str, int]:
+        sql = "SELECT SUM(partition) AS sum FROM offset_commits WHERE group_id = ?"
+        (row,) = engine.query(sql, [group_id], is_trusted=True).to_pylist()
+        return int(row["sum"] or 0), type(engine).__name__, os.getpid()
+
+    found = list(SparkEngine(spark, files).each(asked, ["b", "a", "c"]))
+    assert [(total, name) for total, name, _ in found] == [(6, "DuckEngine")] * 2 + [
+        (0, "DuckEngine")
+    ]
+    assert os.getpid() not in {process for *_, process in found}
+    with pytest.raises(UsageError, match="no_such"):
+        list(SparkEngine(spark, files).each(fail, ["b"]))
+
+
+def fail(engine: Engine, job: str) -> None:
+    engine.query("SELECT no_such FROM offset_commits")

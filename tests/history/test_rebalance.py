@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from kgroup.errors import NotFoundError
 from kgroup.history.rebalance.query import find_storms, rebalances
 from kgroup.history.rebalance.rebalance import CauseKind, Rebalance
-from kgroup.history.sql.engine import DuckEngine, Parameter
+from kgroup.history.sql.engine import DuckEngine, Engine, Parameter
 from kgroup.sample import sample_log_dir
 from tests.examples import examples, some_of
 from tests.history.random_history import Happening, RandomHistory
@@ -1150,6 +1150,9 @@ class Heard:
     ) -> pa.Table:
         self.parameters += parameters
         return self.engine.query(sql, parameters, is_trusted=is_trusted)
+
+    def each(self, function: Callable[[Engine, Any], Any], jobs: Iterable[Any]) -> Iterator[Any]:
+        return (function(self, job) for job in jobs)
 
 
 def test_groups_that_rebalanced_at_other_times_are_not_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Generic, TypeVar
@@ -46,6 +47,7 @@ _HAS_METADATA = (
 """SQL condition for generations whose members state more than topics and previous assignments."""
 _Key = tuple[str, str, int]
 _T = TypeVar("_T")
+_Found = TypeVar("_Found", bound="Rebalance | Storm")
 
 
 def rebalances(
@@ -72,12 +74,7 @@ def rebalances(
         NotFoundError: the group does not exist.
         UsageError: the group exists in several clusters.
     """
-    if group_id is not None:
-        cluster = cluster_of_group(engine, group_id, cluster)
-    notes: list[_Note] = []
-    found = _each(engine, group_id, cluster, since_ms, until_ms, notes)
-    chosen = tuple(sorted(found, key=_group_of))
-    return Report(chosen, notes=_notes(engine, cluster, since_ms, until_ms, notes))
+    return _answer(engine, _of_part, group_id, cluster, since_ms, until_ms)
 
 
 _Note = tuple[tuple[bool, str, str], str]
@@ -92,51 +89,77 @@ def _place(rebalance: Rebalance) -> _Key:
     return rebalance.cluster, rebalance.group_id, rebalance.offsets_partition
 
 
-def _each(
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Groups whose rebalances are derived at a time, and the period.
+
+    Attributes:
+        keys: the groups, of one cluster, sorted.
+    """
+
+    keys: Sequence[_Key]
+    since_ms: int | None
+    until_ms: int | None
+
+
+def _of_part(engine: Engine, part: _Part) -> tuple[list[Rebalance], list[_Note], bool]:
+    """Return the rebalances of some groups, group by group, notes, and whether there are any."""
+    found: list[Rebalance] = []
+    notes: list[_Note] = []
+    since_ms, until_ms = part.since_ms, part.until_ms
+    for key, of_group, note in _of_groups(engine, part.keys):
+        chosen = [
+            rebalance
+            for rebalance in of_group
+            if rebalance.time_ms is None
+            or (
+                (since_ms is None or rebalance.time_ms >= since_ms)
+                and (until_ms is None or rebalance.time_ms < until_ms)
+            )
+        ]
+        if note and chosen and chosen[-1] is of_group[-1]:
+            notes.append(((False, *key[:2]), note))
+        notes += (((True, *key[:2]), text) for text in _takeover_notes(chosen))
+        found += chosen
+    return found, notes, bool(found)
+
+
+def _answer(
     engine: Engine,
+    question: Callable[[Engine, _Part], tuple[list[_Found], list[_Note], bool]],
     group_id: str | None,
     cluster: str | None,
     since_ms: int | None,
     until_ms: int | None,
-    notes: list[_Note],
-) -> Iterator[Rebalance]:
-    """Yield rebalances, group by group; add notes about groups."""
-    is_found = False
-    for keys in _keys(engine, group_id, cluster, since_ms, until_ms):
-        for key, of_group, note in _of_groups(engine, keys):
-            chosen = [
-                rebalance
-                for rebalance in of_group
-                if rebalance.time_ms is None
-                or (
-                    (since_ms is None or rebalance.time_ms >= since_ms)
-                    and (until_ms is None or rebalance.time_ms < until_ms)
-                )
-            ]
-            if note and chosen and chosen[-1] is of_group[-1]:
-                notes.append(((False, *key[:2]), note))
-            notes += (((True, *key[:2]), text) for text in _takeover_notes(chosen))
-            is_found = is_found or bool(chosen)
-            yield from chosen
-    if group_id is not None and not is_found:
+) -> Report[_Found]:
+    """Ask about some groups at a time; return all answers, by cluster and group.
+
+    `question` returns answers, notes, and whether there are rebalances; for the others, see
+    `rebalances`.
+    """
+    if group_id is not None:
+        cluster = cluster_of_group(engine, group_id, cluster)
+    found: list[_Found] = []
+    notes: list[_Note] = []
+    have_rebalanced = False
+    parts = (
+        _Part(keys, since_ms, until_ms)
+        for keys in _keys(engine, group_id, cluster, since_ms, until_ms)
+    )
+    for some, about_them, are_any in engine.each(question, parts):
+        found += some
+        notes += about_them
+        have_rebalanced |= are_any
+    if group_id is not None and not have_rebalanced:
         text = (
             f"Group {group_id!r} did not rebalance, according to the records: it only committed "
             "offsets, or rebalanced at other times."
         )
         notes.append(((False, "", ""), text))
-
-
-def _notes(
-    engine: Engine,
-    cluster: str | None,
-    since_ms: int | None,
-    until_ms: int | None,
-    notes: Iterable[_Note],
-) -> tuple[str, ...]:
-    """Return all notes of an answer."""
     clusters = cluster_names(engine) if cluster is None else [cluster]
-    of_groups = (text for _, text in sorted(notes, key=lambda note: note[0]))
-    return (*of_groups, *outside_notes(engine, clusters, since_ms, until_ms))
+    of_groups = (text for _, text in sorted(notes, key=itemgetter(0)))
+    others = outside_notes(engine, clusters, since_ms, until_ms)
+    return Report(tuple(sorted(found, key=_group_of)), notes=(*of_groups, *others))
 
 
 def _takeover_notes(chosen: Iterable[Rebalance]) -> Iterator[str]:
@@ -462,12 +485,15 @@ def find_storms(
         NotFoundError: the group does not exist.
         UsageError: the group exists in several clusters.
     """
-    if group_id is not None:
-        cluster = cluster_of_group(engine, group_id, cluster)
-    notes: list[_Note] = []
-    found = _each(engine, group_id, cluster, since_ms, until_ms, notes)
-    storms = sorted(storms_of(found, count, within_ms), key=_group_of)
-    return Report(tuple(storms), notes=_notes(engine, cluster, since_ms, until_ms, notes))
+    question = partial(_storms_of_part, count=count, within_ms=within_ms)
+    return _answer(engine, question, group_id, cluster, since_ms, until_ms)
+
+
+def _storms_of_part(
+    engine: Engine, part: _Part, *, count: int, within_ms: int
+) -> tuple[list[Storm], list[_Note], bool]:
+    found, notes, are_any = _of_part(engine, part)
+    return list(storms_of(found, count, within_ms)), notes, are_any
 
 
 def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> Iterator[Storm]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +26,8 @@ from kgroup.interrupt import kept_signals
 if TYPE_CHECKING:
     import duckdb
 
+_Job = TypeVar("_Job")
+_Answer = TypeVar("_Answer")
 Parameter = str | int | float | bool | None
 """Value for a ``?``."""
 
@@ -65,6 +67,20 @@ class Engine(Protocol):
         Raises:
             UsageError: `sql` is not a query on the tables.
             KgroupError: the query failed.
+        """
+        ...
+
+    def each(
+        self, function: Callable[[Engine, _Job], _Answer], jobs: Iterable[_Job]
+    ) -> Iterator[_Answer]:
+        """Yield what a function returns for an engine on the same tables and each job, in order.
+
+        Args:
+            function: picklable, as are jobs and results: they may run on other machines.
+            jobs: the jobs.
+
+        Raises:
+            KgroupError: a job failed.
         """
         ...
 
@@ -137,6 +153,12 @@ class DuckEngine:
                 raise kept[0]
         assert isinstance(answer, pa.Table)
         return answer
+
+    def each(
+        self, function: Callable[[Engine, _Job], _Answer], jobs: Iterable[_Job]
+    ) -> Iterator[_Answer]:
+        """Run one job after another; see `Engine.each`."""
+        return (function(self, job) for job in jobs)
 
     def _check(self, sql: str) -> None:
         """Parse a text without running it, and check that it only reads the tables.

@@ -847,9 +847,10 @@ def test_topics_of_a_consumer_group_change(tmp_path: Path) -> None:
     metadata = rows[0] | {"member_id": "a", "subscribed_topics": ["orders"]}
     for name in ("type", "value_json"):
         del metadata[name]
-    with DuckEngine(
-        write_rows(tmp_path, {"consumer_group_epochs": rows, "members": [metadata]})
-    ) as engine:
+    # log offset 11, before the last epoch, and 13
+    ids = [*with_topic_id(commits(0, 1), "old"), *with_topic_id(commits(0, 1.2), "new")]
+    tables = {"consumer_group_epochs": rows, "members": [metadata], "offset_commits": ids}
+    with DuckEngine(write_rows(tmp_path, tables)) as engine:
         found = rebalances(engine, "g").data
     assert [
         (rebalance.cause.value, rebalance.certainty.value, rebalance.moved_count)
@@ -863,6 +864,8 @@ def test_topics_of_a_consumer_group_change(tmp_path: Path) -> None:
     assert [rebalance.reconcile_ms for rebalance in found] == [0, 1500, None, None]
     assert "orders-2" in found[1].evidence
     assert "grew from 3 to 4 partitions" in found[2].evidence
+    last = "; commits of orders had the topic id old before, and new after"
+    assert [last in each.evidence for each in found] == [False, False, False, True]
 
 
 def ask_epochs(

@@ -8,7 +8,14 @@ from typing import Any
 
 import orjson
 
-from kgroup.history.rebalance.cause import Commits, Departed, Gone, causes_of, elapsed_ms
+from kgroup.history.rebalance.cause import (
+    Commits,
+    Departed,
+    Gone,
+    Recreation,
+    causes_of,
+    elapsed_ms,
+)
 from kgroup.history.rebalance.group_version import GroupVersion, MemberVersion
 from kgroup.history.rebalance.member_metadata import MemberMetadata, read_metadata
 from kgroup.history.rebalance.metadata_cause import metadata_causes
@@ -451,14 +458,11 @@ class _Timeline:
             and None not in (before.topics_hash, after.topics_hash)
             and before.topics_hash != after.topics_hash
         ):
-            causes.append(
-                Cause(
-                    CauseKind.TOPICS_CHANGED,
-                    CauseCertainty.CERTAIN,
-                    "the metadata hash of the topics changed: partitions were added, a topic was "
-                    "created or deleted, or racks changed",
-                )
-            )
+            changed = "the metadata hash of the topics changed: partitions were added, a topic was "
+            changed += "created or deleted, or racks changed"
+            for topic in self._commits.recreations(before.log_offset, after.log_offset):
+                changed += f"; commits of {topic.topic} {_topic_ids(topic)}"
+            causes.append(Cause(CauseKind.TOPICS_CHANGED, CauseCertainty.CERTAIN, changed))
         if self._is_converted:
             causes.append(
                 Cause(
@@ -474,8 +478,7 @@ class _Timeline:
             yield Cause(
                 CauseKind.TOPICS_CHANGED,
                 CauseCertainty.INFERRED,
-                f"topic {topic.topic} was deleted and created again: commits had the topic id "
-                f"{topic.before_id} before, and {topic.topic_id} after",
+                f"topic {topic.topic} was deleted and created again: commits {_topic_ids(topic)}",
             )
 
     def _partitions(self, assigned: Iterable[Mapping[str, Any]]) -> frozenset[PartitionOrTask]:
@@ -532,6 +535,10 @@ def _with_causes(draft: Rebalance, causes: Sequence[Cause]) -> Rebalance:
         evidence="; ".join(cause.evidence for cause in order),
         causes=tuple(order),
     )
+
+
+def _topic_ids(topic: Recreation) -> str:
+    return f"had the topic id {topic.before_id} before, and {topic.topic_id} after"
 
 
 def _deleted(before: GroupVersion, after: GroupVersion) -> list[Cause]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import assigning, decoding, history, live, offsets, simulating, zookeeper
+from bench import assigning, decoding, history, live, offsets, past, simulating, zookeeper
 from bench.measure import KAFKA, machine
 
-PARTS = ["decoding", "live", "assigning", "zookeeper", "simulating", "offsets", "history"]
+PARTS = ["decoding", "live", "past", "assigning", "zookeeper", "simulating", "offsets", "history"]
 
 
 def main() -> None:
@@ -29,6 +29,9 @@ def main() -> None:
         print()
     if options.only in (None, "live"):
         live.bench(options.runs)
+        print()
+    if options.only in (None, "past"):
+        past.bench(options.runs)
         print()
     if options.only in (None, "assigning"):
         assigning.bench(options.runs)

@@ -27,7 +27,7 @@ from tests.broker.servers import Broker
 TOPICS = 10
 _BY_TOPIC_NAME = 9
 _NO_COORDINATOR_YET = frozenset({14, 15, 16})
-_JVM = (
+JVM = (
     "-server",
     "-XX:TieredStopAtLevel=4",
     "-XX:-UseSerialGC",
@@ -46,7 +46,7 @@ def main() -> None:
     config = {"offsets.topic.num.partitions": "50"}
     groups, partitions = map(int, sys.argv[2:])
     server = Broker(KAFKA, Path(sys.argv[1]), config=config)
-    server.heap, server.jvm = "1g", _JVM
+    server.heap, server.jvm = "1g", JVM
     with running(server):
         _write_records(server, partitions)
         with BrokerClient(server.bootstrap, Deadline(60, of_silence=True)) as client:

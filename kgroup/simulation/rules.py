@@ -90,8 +90,8 @@ SUBSCRIPTION_KNOWN: Version = (2, 4)
 """The coordinator decodes subscriptions, and keeps offsets of subscribed topics (KIP-496). Commits
 between JoinGroup and SyncGroup are checked before they are refused.
 """
-LARGER_MESSAGES: Version = (2, 4)
-"""The default of `message.max.bytes` is 1 MiB instead of 1 MB."""
+LARGER_MESSAGES: Version = (2, 5)
+"""The default of `message.max.bytes` is 1 MiB instead of 1 MB (KAFKA-4203)."""
 SCALA_2_13: Version = (2, 6)
 """Hash tables of Scala 2.13, which Kafka recommends since 2.6."""
 LIVELY_HEARTBEAT: Version = (2, 6)

@@ -290,6 +290,14 @@ def test_a_record_above_message_max_bytes(version: Version) -> None:
     assert not [each for type_, _, each in table.written if each and each["members"]]
 
 
+@pytest.mark.parametrize(
+    ("version", "limit"), [((2, 4, 1), 1_000_012), ((2, 5), 1_048_588), ((4, 3, 1), 1_048_588)]
+)
+def test_the_default_of_message_max_bytes(version: Version, limit: int) -> None:
+    """As `kafka.server.Defaults` of these versions has it."""
+    assert BrokerSettings.of(version).message_max_size == limit
+
+
 def test_all_members_fail_with_a_record_that_is_too_large() -> None:
     table = Table(NEW, message_max_size=400)
     a = stable(table)

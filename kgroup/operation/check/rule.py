@@ -295,8 +295,8 @@ class Rule(DescribedEnum):
         "session-timeout",
         "A member's session timeout is longer than its poll interval: the member is removed for "
         "slow polls before its death is detected.",
-        "Set session.timeout.ms below max.poll.interval.ms, and heartbeat.interval.ms to a "
-        "third of session.timeout.ms.",
+        "Set session.timeout.ms below max.poll.interval.ms (Kafka Connect: "
+        "rebalance.timeout.ms), and heartbeat.interval.ms to a third of session.timeout.ms.",
     )
     LATE_POLL = (
         "late-poll",

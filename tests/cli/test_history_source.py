@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgroup.errors import InputError
+from kgroup.history.build import recorded
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 from tests.history.builds import RECORDED, build
@@ -143,3 +146,26 @@ def test_what_cannot_be_asked(cli: Cli, args: tuple[str, ...], status: int, word
     result = cli("history", *args)
     assert (result.status, result.out) == (status, "")
     assert words in result.err
+
+
+@pytest.mark.parametrize("group", [("billing",), ()], ids=["one group", "all groups"])
+def test_a_cluster_continues_a_warehouse_without_a_gap(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, recorded_warehouse: Built, group: tuple[str, ...]
+) -> None:
+    """Alone it is read for a day; a warehouse may have ended long before."""
+    asked: list[int | None] = []
+
+    def build_from_recent(*_: object, since_ms: int | None, **__: object) -> None:
+        asked.append(since_ms)
+        raise InputError("that is enough")
+
+    monkeypatch.setattr(recorded, "build_from_recent", build_from_recent)
+    root = str(recorded_warehouse(sample_log_dir()))
+    line = ("history", "rebalances", *group, "-b", "127.0.0.1:1")
+    since = time.time_ns() // 1_000_000 - 24 * 3_600_000
+    for args in ((), ("--warehouse", root), ("--warehouse", root, "--since", "1795000000000")):
+        assert "that is enough" in cli(*line, *args).err
+    (of_day, *others) = asked
+    assert of_day is not None
+    assert since <= of_day <= since + 60_000
+    assert others == [None, 1795000000000]

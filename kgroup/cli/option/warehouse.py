@@ -282,7 +282,7 @@ class HistoryChoice:
         if connection is None or config is None:
             locations = (*self.locations, *map(str, self.source.paths))
             return build_from_files(locations, self.cluster, unnamed=UNNAMED, is_summed=False)
-        if since_ms is None and not needs_all:
+        if since_ms is None and not self.has_warehouse:  # a warehouse is continued from its end
             since_ms = time.time_ns() // 1_000_000 - _DEFAULT_AGE_MS
         return build_from_recent(
             config,

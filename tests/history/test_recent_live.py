@@ -128,6 +128,45 @@ def test_partitions_share_the_budget_and_keep_their_newest_records(broker: FakeB
     assert errors == ()
 
 
+def test_a_large_first_window_leaves_something_for_all(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_source, "FIRST_WINDOW", 2000)
+    names = "abcdef"
+    logs = [FakeLog(generations(name, 300, padding=10_000)) for name in names]
+    serve(broker, dict(enumerate(logs)))
+    for budget in (3 * MIB, 1):
+        found, (note,), errors = ask(broker, since_ms=0, budget=budget)
+        assert {name: numbers[-1] for name, numbers in found.items()} == dict.fromkeys(names, 300)
+        latest = max(numbers[0] for numbers in found.values())
+        assert note.startswith(f"Records before {_time(latest)} in partitions 0, 1, 2, 3, 4, 5 of ")
+        assert errors == ()
+
+
+def test_records_without_a_time_do_not_tell_from_when_on_an_answer_is_complete(
+    broker: FakeBroker,
+) -> None:
+    timeless = [
+        (at, batch([commit(at, "t", metadata="x" * 10_000, time_ms=-1)])) for at in range(300)
+    ]
+    serve(broker, {0: FakeLog(timeless), 1: FakeLog(generations("a", 300, padding=10_000))})
+    found, (timed, untimed), errors = ask(broker, since_ms=0, budget=2 * MIB)
+    assert timed.startswith(f"Records before {_time(found['a'][0])} in partition 1 of ")
+    assert untimed.startswith("No record with a time was read in partition 0 of ")
+    assert errors == ()
+
+
+def test_what_began_before_the_budget_is_missing(broker: FakeBroker) -> None:
+    """An owner of today may have got its partitions at any time before."""
+    serve(broker, {0: FakeLog(generations("a", 300, padding=10_000))})
+    found, notes, (error,) = ask(broker, since_ms=None, budget=MIB)
+    assert (error.kind, error.offsets_partition, notes) == ("not-read", 0, ())
+    assert error.reason == (
+        f"Records before {_time(found['a'][0])} in partition 0 of __consumer_offsets were not read "
+        "(--log-budget): members that got their partitions before that time are missing."
+    )
+
+
 def test_older_records_than_asked_for(broker: FakeBroker) -> None:
     serve(broker, {0: FakeLog(generations("a", 100, padding=10)), 1: FakeLog([])})
     found, (note,), errors = ask(broker, since_ms=80 * SECOND_MS, budget=MIB)

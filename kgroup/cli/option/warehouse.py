@@ -247,6 +247,11 @@ class HistoryChoice:
                     answer = question(engine)
             except UnknownGroupError as error:
                 raise self._no_records(error.group_id, report) from None
+            except NotFoundError as error:
+                unread = " ".join((*(problem.reason for problem in report.errors), *report.notes))
+                if not unread:
+                    raise
+                raise NotFoundError(f"{error}. {unread}", topic=error.topic) from None
         return replace(
             answer, errors=(*report.errors, *answer.errors), notes=(*report.notes, *answer.notes)
         )

@@ -126,7 +126,10 @@ def build_from_recent(
             rest = max(budget - sum(part.size for part in found.parts), 0)
             with recent(since_ms=None, ends=ends, budget=rest) as found:
                 report = read(build, found)
-            parts |= {part.number: part for part in found.parts}
+            parts |= {
+                part.number: replace(part, start_ms=part.start_ms or parts[part.number].start_ms)
+                for part in found.parts
+            }
         unread = [part for part in parts.values() if not part.is_whole]
         cut = _cut(unread, changing, group_id, since_ms)
         return Report(report.data, (*report.errors, *cut.errors), (*report.notes, *cut.notes))
@@ -154,9 +157,10 @@ def _cut(
     cut = [part for part in unread if part.is_cut and part not in lacking]
     older = [part for part in unread if not part.is_cut and part not in lacking]
     if lacking:
+        by_budget = " (--log-budget)" if any(part.is_cut for part in lacking) else ""
         reason = (
-            f"{_unread(lacking, group_id)} (--log-budget): what members got before and have kept "
-            "since is missing, and who joined or changed in the first rebalances may be wrong."
+            f"{_unread(lacking, group_id)}{by_budget}: what members got before and have kept since "
+            "is missing, and who joined or changed in the first rebalances may be wrong."
         )
         number = lacking[0].number if len(lacking) == 1 else None
         errors.append(Problem(ProblemKind.NOT_READ, reason, offsets_partition=number))
@@ -164,10 +168,24 @@ def _cut(
         before = "what the group was before them is unknown."
         notes += [f"{_unread([part], group_id)}: {before}" for part in (*cut, *older)]
         return Report((), tuple(errors), tuple(notes))
-    if cut:
+    if cut and since_ms is None:  # the question is about what began at any time
+        reason = (
+            f"{_unread(cut, group_id)} (--log-budget): members that got their partitions "
+            "before that time are missing."
+        )
+        number = cut[0].number if len(cut) == 1 else None
+        errors.append(Problem(ProblemKind.NOT_READ, reason, offsets_partition=number))
+        return Report((), tuple(errors), ())
+    timed = [part for part in cut if part.start_ms is not None]
+    if timed:
         notes.append(
-            f"{_unread(cut, group_id)} (--log-budget): of groups there, the answer is complete "
+            f"{_unread(timed, group_id)} (--log-budget): of groups there, the answer is complete "
             "only after that time."
+        )
+    if untimed := [part.number for part in cut if part.start_ms is None]:
+        notes.append(
+            f"No record with a time was read in {partition_list(untimed)} (--log-budget): of "
+            "groups there, the answer is not complete."
         )
     if older and since_ms is not None:
         time = shown_time(since_ms)
@@ -183,5 +201,6 @@ def _unread(parts: Sequence[RecentPart], group_id: str | None) -> str:
     else:
         times = [part.start_ms for part in parts if part.start_ms is not None]
         numbers = [part.number for part in parts]
-        before = f"{shown_time(max(times)) if times else 'some time'} in {partition_list(numbers)}"
+        time = shown_time(max(times)) if len(times) == len(parts) else "some time"
+        before = f"{time} in {partition_list(numbers)}"
     return f"Records before {before} were not read"

@@ -115,7 +115,7 @@ class RecentPart:
         first: offset from which there are records to copy.
         size: bytes of the records from `start` on.
         is_cut: whether the budget ended the copy, and not the wanted time or `first`.
-        start_ms: time of the first records of the copy; None if unknown.
+        start_ms: time of the first records of the copy that have one; None if none has.
     """
 
     number: int
@@ -281,7 +281,9 @@ def recent_live(
         for index, each in enumerate(sorted(wanted, key=lambda wanted: wanted.count)):
             share = left // (len(wanted) - index)
             selected = group_id if only_group else None
-            part, copies[each.number], problem = _copy(topic, each, share, always, selected)
+            part, copies[each.number], problem = _copy(
+                topic, each, share, always, selected, is_shared=len(wanted) > 1
+            )
             parts.append(part)
             left = max(left - part.size, 0)
             if problem is not None:
@@ -311,9 +313,15 @@ class _Wanted:
 
 
 def _copy(
-    topic: LiveLog, wanted: _Wanted, budget: int, always: int, group_id: str | None
+    topic: LiveLog,
+    wanted: _Wanted,
+    budget: int,
+    always: int,
+    group_id: str | None,
+    *,
+    is_shared: bool,
 ) -> tuple[RecentPart, list[CopiedRange], BrokerError | None]:
-    """Copy the end of a partition, window by window; return also why it ends early.
+    """Copy the end of a partition, window by window, one at least; say also why it ends early.
 
     Args:
         topic: the topic.
@@ -321,12 +329,16 @@ def _copy(
         budget: maximum bytes, approximately.
         always: bytes to copy even if they are before the wanted offsets.
         group_id: leave out most records of other groups; None: copy all.
+        is_shared: whether the budget is a share of one for several partitions.
     """
     number, first, since = wanted.number, wanted.first, wanted.since
     copies: list[CopiedRange] = []
     at, size, problem = wanted.end, 0, None
-    width = min(FIRST_WINDOW, max(budget // LEAST_BYTES, LEAST_WINDOW))
-    while at > first and problem is None and size < budget:
+    # the size of records is unknown: what the first window takes too much, others lack
+    width = (
+        LEAST_WINDOW if is_shared else min(FIRST_WINDOW, max(budget // LEAST_BYTES, LEAST_WINDOW))
+    )
+    while at > first and problem is None and (size < budget or not copies):
         if since is not None and at <= since and size >= always:
             break
         low, before = max(first, at - width), topic.bytes_copied
@@ -346,7 +358,8 @@ def _copy(
             aims.append(max(always - size, (at - since) * window // width))
         width = min(max(width * min(aims) // max(window, 1), LEAST_WINDOW), 8 * width)
     is_cut = at > first and size >= budget and (since is None or at > since)
-    start_ms = _first_time_ms(copies[0]) if copies else None
+    times = filter(None, map(_first_time_ms, copies))
+    start_ms = next(times, None)
     part = RecentPart(number, at, wanted.end, first, size, is_cut, start_ms)
     return part, copies, problem
 

@@ -155,8 +155,8 @@ def _protocol(group: Group, now_ms: int) -> Iterator[str]:
 
 
 def _delayed(delay_ms: int, since_ms: int | None, now_ms: int) -> str:
-    """Return until when the leader keeps connectors and tasks of lost workers unassigned."""
-    what = "connectors and tasks of workers that left"
+    """Return until when the leader of a Connect group delays a part of the assignment."""
+    what = "connectors and tasks of workers that left, or that even out the load"
     if since_ms is None:
         return f"{what}, {rough_age(delay_ms)} from the last rebalance on"
     return f"{what}, until {_in_future(since_ms + delay_ms, now_ms)}"

@@ -241,7 +241,7 @@ def test_the_past_in_the_log(cli: Cli) -> None:
     assert (sound.status, sound.out) == (0, "Group order-service: no findings\n")
     assert re.fullmatch(
         r"kgroup: note: The past of order-service was checked from 2026-11-21T22:12:1\S+ to "
-        r"2026-11-21T22:13:0\S+: the log shows no more.\n",
+        r"2026-11-21T22:13:0\S+: no older record was read.\n",
         sound.err,
     )
     assert cli("check", "--sample", "order-service", "--no-past").err == ""

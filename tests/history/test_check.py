@@ -214,6 +214,8 @@ def test_a_commit_that_went_back(tmp_path: Path) -> None:
             ", after 10; the topic was deleted and created again.",
         ),
         ((1, 2, 99, 100), (10, 3, 5, 4), "onnn", "warning", ", after 5."),
+        ((1, 2, 7200), (10, 3, 1), "onn", "warning", ", after 3."),
+        ((1, 2, 3, 4), (10, 0, 50, 4), "onnn", "warning", ", after 50."),
         ((1, 2, 3), (10, 3, 5), "ooo", "warning", ", after 10."),
         ((1, 2, 3), (10, 3, 5), "oon", "warning", ", after 10."),
     ],

@@ -674,10 +674,10 @@ def test_connectors_of_a_lost_worker_wait() -> None:
         assert (finding.code, finding.severity) == (Rule.DELAYED_TASKS, "warning")
         assert (finding.since_ms, finding.timeout_ms) == (since_ms, 60_000)
         until = shown_time(since_ms + 60_000)
-        assert f"is not assigned until {until}{left}; 1 worker is left." in finding.reason
+        assert f"a part of the assignment until {until}{left}: " in finding.reason
     unknown = replace(seen[13], state_timestamp_ms=None)
     (finding,) = audit(unknown).report.data
-    assert "is not assigned until 1 minute after the last rebalance" in finding.reason
+    assert "a part of the assignment until 1 minute after the last rebalance: " in finding.reason
 
 
 def twice(
@@ -1163,6 +1163,20 @@ def test_a_rebalance_in_progress_names_members_of_earlier_epochs() -> None:
     )
     (row,) = audit(slow, rules=frozenset({Rule.LONG_REBALANCE})).report.data
     assert "Not yet in epoch 5: one." in row.reason
+
+
+def test_two_looks_soon_after_each_other_show_a_rebalance_as_one_does() -> None:
+    before = (replace(member("one"), rebalance_timeout_ms=60_000),)
+    waiting = replace(
+        group("g", member("one"), last_stable=Membership(3, "one", "range", NOW_MS, before)),
+        state=GroupState.PREPARING_REBALANCE,
+    )
+    for between_ms, severity in ((59_000, Severity.INFO), (60_000, Severity.WARNING)):
+        clock = iter((NOW_MS - between_ms, NOW_MS))
+        found = check(FakeSource(waiting), Request(), clock.__next__, lambda: None)
+        (row,) = found.report.data
+        assert (row.code, row.severity) == (Rule.LONG_REBALANCE, severity)
+        assert "one" in row.reason
 
 
 @pytest.mark.parametrize(

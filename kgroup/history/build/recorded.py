@@ -166,7 +166,9 @@ def _cut(
         errors.append(Problem(ProblemKind.NOT_READ, reason, offsets_partition=number))
     if group_id is not None:
         before = "what the group was before them is unknown."
-        notes += [f"{_unread([part], group_id)}: {before}" for part in (*cut, *older)]
+        for part in (*cut, *older):
+            by_budget = " (--log-budget)" if part.is_cut else ""
+            notes.append(f"{_unread([part], group_id)}{by_budget}: {before}")
         return Report((), tuple(errors), tuple(notes))
     if cut and since_ms is None:  # the question is about what began at any time
         reason = (
@@ -197,7 +199,8 @@ def _unread(parts: Sequence[RecentPart], group_id: str | None) -> str:
     """Return the start of a sentence about the records that were not read."""
     if group_id is not None:
         [part] = parts
-        before = f"offset {part.start} of {OFFSETS_TOPIC}-{part.number}"
+        when = "" if part.start_ms is None else f" ({shown_time(part.start_ms)})"
+        before = f"offset {part.start}{when} of {OFFSETS_TOPIC}-{part.number}"
     else:
         times = [part.start_ms for part in parts if part.start_ms is not None]
         numbers = [part.number for part in parts]

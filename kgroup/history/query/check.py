@@ -124,7 +124,7 @@ def look_back(
     else:
         only = first_names([*evidence.now.groups])
         is_short = known.first_ms > since_ms
-        notes = [f"The past of {only} was checked {times}: the log shows no more."] * is_short
+        notes = [f"The past of {only} was checked {times}: no older record was read."] * is_short
         notes += past.notes
     emptied_ms = past.emptied_ms if basis is Basis.LOG else {}  # a warehouse may be old
     return Past(tuple(findings), notes=tuple(notes), emptied_ms=emptied_ms)
@@ -188,8 +188,9 @@ class _Past:
             every = [rebalance for rebalance in of_group if rebalance.time_ms is not None]
             if group_id not in groups or not every:
                 continue
-            if not every[-1].members:
-                self.emptied_ms[group_id] = every[-1].time_ms or 0
+            last = max(every, key=lambda rebalance: rebalance.time_ms or 0)
+            if not last.members:
+                self.emptied_ms[group_id] = last.time_ms or 0
             most = int(self.evidence.limits.rebalances)
             causes = repetitions_of(every, count=most, within_ms=_STORM_MS)
             self.causes[group_id] = causes
@@ -199,7 +200,8 @@ class _Past:
                 self.notes.append(
                     f"{missing} generation{'' if missing == 1 else 's'} of group {group_id!r} "
                     f"since {shown_time(every[0].time_ms or 0)} have no record, so their causes "
-                    "are unknown: compaction removed it, or no assignment followed."
+                    "are unknown: compaction removed it, no assignment followed, or it was larger "
+                    "than brokers accept."
                 )
             yield from (_cause(cause, every) for cause in causes)
             storms = [
@@ -499,7 +501,9 @@ def _jump(summary: CommitSummary, recreated: Sequence[Recreation]) -> Iterator[F
     jumps = [jump for jump in summary.jumps if not jump.was_deleted]
     if not jumps:
         return
-    odd = [jump for jump in jumps if not any(_follows(jump, topic) for topic in recreated)]
+    # the first commit after a recreation; a later one goes back from an offset of the new topic
+    following = [next((j for j in jumps if _follows(j, topic)), None) for topic in recreated]
+    odd = [jump for jump in jumps if jump not in following]
     jumps = odd or jumps
     last = jumps[-1]
     when = "" if last.time_ms is None else f" at {shown_time(last.time_ms)}"

@@ -96,7 +96,7 @@ def _reader(description: GroupDescription, evidence: Evidence) -> Iterator[Findi
     if now_ms - then_ms <= most_ms:
         finding = about_offset(
             Rule.READER_WITHOUT_MEMBERSHIP,
-            f"{newest.topic}-{newest.partition}: {newest.committed_offset} was committed "
+            f"{newest.topic}-{newest.partition}: offset {newest.committed_offset} was committed "
             f"{ago(then_ms, now_ms)}, although the group has no members: by an application "
             "that uses assign(), or by an offset reset; a second look shows which.",
             group,
@@ -362,14 +362,16 @@ def _rebalance(group: Group, clients: Clients, evidence: Evidence) -> Iterator[F
     now, before = evidence.now, evidence.before
     awaited = _awaited(group, clients) if group.state in _REBALANCING else None
     description = before and before.groups.get(group.group_id)
+    in_progress = finding_of(
+        Rule.LONG_REBALANCE,
+        f"A rebalance is in progress. {awaited} A look "
+        f"{length(evidence.limits.rebalance_ms)} later shows whether it ends.",
+        group.group_id,
+        severity=Severity.INFO,
+    )
     if not description or not before:
         if awaited is not None:
-            yield finding_of(
-                Rule.LONG_REBALANCE,
-                f"A rebalance is in progress. {awaited} A second look shows whether it ends.",
-                group.group_id,
-                severity=Severity.INFO,
-            )
+            yield in_progress
         return
     earlier = description.group
     was, now_is = _epoch(earlier), _epoch(group)
@@ -389,12 +391,14 @@ def _rebalance(group: Group, clients: Clients, evidence: Evidence) -> Iterator[F
     ):
         yield finding_of(
             Rule.LONG_REBALANCE,
-            f"The group was {earlier.state}, and {seconds:.0f} s later it is {group.state}, "
-            f"without a new generation in between.{'' if awaited is None else f' {awaited}'}",
+            f"The group was {earlier.state}, and {seconds:.0f} s later it is {group.state}; no "
+            f"rebalance was completed in between.{'' if awaited is None else f' {awaited}'}",
             group.group_id,
             basis=Basis.LOOKS,
             since_ms=before.time_ms,
         )
+    elif awaited is not None:
+        yield in_progress
 
 
 def _awaited(group: Group, clients: Clients) -> str | None:
@@ -510,8 +514,9 @@ def _delayed_tasks(group: Group, evidence: Evidence) -> Iterator[Finding]:
         when = f"until {shown_time(since_ms + delay_ms)}{left}"
     yield finding_of(
         Rule.DELAYED_TASKS,
-        f"What lost workers ran is not assigned {when}; {len(group.members)} "
-        f"worker{' is' if len(group.members) == 1 else 's are'} left.",
+        f"The leader delays a part of the assignment {when}: what lost workers ran, or what it "
+        f"moves to even out the load; the group has {len(group.members)} "
+        f"worker{'' if len(group.members) == 1 else 's'}.",
         group.group_id,
         since_ms=since_ms,
         timeout_ms=delay_ms,

@@ -413,10 +413,12 @@ class Rule(DescribedEnum):
     )
     DELAYED_TASKS = (
         "delayed-tasks",
-        "Kafka Connect: connectors and tasks of workers that left do not run: the leader keeps "
-        "them unassigned for a delay, so that workers that return get them back.",
-        "Start the workers again. When scheduled.rebalance.max.delay.ms has passed, the others get "
-        "the connectors and tasks.",
+        "Kafka Connect: the leader delays a part of the assignment. Connectors and tasks of "
+        "workers that left stay unassigned, so that workers that return get them back; or, if "
+        "workers had to give up tasks several times in a row (since Kafka 3.4), the load stays "
+        "uneven for some time.",
+        "If a worker is missing, start it again: what it ran does not run until the delay "
+        "(scheduled.rebalance.max.delay.ms) has passed.",
         Severity.WARNING,
         (_MEMBERS, _CAUSES),
     )

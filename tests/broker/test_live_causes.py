@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -56,6 +56,7 @@ STREAMS = {
     "probing_rebalance_interval_ms": str(PROBING_MS),
     **PATIENT,
 }
+PATIENT_WORKER = PATIENT | {"rebalance_timeout_ms": "300000"}
 RANGE, ROUND_ROBIN = f"{ASSIGNOR}RangeAssignor", f"{ASSIGNOR}RoundRobinAssignor"
 
 
@@ -91,12 +92,13 @@ class Stage:
         command = [sys.executable, "-m", "kgroup", *words, "-b", self.server.bootstrap]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
-    def await_members(self, group_id: str, count: int) -> None:
-        """Wait until a group is complete with so many members."""
+    def await_members(self, group_id: str, count: int, but: Collection[str] = ()) -> None:
+        """Wait until a group is complete with `count` members, other ones than just `but`."""
 
         def is_complete() -> bool:
             group = self.group(group_id)
-            return group.state == "Stable" and len(group.members) == count
+            members = {member.member_id for member in group.members}
+            return group.state == "Stable" and len(members) == count and members != set(but)
 
         until(is_complete, every_s=0.5)
 
@@ -123,7 +125,8 @@ def stage(work: Path) -> Iterator[Stage]:
 
 def lost_worker(stage: Stage, group: str) -> None:
     """A worker crashes: what it ran waits for it, and is then given to the other one."""
-    first, second = (stage.worker(group, number, DELAY_MS, **QUICK) for number in (1, 2))
+    first = stage.worker(group, 1, DELAY_MS, **PATIENT_WORKER)
+    second = stage.worker(group, 2, DELAY_MS, **QUICK)
     first.create("src", "Source", 3)
     first.await_running("src", 3)
     status = first.request("/connectors/src/status")
@@ -132,15 +135,19 @@ def lost_worker(stage: Stage, group: str) -> None:
     stage.seen["idle"] = {name for name in places if places[name] != first.address}
     second.process.kill()
     stage.await_members(group, 1)
-    until(lambda: stage.group(group).connect_delay_ms is None, every_s=0.5)
+
+    def is_over() -> bool:
+        now = stage.group(group)
+        return now.state == "Stable" and now.connect_delay_ms is None
+
+    until(is_over, every_s=0.5)
 
 
 def delayed_workers(stage: Stage, group: str) -> None:
     """Workers leave or get lost, and one of them is back before the delay is over."""
-    patient = PATIENT | {"rebalance_timeout_ms": "300000"}
-    first = stage.worker(group, 1, LONG_DELAY_MS, **patient)
+    first = stage.worker(group, 1, LONG_DELAY_MS, **PATIENT_WORKER)
     frozen = stage.worker(group, 2, LONG_DELAY_MS, **QUICK)
-    leaving = stage.worker(group, 3, LONG_DELAY_MS, **patient)
+    leaving = stage.worker(group, 3, LONG_DELAY_MS, **PATIENT_WORKER)
     first.create("src", "Source", 6)
     first.await_running("src", 6)
     stage.seen["running"] = stage.page("check", group), stage.page("describe", group)
@@ -179,16 +186,11 @@ def streams(stage: Stage, *groups: str) -> None:
         stage.seen[group] = stage.check(group)
     probing, restarting = groups
     before = stage.group(restarting)
-    time.sleep(max(0, _due_ms(before) / 1000 - 10 - time.time()))
+    assert before.probing_ms is not None
+    time.sleep(max(0, before.probing_ms / 1000 - 10 - time.time()))
     apps.call("streams-restart-thread", name=f"{restarting}-2")
-    until(lambda: stage.group(restarting).generation_id != before.generation_id, every_s=0.5)
-    stage.await_members(restarting, 2)
+    stage.await_members(restarting, 2, but=[member.member_id for member in before.members])
     until(lambda: all(member.assignment for member in stage.group(probing).members), every_s=0.5)
-
-
-def _due_ms(group: Group) -> int:
-    times: list[int] = [each.assignment_user_data["nextRebalanceMs"] for each in group.members]
-    return min(times)
 
 
 # ---- consumers
@@ -331,7 +333,7 @@ def test_a_probing_rebalance(played: Stage, cli: Cli) -> None:
     rows = rebalances(played, cli, "probing")
     scheduled = next(row for row in rows if dict(kinds(row)).get("scheduled") == "certain")
     assert kinds(scheduled) == [("scheduled", "certain")]
-    assert str(_due_ms(description.group)) in scheduled["evidence"]
+    assert str(description.group.probing_ms) in scheduled["evidence"]
     assert codes(played, cli, "probing") == []
 
 

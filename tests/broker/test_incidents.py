@@ -13,12 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
+from select import select
 from threading import Event, Lock, Thread
 from typing import Any
 
@@ -47,7 +48,7 @@ from tests.record.raw import (
 from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 VERSION = "4.3.1"
 TOPICS = {"orders": 4, "payments": 4} | dict.fromkeys(
@@ -113,6 +114,18 @@ class Stage:
         """Wait until a group is complete without a member."""
         until(lambda: (found := self.members(group)) and member_id not in found, every_s=0.5)
 
+    def await_topics(self, group: str, client_id: str, *topics: str) -> None:
+        """Wait until a client is a member that subscribes to these topics."""
+
+        def is_found() -> bool:
+            now = self.group(group)
+            return any(
+                member.client_id == client_id and set(member.subscribed_topics) == set(topics)
+                for member in (now.members if now else ())
+            )
+
+        until(is_found, every_s=0.5)
+
     def await_commit(self, group: str) -> None:
         """Wait until a group has committed something."""
         until(lambda: (found := self.group(group)) and found.offsets, every_s=0.5)
@@ -143,6 +156,7 @@ class Stage:
         process = subprocess.Popen(
             [sys.executable, str(MEMBER), json.dumps(faults)],
             preexec_fn=die_with_parent(),
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
         self.stack.callback(_end, process)
@@ -172,8 +186,15 @@ def stage(work: Path) -> Iterator[Stage]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
+    with process:  # waits, and closes the pipe
+        process.kill()
+
+
+def await_quick(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a consumer has been slow as often as it should, and has partitions again."""
+    assert process.stdout is not None
+    assert select([process.stdout], [], [], PATIENCE_S)[0], f"still slow after {PATIENCE_S:g} s"
+    assert process.stdout.readline() == b"quick\n"
 
 
 def leave(process: subprocess.Popen[bytes]) -> None:
@@ -188,10 +209,7 @@ def leave(process: subprocess.Popen[bytes]) -> None:
 def a_slow_consumer(stage: Stage, group: str) -> None:
     """One of two consumers takes longer than max.poll.interval.ms for what it has polled."""
     stage.process(group, "quick-1")
-    stage.process(group, "slow-1", max_poll_interval_ms=5_000, slow_s=7, slow_times=4)
-    member = ""
-    for _ in range(1 + 4):
-        member = stage.await_member(group, "slow-1", but=member)
+    await_quick(stage.process(group, "slow-1", max_poll_interval_ms=5_000, slow_s=7, slow_times=4))
 
 
 def a_slow_java_consumer(stage: Stage, group: str) -> None:
@@ -206,8 +224,8 @@ def a_slow_java_consumer(stage: Stage, group: str) -> None:
 
 def a_slow_modern_consumer(stage: Stage, group: str) -> None:
     stage.process(group, "quick-3", **MODERN_RD)
-    stage.process(group, "slow-3", max_poll_interval_ms=5_000, slow_s=8, slow_times=4, **MODERN_RD)
-    time.sleep(48)
+    slow = MODERN_RD | {"max_poll_interval_ms": 5_000, "slow_s": 8, "slow_times": 4}
+    await_quick(stage.process(group, "slow-3", **slow))
 
 
 def a_crash_loop(stage: Stage, group: str) -> None:
@@ -247,37 +265,25 @@ def _freeze(stage: Stage, group: str, process: subprocess.Popen[bytes], client_i
 
 
 def two_processes_of_one_instance_id(stage: Stage, group: str) -> None:
-    end = time.monotonic() + 45
-
-    def supervise(number: int) -> None:
-        while time.monotonic() < end:
-            process = stage.process(group, f"twin-{number}", group_instance_id="pod-1")
-            while process.poll() is None and time.monotonic() < end:
-                time.sleep(0.1)
-
-    twin = Thread(target=supervise, args=(1,))
-    twin.start()
-    supervise(2)
-    twin.join()
+    """Each process fences the other one, whose supervisor starts it again."""
+    member = ""
+    for _ in range(12):
+        stage.process(group, "twin", group_instance_id="pod-1")
+        member = stage.await_member(group, "twin", but=member)
 
 
 def a_changing_subscription(stage: Stage, group: str) -> None:
     stage.process(group, "steady-9")
     stage.process(group, "fickle-9", subscriptions=[["orders"], ["orders", "payments"]], turn_s=4)
-    time.sleep(35)
+    for _ in range(4):
+        stage.await_topics(group, "fickle-9", "orders")
+        stage.await_topics(group, "fickle-9", "orders", "payments")
 
 
 def two_applications(stage: Stage, group: str) -> None:
     """Two teams took the same group id; both deploy."""
-    billing = [stage.process(group, f"billing-{number}") for number in (1, 2)]
-    audit = [stage.process(group, f"audit-{number}", ["audit"]) for number in (1, 2)]
-    for processes, topic in ((audit, "audit"), (billing, "orders")):
-        for number, process in enumerate(processes, 1):
-            time.sleep(4)
-            leave(process)
-            name = "audit" if topic == "audit" else "billing"
-            stage.process(group, f"{name}-{number}", [topic])
-    time.sleep(4)
+    topics = {"audit-1": "audit", "audit-2": "audit", "billing-1": "orders", "billing-2": "orders"}
+    _deploy(stage, group, {name: {"topics": [topic]} for name, topic in topics.items()})
 
 
 def a_modern_crash_loop(stage: Stage, group: str) -> None:
@@ -304,12 +310,13 @@ def a_stuck_partition(stage: Stage, group: str) -> None:
     for _ in range(60):
         stage.produce("stuck", 0)
         time.sleep(0.5)
+    stage.await_member(group, "poisoned")
 
 
 def nobody_reads(stage: Stage, group: str) -> None:
     """The last consumer was stopped, and the topic grows."""
     process = stage.process(group, "stopped", ["left"], commits=True)
-    time.sleep(8)
+    stage.await_commit(group)
     leave(process)
     for _ in range(20):
         stage.produce("left", 0)
@@ -410,90 +417,95 @@ CLASSIC_JAVA = {
     "partition_assignment_strategy": f"{ASSIGNOR}CooperativeStickyAssignor",
 }
 MODERN_RD: dict[str, Any] = {"group_protocol": "consumer"}
+COMMITS: dict[str, Any] = {"commits": True}
 
 
 # ---- sound days
 
 
+APPS = ("app-0", "app-1", "app-2")
+
+
 def a_deployment(stage: Stage, group: str) -> None:
     """Three consumers are replaced one after another."""
-    _deploy(stage, group, {})
+    _deploy(stage, group, dict.fromkeys(APPS, COMMITS))
 
 
 def a_modern_deployment(stage: Stage, group: str) -> None:
-    _deploy(stage, group, MODERN_RD)
+    _deploy(stage, group, dict.fromkeys(APPS, COMMITS | MODERN_RD))
 
 
 def a_cooperative_deployment(stage: Stage, group: str) -> None:
-    _deploy(stage, group, {"partition_assignment_strategy": "cooperative-sticky"})
+    cooperative = {"partition_assignment_strategy": "cooperative-sticky"}
+    _deploy(stage, group, dict.fromkeys(APPS, COMMITS | cooperative))
 
 
 def a_static_deployment(stage: Stage, group: str) -> None:
-    _deploy(stage, group, {}, is_static=True)
+    _deploy(stage, group, {name: COMMITS | {"group_instance_id": f"pod-{name}"} for name in APPS})
 
 
-def _deploy(stage: Stage, group: str, config: dict[str, Any], *, is_static: bool = False) -> None:
-    def start(number: int) -> subprocess.Popen[bytes]:
-        instance = {"group_instance_id": f"pod-{number}"} if is_static else {}
-        return stage.process(group, f"app-{number}", commits=True, **config, **instance)
-
-    processes = [start(number) for number in range(3)]
-    time.sleep(6)
-    for number, process in enumerate(processes):
-        leave(process)
-        processes[number] = start(number)
-        time.sleep(4)
+def _deploy(stage: Stage, group: str, consumers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Start consumers, by client id with what `Stage.process` takes, and replace one by one."""
+    processes = {name: stage.process(group, name, **more) for name, more in consumers.items()}
+    members = {name: stage.await_member(group, name) for name in consumers}
+    for name, more in consumers.items():
+        leave(processes[name])
+        stage.process(group, name, **more)
+        stage.await_member(group, name, but=members[name])
 
 
 def a_scale_out(stage: Stage, group: str) -> None:
     for number in range(4):
         stage.process(group, f"worker-{number}", commits=True)
-        time.sleep(4)
+        stage.await_member(group, f"worker-{number}")
 
 
 def a_scale_in(stage: Stage, group: str) -> None:
-    processes = [stage.process(group, f"worker-{number}", commits=True) for number in range(4)]
-    time.sleep(8)
-    for process in processes[1:]:
+    names = [f"worker-{number}" for number in range(4)]
+    processes = [stage.process(group, name, commits=True) for name in names]
+    members = [stage.await_member(group, name) for name in names]
+    for process, member in list(zip(processes, members, strict=True))[1:]:
         leave(process)
-        time.sleep(4)
+        stage.await_gone(group, member)
 
 
 def one_crash(stage: Stage, group: str) -> None:
     stage.process(group, "worker-1", commits=True)
     process = stage.process(group, "worker-2", commits=True)
-    time.sleep(8)
+    stage.await_member(group, "worker-1")
+    member = stage.await_member(group, "worker-2")
     _end(process)
-    time.sleep(5)
+    stage.await_gone(group, member)
     stage.process(group, "worker-2", commits=True)
-    time.sleep(5)
+    stage.await_member(group, "worker-2")
 
 
 def a_java_deployment(stage: Stage, group: str) -> None:
-    for number in range(3):
-        stage.join(group, f"{group}-{number}", **CLASSIC_JAVA)
-    time.sleep(6)
-    for number in range(3):
-        stage.call("leave", name=f"{group}-{number}")
-        stage.join(group, f"{group}-{number}", **CLASSIC_JAVA)
-        time.sleep(4)
+    names = [f"{group}-{number}" for number in range(3)]
+    for name in names:
+        stage.join(group, name, **CLASSIC_JAVA)
+    members = [stage.await_member(group, name) for name in names]
+    for name, member in zip(names, members, strict=True):
+        stage.call("leave", name=name)
+        stage.join(group, name, **CLASSIC_JAVA)
+        stage.await_member(group, name, but=member)
 
 
 def one_long_batch(stage: Stage, group: str) -> None:
     """A consumer polls too late once."""
     stage.process(group, "worker-1")
-    stage.process(group, "worker-2", max_poll_interval_ms=5_000, slow_s=7, slow_times=1)
-    time.sleep(20)
+    await_quick(
+        stage.process(group, "worker-2", max_poll_interval_ms=5_000, slow_s=7, slow_times=1)
+    )
 
 
 def a_new_group(stage: Stage, group: str) -> None:
     stage.process(group, "worker-1", commits=True)
-    time.sleep(8)
+    stage.await_commit(group)
 
 
 def a_record_that_outgrows_the_limit(stage: Stage, group: str) -> None:
     """A second member with a large subscription: the broker would refuse the record of both."""
-    time.sleep(20)
     large = {"range": consumer_protocol(["orders"]).ljust(600_000, b"x")}
     first, second = (RawMember(VERSION, stage.server.bootstrap, "large") for _ in range(2))
     stage.stack.callback(first.close)
@@ -503,6 +515,7 @@ def a_record_that_outgrows_the_limit(stage: Stage, group: str) -> None:
 
 
 INCIDENTS: dict[Callable[[Stage, str], None], str] = {
+    a_record_that_outgrows_the_limit: "large-group-record",
     two_readers_without_a_group: "reader-without-membership",
     a_slow_consumer: "late-poll",
     a_slow_java_consumer: "late-poll",
@@ -523,7 +536,6 @@ INCIDENTS: dict[Callable[[Stage, str], None], str] = {
     a_hanging_transaction: "open-transaction",
     a_member_without_partitions: "idle-member",
     a_missing_static_member: "missing-static-member",
-    a_record_that_outgrows_the_limit: "large-group-record",
 }
 SOUND: Sequence[Callable[[Stage, str], None]] = (
     a_deployment,
@@ -543,14 +555,16 @@ LIMITS = "transaction=3s,old-commit=20s"
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Play everything at once."""
-    plays = (*INCIDENTS, *SOUND)
+    """Play everything at once, and last what the broker forgets after five minutes."""
+    last = a_record_that_outgrows_the_limit
+    plays = [play for play in (*INCIDENTS, *SOUND) if play is not last]
     with (
         ThreadPoolExecutor(len(plays)) as pool,  # consumers end with the thread that started them
         stage(tmp_path_factory.mktemp("incidents")) as place,
     ):
         for done in [pool.submit(play, place, group_of(play)) for play in plays]:
             done.result()
+        last(place, group_of(last))
         yield place
 
 

@@ -23,7 +23,7 @@ class Faults(TypedDict, total=False):
         subscriptions: topics that it subscribes to in turn.
         turn_s: how long each subscription lasts.
         slow_s: how long it works on what it has read after each assignment, without polling.
-        slow_times: how many times it is that slow; then it is quick.
+        slow_times: how many times it is that slow; then it is quick, and prints so when assigned.
         commits: whether it commits what it has read.
     """
 
@@ -53,10 +53,13 @@ def run(faults: Faults) -> None:
             break
         if message is not None and error is None and faults.get("commits"):
             consumer.commit(message=message, asynchronous=True)
-        if assigned.is_set() and slow > 0:
+        if assigned.is_set() and "slow_s" in faults:
             assigned.clear()
+            if slow > 0:
+                time.sleep(faults["slow_s"])
+            else:
+                print("quick", flush=True)
             slow -= 1
-            time.sleep(faults["slow_s"])
         if len(topics) > 1 and time.monotonic() > turned + faults["turn_s"]:
             turned, turn = time.monotonic(), turn + 1
             consumer.subscribe(topics[turn % len(topics)], on_assign=lambda *_: assigned.set())

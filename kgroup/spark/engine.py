@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from kgroup.columnar.chunk_size import processor_count
 from kgroup.errors import KgroupError, UsageError
 from kgroup.history.sql.allowed import (
     Functions,
@@ -109,7 +110,8 @@ class SparkEngine:
         files = self._files
 
         def run(job: _Job) -> _Answer:
-            with DuckEngine(files) as engine:
+            # an executor runs as many jobs as it has processors
+            with DuckEngine(files, count=processor_count()) as engine:
                 return function(engine, job)
 
         return run_on(self._session, run, list(jobs))

@@ -135,8 +135,8 @@ def run_on(
 
     Args:
         session: session to run on.
-        function: picklable; its results must be small. An exception that it raises is raised here
-            unchanged and not retried; Spark retries only if an executor is lost.
+        function: picklable; all results come to the driver at once. An exception that it raises is
+            raised here unchanged and not retried; Spark retries only if an executor is lost.
         tasks: picklable tasks.
 
     Raises:

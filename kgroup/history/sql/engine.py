@@ -96,6 +96,7 @@ class DuckEngine:
     Args:
         files: Parquet files of each table, by its name, in folders as described in `table`; tables
             without files are empty.
+        count: number of engines that share the machine's memory and processors.
 
     Raises:
         KgroupError: DuckDB is not installed.
@@ -103,7 +104,7 @@ class DuckEngine:
 
     has_infinities = True
 
-    def __init__(self, files: Mapping[str, Sequence[Path]]) -> None:
+    def __init__(self, files: Mapping[str, Sequence[Path]], *, count: int = 1) -> None:
         # In a fixed order, so that undefined orders of rows are the same every time.
         own = {
             name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
@@ -111,7 +112,7 @@ class DuckEngine:
         self._files = own
         self._paths = [path for paths in own.values() for path in paths]
         with kept_signals() as kept:  # an exception raised inside DuckDB may abort the process
-            self._connection = _connect()
+            self._connection = _connect(count)
             with self._errors():
                 for table in TABLES.values():
                     if own[table.name]:
@@ -250,7 +251,7 @@ def _damaged(path: str, reason: str) -> InputError:
     return damaged_file(path, what)
 
 
-def _connect() -> duckdb.DuckDBPyConnection:
+def _connect(count: int) -> duckdb.DuckDBPyConnection:
     try:
         import duckdb
     except ImportError as error:
@@ -265,10 +266,10 @@ def _connect() -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": "false",
             # do not resolve table names as variables of the caller
             "python_enable_replacements": "false",
-            "memory_limit": f"{_memory()}B",
+            "memory_limit": f"{_memory() // count}B",
             "temp_directory": str(Path(gettempdir(), f"kgroup-{os.getpid()}")),
             "max_temp_directory_size": f"{MOST_SPILLED}B",
-            "threads": str(processor_count()),
+            "threads": str(max(1, processor_count() // count)),
             "default_null_order": "nulls_first_on_asc_last_on_desc",  # as in Spark
         },
     )

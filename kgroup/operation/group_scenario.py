@@ -24,7 +24,12 @@ from kgroup.operation.assign.group import (
     group_spec,
 )
 from kgroup.operation.assign.group_record import accepted_record_bytes
-from kgroup.operation.record_limit import NO_LIMIT, compresses_records, read_record_limit
+from kgroup.operation.record_limit import (
+    NO_LIMIT,
+    compresses_records,
+    read_record_limit,
+    with_record_limit,
+)
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.simulation.client.config import ConsumerConfig
@@ -62,13 +67,13 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
         NotFoundError: the group does not exist.
         InputError: the group cannot be simulated, or its members' subscriptions are unknown.
     """
-    report = scenario_of(source, *find_group(source, group_id), advice=_ADVICE)
+    reading, found = find_group(source, group_id)
+    report = scenario_of(source, reading, found, advice=_ADVICE)
     (scenario,) = report.data
-    limit = None if scenario.connectors else read_record_limit(source)
-    if limit is None:
+    if scenario.connectors:
         return report
-    limit = NO_LIMIT if compresses_records(source) else limit
-    settings = replace(scenario.settings, message_max_size=limit)
+    compressed = compresses_records(source, found.coordinator)
+    settings = with_record_limit(scenario.settings, read_record_limit(source), compressed)
     return replace(report, data=(replace(scenario, settings=settings),))
 
 
@@ -128,9 +133,9 @@ def scenario_of(
         members[name] = MemberPlan(config)
     start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
     title = f"Group {shown_id(group_id)} as it is"
-    settings = BrokerSettings()
+    settings = BrokerSettings(is_limit_assumed=True, may_compress=True)
     if accepted_record_bytes(spec) > settings.message_max_size:  # the limit is not the default
-        settings = replace(settings, message_max_size=NO_LIMIT)
+        settings = replace(settings, message_max_size=NO_LIMIT, is_limit_assumed=False)
     scenario = Scenario(
         group_id, topics, members, (), _WATCHED_MS, title, settings=settings, start=start
     )

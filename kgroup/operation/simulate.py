@@ -78,7 +78,7 @@ def simulate(
             *limits,
             *record_notes(
                 max((simulation.record_bytes or 0 for simulation in simulations), default=0),
-                scenario.settings.message_max_size,
+                scenario.settings,
             ),
             *(
                 f"{end}, {what}" + (f" in {count} of {runs} runs" if runs > 1 else "")

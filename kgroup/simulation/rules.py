@@ -126,6 +126,8 @@ class BrokerSettings:
         initial_rebalance_delay_ms: `group.initial.rebalance.delay.ms`.
         max_size: `group.max.size`.
         message_max_size: `message.max.bytes`, which limits a group's record with all its members.
+        is_limit_assumed: whether `message_max_size` stands for a limit that no cluster told.
+        may_compress: whether the cluster may compress its records, unlike the simulated one.
         offset_metadata_max_size: `offset.metadata.max.bytes`, in UTF-16 code units.
         offsets_retention_ms: `offsets.retention.minutes`.
         offsets_retention_check_interval_ms: `offsets.retention.check.interval.ms`.
@@ -137,6 +139,8 @@ class BrokerSettings:
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2**31 - 1
     message_max_size: int = 1_048_588
+    is_limit_assumed: bool = False
+    may_compress: bool = False
     offset_metadata_max_size: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000

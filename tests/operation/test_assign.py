@@ -915,6 +915,8 @@ def test_a_record_near_the_limit_of_brokers(
         (150, None, "0", "of max.message.bytes of __consumer_offsets (1,048,588 by default)"),
         (150, "1048588", "0", "of max.message.bytes of __consumer_offsets (1,048,588): above"),
         (150, "1048588", None, "of max.message.bytes of __consumer_offsets (1,048,588): above"),
+        (250, "1048588", None, "more than max.message.bytes of __consumer_offsets (1,048,588)"),
+        (150, None, "1", None),
         (150, "1048588", "1", None),  # the compressed size is unknown
         (150, "8388608", "0", None),
         (250, "1048588", "0", "more than max.message.bytes of __consumer_offsets (1,048,588)"),
@@ -948,3 +950,7 @@ def test_the_limit_of_records_is_that_of_the_cluster(
     for note in notes:
         assert says is not None
         assert says in note
+        may_compress = note.endswith(
+            ", unless brokers compress it to less (offsets.topic.compression.codec is unknown)"
+        )
+        assert may_compress == (codec is None)

@@ -439,7 +439,9 @@ def test_a_broker_that_does_not_answer_for_its_settings_is_a_problem() -> None:
 class LimitedCluster(OffsetsTopicSource):
     """Brokers with a limit of records, or that do not tell it."""
 
-    def __init__(self, *groups: Group, limit: str | None = "1048588", codec: str = "0") -> None:
+    def __init__(
+        self, *groups: Group, limit: str | None = "1048588", codec: str | None = "0"
+    ) -> None:
         broker = Broker(1, "h", 9092)
         super().__init__(*(replace(each, coordinator=broker) for each in groups), offsets=IN_SYNC)
         self.asked: list[str] = []
@@ -453,9 +455,15 @@ class LimitedCluster(OffsetsTopicSource):
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         self.asked += names
-        if not self._codec:
-            return SettingReading({}, (Problem(ProblemKind.DENIED, "not told"),))
-        return SettingReading({1: {"offsets.topic.compression.codec": self._codec}})
+        if self._codec is None:
+            raise BrokerError(ProblemKind.SILENT, "no answer")
+        if self._codec == "denied":
+            others = {2: {"offsets.topic.compression.codec": "0"}}
+            problems = (Problem(ProblemKind.SILENT, "no answer", broker=3),)
+            denied = Problem(ProblemKind.DENIED, "not told", broker=1)
+            return SettingReading(others, (*problems, denied))
+        settings = {"offsets.topic.compression.codec": self._codec} if self._codec else {}
+        return SettingReading({1: settings})
 
 
 def of_size(metadata: int, assignments: int = 8, *, members: int = 10, **more: Any) -> Group:
@@ -485,6 +493,7 @@ LARGE = frozenset({Rule.LARGE_GROUP_RECORD})
         (of_size(524_000), "1048588", "warning", "524,000 of them are the subscriptions of 10 m"),
         (of_size(3_000, 600_000), "1048588", "warning", "600,000 of them are the assignments of"),
         (of_size(1_040_000), "1048588", "warning", "99% of max.message.bytes"),
+        (of_size(1_047_000), "1048588", "warning", "99% of max.message.bytes"),  # 99.9%
         (of_size(1_050_000), "1048588", "error", "more than max.message.bytes of __consumer_off"),
         (of_size(1_050_000), "8388608", None, ""),
         (of_size(90_000), "100000", None, ""),
@@ -527,17 +536,46 @@ def test_the_limit_of_records_is_read_only_if_it_may_matter() -> None:
 
 @pytest.mark.parametrize(
     ("codec", "size", "severity"),
-    [("0", 1_100_000, "error"), ("1", 1_100_000, None), ("", 1_100_000, "warning")],
+    [
+        ("0", 1_100_000, "error"),
+        ("1", 1_100_000, None),
+        ("", 1_100_000, "warning"),
+        ("", 600_000, "warning"),
+        ("", 300_000, None),
+        ("9", 1_100_000, "warning"),
+        ("denied", 1_100_000, "warning"),
+        (None, 1_100_000, "warning"),
+    ],
 )
-def test_a_record_that_may_be_compressed(codec: str, size: int, severity: str | None) -> None:
+def test_a_record_that_may_be_compressed(
+    codec: str | None, size: int, severity: str | None
+) -> None:
     source = LimitedCluster(of_size(size), codec=codec)
     report = check(source, Request(["big"]), lambda: NOW_MS).report
     rows = [row for row in report.data if row.code is Rule.LARGE_GROUP_RECORD]
     assert [row.severity for row in rows] == ([] if severity is None else [severity])
-    notes = [note for note in report.notes if "large-group-record" in note]
-    assert [("compressed size" in note and note.endswith("big")) for note in notes] == [True] * (
-        codec == "1"
+    assert all(
+        ("whether brokers compress it is unknown" in row.reason) == (codec != "0") for row in rows
     )
+    unknown = "whether brokers compress records of large groups is unknown"
+    hidden = "(big): the coordinator does not report offsets.topic.compression.codec"
+    gaps = {
+        "1": "the compressed size of the records of large groups is unknown: big",
+        "": f"{unknown} {hidden}",
+        "9": f"{unknown} {hidden}",
+        "denied": f"{unknown} (big): not told",
+        None: f"{unknown}: no answer",
+    }
+    expected = gaps.get(codec) if size > 524_294 else None
+    expected = expected and NOT_FULLY.format(Rule.LARGE_GROUP_RECORD, expected)
+    said = [each for each in report.notes if "large-group-record" in each]
+    said += [each.reason for each in report.errors if "large-group-record" in each.reason]
+    assert said == ([] if expected is None else [expected])
+    # A broker that does not answer is a problem, as is every gap of a rule that is asked for.
+    assert len([each for each in report.errors if each.reason in said]) == (codec is None)
+    asked = check(source, Request(["big"], rules=LARGE), lambda: NOW_MS).report
+    assert [each.reason for each in asked.errors] == said
+    assert asked.notes == ()
 
 
 def test_an_unknown_limit_of_records_is_a_note() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from kgroup.errors import UnfitError
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.group_scenario import group_as_it_is
+from kgroup.operation.simulate import simulate
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.scenario.scenario import Action, Step
@@ -70,6 +72,8 @@ def wide_group(members: int) -> Group:
         (1, "5000", "0", 5_000),
         (1, "5000", "4", 2**31 - 1),
         (1, "8388608", None, 8_388_608),
+        (1, None, "4", 2**31 - 1),
+        (1, None, None, 1_048_588),
         (250, "8388608", "0", 8_388_608),
         (250, None, "0", 2**31 - 1),  # accepted, so that the limit is not the default
     ],
@@ -88,6 +92,46 @@ def test_the_limit_of_records_is_that_of_the_cluster(
     assert read_scenario("", "f", scenario).settings.message_max_size == expected
     own = read_scenario('[brokers]\n"message.max.bytes" = 7\n', "f", scenario)
     assert own.settings.message_max_size == 7
+    assert not own.settings.is_limit_assumed
+    assert own.settings.may_compress == (codec is None)
+
+
+@pytest.mark.parametrize(
+    ("limit", "codecs", "limit_says", "may_compress"),
+    [
+        ("1048588", ["0"], "(1,048,588)", False),  # the default, but the cluster's
+        ("1048588", [None, "0"], "(1,048,588)", True),
+        ("1048588", ["0", "1"], "(1,048,588)", False),  # broker 1 coordinates
+        (None, ["0"], "(1,048,588 by default)", False),
+        (None, None, "(1,048,588 by default)", True),
+    ],
+)
+def test_an_assumed_limit_is_not_that_of_the_cluster(
+    limit: str | None, codecs: Sequence[str | None] | None, limit_says: str, may_compress: bool
+) -> None:
+    """A record of 150 members is accepted; brokers before 2.5 had a smaller default."""
+    found = {
+        broker: {} if codec is None else {"offsets.topic.compression.codec": codec}
+        for broker, codec in enumerate(codecs or (), 1)
+    }
+    cluster = FakeCluster(
+        wide_group(150),
+        topics={f"{'t':_<48}{number:02}": 1 for number in range(100)},
+        settings=None if codecs is None else found,
+        of_offsets_topic={} if limit is None else {"max.message.bytes": limit},
+    )
+    scenario = group_as_it_is(cluster, "g").data[0]
+    step = Step(1_000, Action.RESTART, next(iter(scenario.members)), 5_000)
+    for version, by_default in (("4.3.1", limit_says), ("2.4.1", "(1,000,012 by default)")):
+        expected = by_default if limit is None else limit_says
+        read = read_scenario(f'version = "{version}"', "f", scenario)
+        (note,) = (
+            note
+            for note in simulate(replace(read, steps=(step,))).notes
+            if "max.message.bytes" in note
+        )
+        assert f"% of max.message.bytes of __consumer_offsets {expected}" in note
+        assert ("offsets.topic.compression.codec is unknown" in note) == may_compress
 
 
 def test_a_leader_that_is_no_member_is_not_known() -> None:

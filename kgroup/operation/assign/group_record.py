@@ -12,8 +12,10 @@ from kgroup.operation.record_limit import (
     compresses_records,
     read_record_limit,
     record_notes,
+    with_record_limit,
 )
 from kgroup.protocol.record.group_record import DEFAULT_LIMIT, record_size
+from kgroup.simulation.rules import BrokerSettings
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from kgroup.source.base import GroupSource
 
@@ -80,8 +82,10 @@ def assigned_record_notes(
     limit = None if source is None else read_record_limit(source)
     if limit is None and accepted > DEFAULT_LIMIT:  # the limit is not the default
         return ()
-    notes = record_notes(size, limit)
-    return () if notes and source is not None and compresses_records(source) else notes
+    settings = with_record_limit(BrokerSettings(is_limit_assumed=True), limit, None)
+    if source is not None and record_notes(size, settings):
+        settings = with_record_limit(settings, limit, compresses_records(source))
+    return record_notes(size, settings)
 
 
 def _names_size(topics: Collection[str]) -> int:

@@ -644,19 +644,30 @@ def _record_codecs(source: GroupSource, gaps: _Gaps, groups: Sequence[Group]) ->
     """Return how brokers compress the records of these groups, which are large."""
     if not groups:
         return {}
+    rule, what = Rule.LARGE_GROUP_RECORD, "whether brokers compress records of large groups"
     try:
         reading = source.broker_settings([RECORD_CODEC])
-    except BrokerError:
+    except BrokerError as error:
+        gaps.add(rule, error.kind, f"{what} is unknown: {error}", error.broker_id)
         return {}
     codecs = {broker: values.get(RECORD_CODEC, "") for broker, values in reading.brokers.items()}
     compressed = [group for group in groups if codec_of(group, codecs) not in (None, "none")]
     if compressed:
         names = first_names([group.group_id for group in compressed])
         gaps.add(
-            Rule.LARGE_GROUP_RECORD,
+            rule,
             ProblemKind.UNSUPPORTED,
             f"the compressed size of the records of large groups is unknown: {names}",
         )
+    unknown = [group for group in groups if codec_of(group, codecs) is None]
+    if unknown:
+        brokers = {None, *(group.coordinator.id for group in unknown if group.coordinator)}
+        first = next(
+            (problem for problem in reading.problems if problem.broker in brokers),
+            Problem(ProblemKind.UNSUPPORTED, f"the coordinator does not report {RECORD_CODEC}"),
+        )
+        names = first_names([group.group_id for group in unknown])
+        gaps.add(rule, first.kind, f"{what} is unknown ({names}): {first.reason}", first.broker)
     return codecs
 
 

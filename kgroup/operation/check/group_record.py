@@ -78,6 +78,8 @@ def check_group_record(group: Group, evidence: Evidence) -> Iterator[Finding]:
     is_too_large = size > limit and codec is not None and is_final
     if is_too_large:
         reason += f" The {'next' if before is None else 'current'} rebalance cannot complete."
+    elif codec is None:
+        reason += " It may be smaller: whether brokers compress it is unknown."
     yield finding_of(
         Rule.LARGE_GROUP_RECORD,
         reason,

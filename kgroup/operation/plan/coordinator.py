@@ -16,7 +16,12 @@ from kgroup.operation.printed_command import (
     kgroup_command,
     reaching,
 )
-from kgroup.operation.record_limit import NO_LIMIT, RECORD_CODEC, codec_name, read_record_limit
+from kgroup.operation.record_limit import (
+    RECORD_CODEC,
+    is_compressing,
+    read_record_limit,
+    with_record_limit,
+)
 from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, GroupSource
@@ -137,9 +142,9 @@ class Brokers:
         return next((policy for policy in MigrationPolicy if policy == text), None)
 
     @property
-    def compresses_records(self) -> bool:
-        """Whether the coordinator compresses its records, so that their size is unknown."""
-        return codec_name(self.setting(RECORD_CODEC)) not in (None, "none")
+    def compresses_records(self) -> bool | None:
+        """Whether the coordinator compresses its records; None if unknown."""
+        return is_compressing(self.setting(RECORD_CODEC))
 
     def simulated(self, scenario: Scenario) -> Scenario:
         """Return the scenario with these brokers' settings; unknown settings are unchanged."""
@@ -149,10 +154,7 @@ class Brokers:
         classic, known = scenario.settings, scenario.consumer_settings
         if first_ms is not None:
             classic = replace(classic, initial_rebalance_delay_ms=first_ms)
-        if self.compresses_records:
-            classic = replace(classic, message_max_size=NO_LIMIT)
-        elif self.record_limit is not None:
-            classic = replace(classic, message_max_size=self.record_limit)
+        classic = with_record_limit(classic, self.record_limit, self.compresses_records)
         consumer = ConsumerSettings(
             self.number(CONSUMER_SESSION) or known.session_timeout_ms,
             self.number("group.consumer.heartbeat.interval.ms") or known.heartbeat_interval_ms,

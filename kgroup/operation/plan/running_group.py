@@ -19,7 +19,6 @@ from kgroup.operation.plan.forecast import USUAL, ProgramBehavior, beginning_at,
 from kgroup.operation.plan.plan import MigrationTarget, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.record_limit import record_notes
 from kgroup.operation.report import Report, first_names
-from kgroup.protocol.record.group_record import DEFAULT_LIMIT
 from kgroup.simulation.scenario.scenario import InitialGroup, Scenario
 from kgroup.source.base import GroupSource
 
@@ -61,11 +60,8 @@ class RunningGroup:
             cluster_id=None if name is None else name.cluster_id,
             assumed=(plan.assumed or self.assumed) if steps else (),
         )
-        limit: int | None = self.scenario.settings.message_max_size
-        if self.brokers.record_limit is None and limit == DEFAULT_LIMIT:
-            limit = None
         size = made.forecast.record_bytes if made.forecast else None
-        limited = record_notes(size, limit)
+        limited = record_notes(size, self.scenario.settings)
         return Report((made,), self.problems, (*self.notes, *limited))
 
     @property

@@ -317,11 +317,20 @@ def _topics(table: TomlTable, existing: Mapping[str, int]) -> dict[str, int]:
 
 
 def _settings(table: TomlTable, version: Version, existing: Scenario | None) -> BrokerSettings:
-    """Read the settings; the limit of records is known from an existing group's cluster."""
+    """Read the settings; the limit of records may be known from an existing group's cluster."""
     settings = BrokerSettings.of(version)
     if existing is not None:
-        settings = replace(settings, message_max_size=existing.settings.message_max_size)
+        known = existing.settings
+        most = settings.message_max_size if known.is_limit_assumed else known.message_max_size
+        settings = replace(
+            settings,
+            message_max_size=most,
+            is_limit_assumed=known.is_limit_assumed,
+            may_compress=known.may_compress,
+        )
     given = {field: read(table, name) for name, (field, read) in _BROKER.items() if name in table}
+    if "message_max_size" in given:
+        settings = replace(settings, is_limit_assumed=False)
     return replace(settings, **given)
 
 

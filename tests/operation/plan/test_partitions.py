@@ -159,6 +159,7 @@ def test_a_coordinator_of_consumer_groups_sees_it_at_once() -> None:
         ("300", "0", "bytes, more than max.message.bytes of __consumer_offsets (300): Sync", False),
         ("300", None, "more than max.message.bytes of __consumer_offsets (300): Sync", False),
         ("300", "4", None, True),
+        (None, "4", None, True),
         ("5000", "0", None, True),
         (None, "0", None, True),
     ],
@@ -176,6 +177,7 @@ def test_a_record_near_the_limit_of_brokers(
     notes = [note for note in found.notes if "max.message.bytes" in note]
     assert [says in note for note in notes if says is not None] == [True] * (says is not None)
     assert len(notes) == (says is not None)
+    assert all(("compression.codec is unknown" in note) == (codec is None) for note in notes)
     (plan,) = found.data
     assert plan.is_sound is is_sound
     assert plan.forecast is not None

@@ -46,7 +46,7 @@ DELAY_MS = 5_000
 LONG_DELAY_MS = 600_000
 PROBING_MS = 60_000
 """The shortest that Kafka Streams takes."""
-QUICK = {"session_timeout_ms": "6000", "heartbeat_interval_ms": "500"}
+QUICK = {"session_timeout_ms": "15000", "heartbeat_interval_ms": "500"}
 PATIENT = {"session_timeout_ms": "250000", "heartbeat_interval_ms": "500"}
 """Nobody's session expires, even on a slow machine."""
 STREAMS = {

@@ -26,15 +26,17 @@ import org.apache.kafka.common.TopicPartition;
  *
  * <p>Verbs: join (name, topics | pattern | regex, config.*); settle (names, partitions): waits until
  * each of the named owns a partition, all together own that many, and nothing moves for a second;
- * owned (name); commit (name, offsets, metadata);
- * pause (name, ms): does not poll for a time, and does not wait for it; leave (name); diary (name): a line for each assignment
- * that the consumer was told of, and one for now: time, member id, generation (since 2.4) and what
- * it owns; journal: what all consumers have done since the JVM began, a line each: time, name, a
- * word, and a partition: assigned, revoked, lost, or read with the first and the last offset of a
- * poll. Methods that changed between versions are found by reflection.
+ * owned (name); commit (name, offsets, metadata); pause (name, ms): asks a consumer, before it joins,
+ * not to poll for a time after its next assignment that brings partitions; leave (name); diary
+ * (name): a line for each assignment that the consumer was told of, and one for now: time, member
+ * id, generation (since 2.4) and what it owns; journal: what all consumers have done since the JVM
+ * began, a line each: time, name, a word, and a partition: assigned, revoked, lost, or read with the
+ * first and the last offset of a poll. Methods that changed between versions are found by
+ * reflection.
  */
 public final class Consumers implements Session.Actor {
     private final Map<String, Member> members = new ConcurrentHashMap<>();
+    private final Map<String, LinkedBlockingQueue<Long>> pauses = new ConcurrentHashMap<>();
     private static final java.util.Queue<String> JOURNAL =
         new java.util.concurrent.ConcurrentLinkedQueue<>();
 
@@ -53,14 +55,7 @@ public final class Consumers implements Session.Actor {
             return "";
         }));
         verbs.put("pause", arguments -> {
-            long milliseconds = Long.parseLong(arguments.get("ms"));
-            member(arguments).tasks.add(() -> {
-                try {
-                    Thread.sleep(milliseconds);
-                } catch (InterruptedException problem) {
-                    throw new IllegalStateException(problem);
-                }
-            });
+            pauses(arguments.get("name")).add(Long.parseLong(arguments.get("ms")));
             return "";
         });
         verbs.put("diary", arguments -> {
@@ -82,6 +77,10 @@ public final class Consumers implements Session.Actor {
         return verbs;
     }
 
+    private LinkedBlockingQueue<Long> pauses(String name) {
+        return pauses.computeIfAbsent(name, key -> new LinkedBlockingQueue<>());
+    }
+
     private String join(Map<String, String> arguments) throws Exception {
         Map<String, Object> config = new HashMap<>();
         String bytes = "org.apache.kafka.common.serialization.ByteArrayDeserializer";
@@ -90,7 +89,8 @@ public final class Consumers implements Session.Actor {
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
         config.putAll(Session.config(arguments));
-        Member member = new Member(arguments.get("name"), new KafkaConsumer<byte[], byte[]>(config));
+        String name = arguments.get("name");
+        Member member = new Member(name, new KafkaConsumer<byte[], byte[]>(config), pauses(name));
         Consumer<byte[], byte[]> consumer = member.consumer;
         if (arguments.containsKey("topics")) {
             consumer.subscribe(
@@ -170,13 +170,17 @@ public final class Consumers implements Session.Actor {
         final Consumer<byte[], byte[]> consumer;
         volatile boolean running = true;
         private final LinkedBlockingQueue<Runnable> tasks = new LinkedBlockingQueue<>();
+        private final LinkedBlockingQueue<Long> pauses;
+        private boolean assigned;
         volatile Set<String> owned = Collections.emptySet();
         volatile Throwable failure;
         final List<String> diary = new ArrayList<>();
 
-        Member(String name, Consumer<byte[], byte[]> consumer) {
+        Member(
+                String name, Consumer<byte[], byte[]> consumer, LinkedBlockingQueue<Long> pauses) {
             super(name);
             this.consumer = consumer;
+            this.pauses = pauses;
             setDaemon(true);
         }
 
@@ -194,6 +198,11 @@ public final class Consumers implements Session.Actor {
                         now.add(partition.toString());
                     }
                     owned = now;
+                    Long pause = assigned ? pauses.poll() : null;
+                    assigned = false;
+                    if (pause != null) {
+                        Thread.sleep(pause);
+                    }
                 }
                 consumer.close();
             } catch (Throwable problem) {
@@ -290,6 +299,7 @@ public final class Consumers implements Session.Actor {
         @Override
         public void onPartitionsAssigned(java.util.Collection<TopicPartition> partitions) {
             partitions.forEach(partition -> note(member.getName(), "assigned", partition));
+            member.assigned |= !partitions.isEmpty();
             try {
                 member.diary.add(member.line());
             } catch (Exception problem) {

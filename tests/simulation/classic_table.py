@@ -34,7 +34,7 @@ VERSIONS: tuple[Version, ...] = (OLD, (2, 8, 2), (3, 9, 2), NEW)
 class Table(Sim):
     """A coordinator and the ids that it gives: a-1, b-2 and so on, after the client's."""
 
-    def __init__(self, version: Version, **given: int) -> None:
+    def __init__(self, version: Version, **given: Any) -> None:
         super().__init__(BrokerSettings(version, **{"initial_rebalance_delay_ms": 0} | given))
         self._count = 0
 

@@ -125,6 +125,16 @@ def refused(text: str) -> str:
             "member 1 heartbeat.interval.ms: expected at least 1",
         ),
         (MEMBER + "retry.backoff.ms = 0", "member 1 retry.backoff.ms: expected at least 1 ms, fou"),
+        *(
+            (
+                MEMBER + f'{name} = "25d"',
+                f"member 1 {name}: expected at most 2,147,483,647 ms, found",
+            )
+            for name in (
+                *("max.poll.interval.ms", "session.timeout.ms"),
+                *("heartbeat.interval.ms", "auto.commit.interval.ms"),
+            )
+        ),
         (MEMBER + "start = 2020-01-01", "line 6: member 1 start: expected milliseconds below 2^53"),
         ("member = 3\n", "line 1: member: expected [[member]], one table or several, found 3"),
         (

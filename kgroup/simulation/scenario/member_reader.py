@@ -91,10 +91,10 @@ _STRATEGIES = {
 """Names of assignors, by class."""
 
 _CONSUMER: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
-    "session.timeout.ms": ("session_timeout_ms", TomlTable.interval),
-    "heartbeat.interval.ms": ("heartbeat_interval_ms", TomlTable.interval),
-    "max.poll.interval.ms": ("max_poll_interval_ms", TomlTable.interval),
-    "auto.commit.interval.ms": ("auto_commit_interval_ms", TomlTable.interval),
+    "session.timeout.ms": ("session_timeout_ms", TomlTable.int_interval),
+    "heartbeat.interval.ms": ("heartbeat_interval_ms", TomlTable.int_interval),
+    "max.poll.interval.ms": ("max_poll_interval_ms", TomlTable.int_interval),
+    "auto.commit.interval.ms": ("auto_commit_interval_ms", TomlTable.int_interval),
     "metadata.max.age.ms": ("metadata_max_age_ms", TomlTable.interval),
     "retry.backoff.ms": ("retry_backoff_ms", TomlTable.interval),
     "client.rack": ("rack", TomlTable.text),

@@ -152,6 +152,12 @@ class TomlTable:
             return length_ms
         raise self.error(field, "at least 1 ms", self.data[field])
 
+    def int_interval(self, field: str) -> int:
+        """Read a positive duration that Kafka keeps as an int."""
+        if (length_ms := self.interval(field)) < 1 << 31:
+            return length_ms
+        raise self.error(field, f"at most {(1 << 31) - 1:,} ms", self.data[field])
+
     def choice(self, field: str, words: Collection[str], default: str | None = None) -> str:
         """Read one of several words."""
         return self._read(

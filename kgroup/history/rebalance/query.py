@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Generic, TypeVar
@@ -95,9 +95,11 @@ class _Part:
 
     Attributes:
         keys: the groups, of one cluster, sorted.
+        topic_names: topic names of the cluster, by topic id.
     """
 
     keys: Sequence[_Key]
+    topic_names: Mapping[str, str]
     since_ms: int | None
     until_ms: int | None
 
@@ -107,7 +109,7 @@ def _of_part(engine: Engine, part: _Part) -> tuple[list[Rebalance], list[_Note],
     found: list[Rebalance] = []
     notes: list[_Note] = []
     since_ms, until_ms = part.since_ms, part.until_ms
-    for key, of_group, note in _of_groups(engine, part.keys):
+    for key, of_group, note in _of_groups(engine, part.keys, part.topic_names):
         chosen = [
             rebalance
             for rebalance in of_group
@@ -142,8 +144,9 @@ def _answer(
     found: list[_Found] = []
     notes: list[_Note] = []
     have_rebalanced = False
+    names = cache(partial(topic_names, engine))
     parts = (
-        _Part(keys, since_ms, until_ms)
+        _Part(keys, names(keys[0][0]), since_ms, until_ms)
         for keys in _keys(engine, group_id, cluster, since_ms, until_ms)
     )
     for some, about_them, are_any in engine.each(question, parts):
@@ -271,7 +274,7 @@ def _read_spans(batch: pa.RecordBatch) -> Iterator[CommitSpan]:
 
 
 def _of_groups(
-    engine: Engine, keys: Sequence[_Key]
+    engine: Engine, keys: Sequence[_Key], names: Mapping[str, str]
 ) -> Iterator[tuple[_Key, list[Rebalance], str | None]]:
     """Yield groups of one cluster, in order.
 
@@ -285,7 +288,6 @@ def _of_groups(
         f"AND offsets_partition IN ({marks(partitions)})"
     )
     parameters: list[Parameter] = [cluster, *groups, *partitions]
-    names = topic_names(engine, cluster)
     events = [
         _Rows(engine, sql, parameters, _read_rows)
         for sql in (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from kgroup.assignor.group_spec import GroupSpec
-from kgroup.assignor.member_spec import MemberSpec
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.record_limit import (
     SMALL_RECORD,
@@ -14,7 +13,7 @@ from kgroup.operation.record_limit import (
     record_notes,
     with_record_limit,
 )
-from kgroup.protocol.record.group_record import DEFAULT_LIMIT, record_size
+from kgroup.protocol.record.group_record import DEFAULT_LIMIT, member_in_record, record_size
 from kgroup.simulation.rules import BrokerSettings
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from kgroup.source.base import GroupSource
@@ -54,7 +53,14 @@ def assigned_record_bytes(
         "leader": leader_id,
         "currentStateTimestamp": 0,
         "members": [
-            _recorded(member, spec.strategy, assignment.get(member.member_id, ()))
+            member_in_record(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.host,
+                encode_subscription(member, spec.strategy),
+                encode_assignment(assignment.get(member.member_id, ()), member.version),
+            )
             for member in spec.members
         ],
     }
@@ -90,18 +96,3 @@ def assigned_record_notes(
 
 def _names_size(topics: Collection[str]) -> int:
     return sum(8 + len(topic) for topic in topics)
-
-
-def _recorded(
-    member: MemberSpec, strategy: str, partitions: Sequence[TopicPartition]
-) -> Mapping[str, object]:
-    return {
-        "memberId": member.member_id,
-        "groupInstanceId": member.instance_id,
-        "clientId": member.client_id or "",
-        "clientHost": member.host or "",
-        "rebalanceTimeout": 0,
-        "sessionTimeout": 0,
-        "subscription": encode_subscription(member, strategy),
-        "assignment": encode_assignment(partitions, member.version),
-    }

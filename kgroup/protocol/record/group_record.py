@@ -52,16 +52,14 @@ def group_record_size(group: Group) -> GroupRecordSize | None:
         if member.metadata_bytes is None or member.assignment_bytes is None:
             return None
         members.append(
-            {
-                "memberId": member.member_id,
-                "groupInstanceId": member.instance_id,
-                "clientId": member.client_id or "",
-                "clientHost": member.client_host or "",
-                "rebalanceTimeout": 0,
-                "sessionTimeout": 0,
-                "subscription": bytes(member.metadata_bytes),
-                "assignment": bytes(member.assignment_bytes),
-            }
+            member_in_record(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                bytes(member.metadata_bytes),
+                bytes(member.assignment_bytes),
+            )
         )
     if not members:
         return None
@@ -77,6 +75,27 @@ def group_record_size(group: Group) -> GroupRecordSize | None:
             "members": members,
         },
     )
+
+
+def member_in_record(
+    member_id: str,
+    instance_id: str | None,
+    client_id: str | None,
+    client_host: str | None,
+    subscription: bytes,
+    assignment: bytes,
+) -> Mapping[str, object]:
+    """Return a member of the record's value; timeouts, whose size is fixed, are 0."""
+    return {
+        "memberId": member_id,
+        "groupInstanceId": instance_id,
+        "clientId": client_id or "",
+        "clientHost": client_host or "",
+        "rebalanceTimeout": 0,
+        "sessionTimeout": 0,
+        "subscription": subscription,
+        "assignment": assignment,
+    }
 
 
 def record_size(group_id: str, value: Mapping[str, Any]) -> GroupRecordSize:

@@ -27,6 +27,10 @@ from kgroup.model.client_library import Certainty
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.zookeeper import SubscriptionPattern
 
+EAGER_STRATEGIES = ("range", "roundrobin", "sticky")
+"""Strategies of Java's consumer whose assignments have all partitions
+(`partition.assignment.strategy`).
+"""
 NEVER_MS = 2**63 - 1
 """`nextRebalanceMs` of an assignment of Kafka Streams that schedules nothing. Java:
 `Long.MAX_VALUE`.

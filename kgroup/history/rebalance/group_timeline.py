@@ -30,6 +30,7 @@ from kgroup.history.rebalance.rebalance import (
     Takeover,
 )
 from kgroup.history.sql.question import Row
+from kgroup.model.group import EAGER_STRATEGIES
 from kgroup.model.group_log import EFFECTS, Effect, GroupLog
 
 _AWAY = -2
@@ -38,8 +39,6 @@ _TOPICS_AGAIN = {
     "share_state": "states of share partitions were initialized",
     "regexes": "a regular expression was resolved again",
 }
-_EAGER = ("range", "roundrobin", "sticky")
-"""Strategies whose assignments have all partitions (`partition.assignment.strategy`)."""
 _FIRST_EPOCH = 2
 """A group with epochs whose first known epoch is at most this had no members before: the first
 member raises the epoch once or, as of Kafka 4.1, twice.
@@ -547,7 +546,7 @@ def _deleted(before: GroupVersion, after: GroupVersion) -> list[Cause]:
     Cooperative strategies leave out for one generation what is to move.
     """
     had, has, topics = before.owned, after.owned, before.topics & after.topics
-    if had is None or has is None or not before.protocol == after.protocol in _EAGER:
+    if had is None or has is None or not before.protocol == after.protocol in EAGER_STRATEGIES:
         return []
     gone = topics & ({task.topic for task in had} - {task.topic for task in has})
     return [

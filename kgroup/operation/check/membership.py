@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kgroup.model.client_library import Certainty
 from kgroup.model.clients import Clients, host_of
-from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.group import EAGER_STRATEGIES, Group, GroupState, GroupType, Member
 from kgroup.model.instant import shown_time
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.group_record import check_group_record
@@ -27,7 +27,6 @@ _REBALANCING = (
 )
 _STREAMS = "stream"
 """The assignor of Kafka Streams in the classic protocol (`StreamsPartitionAssignor.name`)."""
-_EAGER = ("range", "roundrobin", "sticky")
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _LEFT_FOR_NOW = -2
 """Epoch of a static member that left and may come back (KIP-848)."""
@@ -304,7 +303,11 @@ def _protocols(group: Group, clients: Clients) -> Iterator[Finding]:
             group.group_id,
             basis=Basis.LOG,
         )
-    if group.type is GroupType.CLASSIC and group.assignor in _EAGER and len(group.members) > 1:
+    if (
+        group.type is GroupType.CLASSIC
+        and group.assignor in EAGER_STRATEGIES
+        and len(group.members) > 1
+    ):
         yield finding_of(
             Rule.EAGER_STRATEGY,
             f"The assignor {group.assignor} is eager: all {len(group.members)} members stop "

@@ -14,6 +14,7 @@ from kgroup.render.cell import Column, Kind, cell, columns_of, harmless, problem
 from kgroup.render.sheet import Either, Part, Sheet, facts, section, summary
 
 if TYPE_CHECKING:
+    from kgroup.model.problem import Problem
     from kgroup.operation.check.check import Audit
     from kgroup.operation.check.rule import Consequence, Finding
     from kgroup.operation.describe import GroupDescription
@@ -95,7 +96,7 @@ def findings_page(
     findings: Sequence[Finding],
     groups: Collection[str] = (),
     *,
-    is_partial: bool = False,
+    errors: Sequence[Problem] = (),
     is_new: bool = False,
     explain: bool = False,
 ) -> Iterator[Part]:
@@ -104,7 +105,7 @@ def findings_page(
     Args:
         findings: the findings.
         groups: ids of the checked groups.
-        is_partial: whether something could not be read.
+        errors: what could not be read.
         is_new: whether known findings are left out.
         explain: also show the evidence of each finding, its records, the meaning of its code, and
             what to do.
@@ -117,6 +118,7 @@ def findings_page(
         alone = len(groups) == 1
         name = f"Group {cell(next(iter(sound)), Kind.NAME)}"
         who = f"{name}: no" if alone else f"{_groups(len(sound))} without"
+        is_partial = any(error.group_id is None or error.group_id in sound for error in errors)
         unread = ", as far as it could be read" if is_partial else ""
         text = summary(f"{who} {'new ' if is_new else ''}findings{unread}")
         yield from ("\n", text) if findings else (text,)

@@ -209,6 +209,11 @@ class GroupSource:
         """Time of the data in epoch milliseconds; None for a source that is read as it is now."""
         return None
 
+    @property
+    def is_log(self) -> bool:
+        """Whether it is a log, or a snapshot of one: its newest record may be older than a copy."""
+        return False
+
     def can(self, method: Callable[..., object]) -> bool:
         """Return whether this source supports a method of `GroupSource`."""
         return getattr(type(self), method.__name__) is not method

@@ -46,7 +46,8 @@ def test_statuses(cli: Cli, tmp_path: Path) -> None:
     assert cli("check", "--sample", "pricing", "--fail-on", "error").status == 0
     assert cli("check", "--sample", "pricing", "--rule", "no-owner").status == 0
     assert cli("check", "--sample", "nobody").status == 3
-    assert cli("check", "--sample", "nobody", "payment-service").status == 4
+    some = cli("check", "--sample", "nobody", "order-service")
+    assert (some.status, some.out) == (4, "Group order-service: no findings\n"), "all was read"
     known = tmp_path / "known.json"
     known.write_text(cli("check", "--sample", "-o", "json").out, "utf-8")
     result = cli("check", "--sample", "--baseline", known)
@@ -233,6 +234,26 @@ def test_the_past_of_groups_that_are_not_named_is_not_loaded(cli: Cli) -> None:
         assert "duckdb" not in loaded_by("check", "--sample", *selected)
     old = cli("check", "--sample", "click-stats")
     assert (old.status, old.err) == (5, ""), "ZooKeeper has no records of the past"
+
+
+def test_a_check_of_all_groups_names_the_command_that_checks_the_past(cli: Cli) -> None:
+    note = (
+        "kgroup: note: The past is checked only for named groups. To see what led to the state of "
+        "search-index, run: kgroup why search-index --sample\n"
+    )
+    for args, is_said in (
+        (["--regex", "s.*"], True),
+        (["--regex", "s.*", "--rule", "nobody-reads", "--rule", "rebalance-storm"], True),
+        (["--regex", "s.*", "--rule", "nobody-reads"], False),
+        (["--regex", "s.*", "--no-past"], False),
+        (["--regex", "s.*", "-o", "json"], False),
+        (["--regex", "s.*", "--prometheus"], False),
+        (["--regex", "order.*"], False),
+        (["search-index", "--rule", "nobody-reads"], False),
+    ):
+        result = cli("check", "--sample", *args)
+        assert (note in result.err) == is_said, args
+        assert (result.status == 5) == ("order.*" not in args)
 
 
 def test_the_past_in_the_log(cli: Cli) -> None:

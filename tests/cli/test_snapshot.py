@@ -30,6 +30,9 @@ LOGS = [
     *(DATA / f"damaged/v2-{name}" for name in DAMAGED),
 ]
 
+CHECKED = ("check", "--no-past", "--columns", "group_id,code,reason,since_ms")
+"""A check without the commands, which name the source."""
+
 
 def same(cli: Cli, origin: Sequence[object], file: Path, *command: str) -> Result:
     """Run a command on a source and on its snapshot, and expect the same of both."""
@@ -62,11 +65,22 @@ def test_a_round_trip_changes_nothing(cli: Cli, log_dir: Path, tmp_path: Path) -
     names = ids(listed)
     assert names == ids(described)
     same(cli, origin, file, "describe", "--all")
+    same(cli, origin, file, *CHECKED)
     same(cli, origin, file, "coordinator", "no such group", *names, "-o", "json")
     if names:
         same(cli, origin, file, "describe", names[0], "no such group", "-o", "json")
         same(cli, origin, file, "describe", "--isolation", "read-committed", names[-1])
     assert same(cli, origin, file, "describe", "no such group", "-o", "json").status in (3, 4)
+
+
+def test_a_check_of_a_log_and_of_its_snapshot_has_the_same_findings(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """Neither knows what time it was: the newest record may be the commit in question."""
+    for number, origin in enumerate((["--sample"], ["--log-dir", str(sample_log_dir())])):
+        file = tmp_path / f"{number}.json"
+        assert cli("snapshot", *origin, "--all", "-f", file).status == 0
+        assert "nobody-reads" in same(cli, origin, file, *CHECKED).out
 
 
 def test_only_what_is_chosen_as_the_sample_has_its_zookeeper_too(cli: Cli) -> None:

@@ -10,6 +10,8 @@ from random import Random
 import pytest
 from rich.cells import cell_len
 
+from kgroup.errors import ProblemKind
+from kgroup.model.problem import Problem
 from kgroup.operation.check.rule import Basis, Consequence, EvidenceRecord, Finding, Rule, Severity
 from kgroup.operation.printed_command import kgroup_command
 from kgroup.render.check import findings_page
@@ -166,10 +168,15 @@ def test_groups_without_findings_are_a_count() -> None:
     assert lines_of([], ["a", "b"]) == ["2 groups without findings"]
     assert lines_of([], ["a"]) == ["Group a: no findings"]
     assert lines_of([]) == []
-    unread = findings_page([], ["a", "b"], is_partial=True, is_new=True)
-    assert "".join(page_text(unread)) == (
-        "2 groups without new findings, as far as it could be read\n"
-    )
+    for error, is_partial in (
+        (Problem(ProblemKind.SILENT, "no answer", broker=1), True),
+        (Problem(ProblemKind.DENIED, "not told", group_id="b"), True),
+        (Problem(ProblemKind.NOT_FOUND, "no such group", group_id="c"), False),
+    ):
+        unread = findings_page([], ["a", "b"], errors=[error], is_new=True)
+        assert "".join(page_text(unread)) == (
+            f"2 groups without new findings{', as far as it could be read' * is_partial}\n"
+        )
 
 
 def test_severities_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,9 +278,10 @@ def command(
     known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
     all_limits, group_limits = _all_limits(source, limits)
     has_log = bool(source.paths) or (source.connection is not None and source.zookeeper is None)
-    reads_log = bool(groups and log_budget and has_log) and not (no_past or nagios or prometheus)
+    has_past = has_log and not (no_past or nagios or prometheus)
     if rules:
-        reads_log &= bool(rules & PAST_RULES)
+        has_past &= bool(rules & PAST_RULES)
+    reads_log = bool(groups and log_budget and has_past)
     request = Request(
         groups,
         regex,
@@ -298,12 +299,11 @@ def command(
         _past(source, warehouse, cluster, log_budget if reads_log else 0) as look_back,
         source.open(of_silence=not groups, in_rounds=pause is not None) as opened,
     ):
-        is_log = bool(source.paths)
         try:
             audit = check(
                 opened,
                 request,
-                lambda: None if is_log else source.instant_ms(opened),
+                lambda: None if opened.is_log else source.instant_ms(opened),
                 pause,
                 look_back,
             )
@@ -311,12 +311,14 @@ def command(
             if prometheus:  # otherwise, an empty file would replace the last metrics
                 write(render.prometheus_failure())
             raise
-    report = audit.report
+        report = audit.report
+        if has_past and not groups and warehouse is None and output.form == "table":
+            report = replace(report, notes=(*report.notes, *_next_look(report.data)))
     if not nagios and not prometheus:
         page = partial(
             render.findings_page,
             groups=[description.group.group_id for description in audit.groups],
-            is_partial=bool(report.errors),
+            errors=report.errors,
             is_new=bool(known),
             explain=explain,
         )
@@ -329,6 +331,20 @@ def command(
         flush()
     warn_report(report)
     return status
+
+
+def _next_look(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield a note that the past was not checked, with the command for the worst group."""
+    from kgroup.operation.printed_command import Reach, kgroup_command, reaching
+
+    of_groups = [finding for finding in findings if finding.group_id is not None]
+    worst = min(of_groups, key=lambda finding: finding.severity.rank, default=None)
+    if worst is not None and worst.group_id is not None:
+        command = kgroup_command("why", (worst.group_id,), reaching(Reach.SOURCE))
+        yield (
+            "The past is checked only for named groups. To see what led to the state of "
+            f"{worst.group_id}, run: {command}"
+        )
 
 
 def _tell_plugin(lines: Iterable[str], status: int) -> int:

@@ -122,6 +122,11 @@ class LogDir(GroupSource):
         self._on_progress = on_progress
 
     @property
+    def is_log(self) -> bool:
+        """Whether it is a log: always."""
+        return True
+
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """Facts that these folders contain; see `GroupSource.capabilities`."""
         known = set(_CAPABILITIES)

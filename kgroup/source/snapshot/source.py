@@ -45,6 +45,11 @@ class SnapshotSource(GroupSource):
         """Time when the snapshot was taken."""
         return self.snapshot.taken_ms
 
+    @property
+    def is_log(self) -> bool:
+        """Whether the snapshot was taken of a log."""
+        return self.snapshot.origin.kind in ("log-dir", "sample")
+
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:

@@ -8,7 +8,6 @@ from kgroup.errors import BrokerError
 from kgroup.model.group import Broker
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.protocol.batch.batch import CODECS
-from kgroup.protocol.record.group_record import DEFAULT_LIMIT
 from kgroup.simulation.rules import BrokerSettings
 from kgroup.source.base import GroupSource
 
@@ -18,8 +17,8 @@ RECORD_CODEC = "offsets.topic.compression.codec"
 """Setting of brokers: how they compress their own records; see `codec_name`."""
 NO_LIMIT = 2**31 - 1
 """Stands for a limit that no record exceeds."""
-SMALL_RECORD = DEFAULT_LIMIT // 10
-"""Size up to which a record is not compared with the limit, to save the request for it."""
+SMALL_RECORD = 10_000
+"""Size up to which a record is not compared with the limit, as no cluster has one so small."""
 
 
 def codec_name(number: str | None) -> str | None:

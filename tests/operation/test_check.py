@@ -496,7 +496,9 @@ LARGE = frozenset({Rule.LARGE_GROUP_RECORD})
         (of_size(1_047_000), "1048588", "warning", "99% of max.message.bytes"),  # 99.9%
         (of_size(1_050_000), "1048588", "error", "more than max.message.bytes of __consumer_off"),
         (of_size(1_050_000), "8388608", None, ""),
-        (of_size(90_000), "100000", None, ""),
+        (of_size(90_000), "100000", "warning", "of max.message.bytes"),
+        (of_size(20_000), "30000", "warning", "of max.message.bytes"),
+        (of_size(20_000), "100000", None, ""),
     ],
 )
 def test_a_large_record(large: Group, limit: str, severity: str | None, says: str) -> None:
@@ -520,7 +522,8 @@ def test_a_large_record(large: Group, limit: str, severity: str | None, says: st
 
 def test_the_limit_of_records_is_read_only_if_it_may_matter() -> None:
     for large, asked in (
-        (of_size(90_000), []),
+        (group("big", *[member(f"m-{n}", n, metadata_bytes=50) for n in range(8)]), []),
+        (of_size(20_000), ["max.message.bytes"]),
         (of_size(300_000), ["max.message.bytes"]),
         (of_size(600_000), ["max.message.bytes", "offsets.topic.compression.codec"]),
     ):
@@ -588,7 +591,7 @@ def test_an_unknown_limit_of_records_is_a_note() -> None:
     assert Rule.LARGE_GROUP_RECORD not in {row.code for row in report.data}
     report = check(source, Request(["big"], rules=LARGE), lambda: NOW_MS).report
     assert [error.reason for error in report.errors] == [text]
-    small = LimitedCluster(of_size(90_000), limit=None)
+    small = LimitedCluster(of_size(5_000), limit=None)
     assert not check(small, Request(["big"], rules=LARGE), lambda: NOW_MS).report.errors
 
 

@@ -117,7 +117,7 @@ class Evidence:
             cluster.
         offsets_policy: `cleanup.policy` of `__consumer_offsets`; None if unknown.
         record_limit: `max.message.bytes` of `__consumer_offsets`; None if unknown, or if every
-            group's record is far smaller.
+            group's record is smaller than any limit.
         record_codecs: `offsets.topic.compression.codec` by broker id; empty if unknown, or if no
             group's record is near the limit.
     """

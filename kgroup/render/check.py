@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.operation.describe import OffsetDescription, ShareOffsetDescription
+from kgroup.operation.report import first_names
 from kgroup.render.cell import Column, Kind, cell, columns_of, harmless, problem_line
 from kgroup.render.sheet import Either, Part, Sheet, facts, section, summary
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kgroup.operation.check.rule import Consequence, Finding
     from kgroup.operation.describe import GroupDescription
 
+    _Found = TypeVar("_Found", Finding, Consequence)
 
 _COMMANDS = Column("commands", Kind.TEXT, value=lambda item: "; ".join(item.commands))
 FINDING_COLUMNS = columns_of(
@@ -32,6 +34,7 @@ FINDING_COLUMNS = columns_of(
     Column("topic", Kind.NAME),
     Column("partition", Kind.NUMBER),
     Column("member_id", Kind.NAME),
+    Column("member_ids", Kind.TEXT, value=lambda item: "; ".join(item.member_ids)),
     Column("client_id", Kind.NAME),
     Column("client_host", Kind.NAME),
     Column("timeout_ms", Kind.DURATION),
@@ -90,6 +93,10 @@ _RECORD_COLUMNS = (
 )
 _FOLLOWS = "follows"
 """Stands instead of the severity of a consequence."""
+_MOST_ALIKE = 5
+"""Largest number of findings of a group with one code that have a row each."""
+_FIRST = 3
+"""Number of those that are shown if there are more."""
 
 
 def findings_page(
@@ -112,7 +119,8 @@ def findings_page(
     """
     findings = sorted(findings, key=lambda finding: finding.severity.rank)
     if findings:
-        yield _findings(findings, _PAGE_COLUMNS if explain else _PAGE_COLUMNS[:-1])
+        shown = findings if explain else list(_abridged(findings))
+        yield _findings(shown, _PAGE_COLUMNS if explain else _PAGE_COLUMNS[:-1])
     sound = {*groups} - {finding.group_id for finding in findings}
     if sound:
         alone = len(groups) == 1
@@ -145,6 +153,34 @@ def _groups(count: int) -> str:
     return f"{count} group{'' if count == 1 else 's'}"
 
 
+def _abridged(findings: Sequence[_Found]) -> Iterator[_Found]:
+    """Yield the first of many findings of a group with one code, and one with their number."""
+    for _, run in groupby(
+        findings, lambda each: (each.severity, getattr(each, "group_id", None), each.code)
+    ):
+        alike = list(run)
+        if len(alike) <= _MOST_ALIKE or any(getattr(each, "consequences", ()) for each in alike):
+            yield from alike
+            continue
+        yield from alike[:_FIRST]
+        rest = alike[_FIRST:]
+        changes: dict[str, Any] = {
+            "reason": f"{len(rest)} more findings like these: {first_names(rest, _place)}; "
+            "--explain shows all."
+        }
+        if len({getattr(each, "commands", ()) for each in alike}) > 1:
+            changes["commands"] = ()  # they are about single partitions
+        yield replace(rest[0], **changes)
+
+
+def _place(found: Finding | Consequence) -> str:
+    """Return what a finding is about."""
+    if found.partition is not None:
+        return f"{found.topic}-{found.partition}"
+    names = (found.topic, found.member_id, getattr(found, "path", None))
+    return next((name for name in names if name), "(cluster)")
+
+
 def _findings(findings: Sequence[Finding], columns: tuple[Column, ...]) -> Part:
     """Return the table; commands of several findings in a row stand below the last of them.
 
@@ -156,7 +192,7 @@ def _findings(findings: Sequence[Finding], columns: tuple[Column, ...]) -> Part:
     for finding, following in zip(findings, after, strict=True):
         rows += Sheet.of(columns, [finding]).rows
         rest = [""] * (len(columns) - 4)
-        own = finding.consequences
+        own = list(_abridged(finding.consequences))
         rows += [[_FOLLOWS, _subject(finding), each.code, each.reason, *rest] for each in own]
         commands += [()] * len(own)
         commands.append(() if finding.commands == following else finding.commands)
@@ -182,6 +218,7 @@ def _evidence(finding: Finding) -> str:
         (f"log end offset {finding.log_end_offset}", finding.log_end_offset),
         (f"offset in Kafka {finding.kafka_offset}", finding.kafka_offset),
         (f"member {finding.member_id}", finding.member_id),
+        (f"members {first_names(finding.member_ids)}", finding.member_ids[1:] or None),
         (f"node {finding.path}", finding.path),
     )
     basis = finding.basis.sentence.removesuffix(".")

@@ -297,6 +297,35 @@ def test_shares_are_compared_among_those_that_subscribe_alike() -> None:
     assert audit(many).report.exit_status is ExitStatus.DONE, "nothing is wrong"
 
 
+def test_many_members_without_work_are_one_finding() -> None:
+    """Range gives the first three members all partitions of ten topics of three each."""
+    busy = [
+        member(f"m-{number}", client_id=f"c-{number}", session_timeout_ms=9, rebalance_timeout_ms=5)
+        for number in range(20)
+    ]
+    many = [
+        replace(
+            each, assignment=tuple(AssignedPartition(None, f"t{topic}", n) for topic in range(10))
+        )
+        if n < 3
+        else each
+        for n, each in enumerate(busy)
+    ]
+    idle, slow = audit(group("wide", *many)).report.data
+    assert (idle.code, idle.member_id) == (Rule.IDLE_MEMBER, None)
+    assert idle.member_ids == tuple(f"m-{number}" for number in range(3, 20))
+    names = ", ".join(f"c-{number}" for number in range(3, 13))
+    assert idle.reason == (
+        f"17 members ({names} and 7 more) have no partitions; 20 members share 30."
+    )
+    assert (slow.code, len(slow.member_ids)) == (Rule.SESSION_TIMEOUT, 20)
+    assert slow.reason.endswith(
+        " have a session timeout of 9 ms, longer than the poll interval of 5 ms."
+    )
+    rows = json.loads(b"".join(json_document("check", json_rows([idle]), ())))["data"]
+    assert rows[0]["member_ids"] == [*idle.member_ids]
+
+
 def test_on_what_a_finding_rests() -> None:
     """One look, what the log alone tells, or two looks with their times."""
     times = iter((NOW_MS - 60_000, NOW_MS))

@@ -132,6 +132,30 @@ def test_the_commands_of_several_findings_in_a_row_stand_below_the_last() -> Non
     assert lines == [*[group_id] * 2, "one", "two", group_id, "one", group_id, "one", "two"]
 
 
+def test_many_findings_of_one_code_are_abridged_unless_explained() -> None:
+    finding = replace(AnyFindings(Random(0)).findings[0], group_id="g", member_id=None)
+    every = [
+        replace(finding, topic="orders", partition=number, commands=(f"kgroup {number}",))
+        for number in range(40)
+    ]
+    rows = lines_of(every)[1:]
+    assert [line.strip() for line in rows[1:6:2]] == ["kgroup 0", "kgroup 1", "kgroup 2"]
+    names = ", ".join(f"orders-{number}" for number in range(3, 13))
+    text = f"37 more findings like these: {names} and 27 more; --explain shows all."
+    assert rows[6].endswith(f"  {text}")
+    assert len(rows) == 7, "commands are of single partitions"
+    assert len(lines_of([*every[:5], replace(finding, group_id="h")])[1:]) == 11
+    same = [replace(each, commands=("kgroup all",)) for each in every]
+    assert [line.strip() for line in lines_of(same)[5:]] == ["kgroup all"]
+    assert sum("kgroup " in line for line in lines_of(every, explain=True)) == 40
+    follows = [
+        Consequence(Rule.OLD_COMMIT, Severity.WARNING, "Old.", "orders", number, None, None)
+        for number in range(40)
+    ]
+    lines = lines_of([replace(finding, commands=(), consequences=tuple(follows))])
+    assert [line.split()[0] for line in lines[1:]] == [finding.severity, *["follows"] * 4]
+
+
 def test_consequences_stand_below_their_cause_and_records_take_explain() -> None:
     records = tuple(EvidenceRecord(3, n, 1_700_000_000_000 + n, f"it left {n}") for n in (7, 9))
     storm = Consequence(

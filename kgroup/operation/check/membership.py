@@ -193,12 +193,13 @@ def _shares(group: Group, clients: Clients, evidence: Evidence) -> Iterator[Find
             names = [*map(clients.label, idle)]
             yield _too_many_members(group, len(members), ("member", "partition"), total, names)
             continue
-        for name in idle:
-            yield finding_of(
+        if idle:
+            yield _about_members(
                 Rule.IDLE_MEMBER,
-                f"{clients.label(name)} has no partitions; {len(members)} members share {total}.",
-                group.group_id,
-                member_id=name,
+                f"{_counted(idle, clients, 'no partitions')}; {len(members)} members share "
+                f"{total}.",
+                group,
+                idle,
             )
         least, most = min(counts.values()), max(counts.values())
         if least and most > least * evidence.limits.uneven and most - least > 1:
@@ -211,6 +212,26 @@ def _shares(group: Group, clients: Clients, evidence: Evidence) -> Iterator[Find
                 group.group_id,
                 member_id=heavy,
             )
+
+
+def _about_members(
+    code: Rule, reason: str, group: Group, member_ids: Sequence[str], basis: Basis = Basis.LOOK
+) -> Finding:
+    return finding_of(
+        code,
+        reason,
+        group.group_id,
+        basis=basis,
+        member_id=member_ids[0] if len(member_ids) == 1 else None,
+        member_ids=tuple(member_ids),
+    )
+
+
+def _counted(member_ids: Sequence[str], clients: Clients, what: str) -> str:
+    """Return who has something: "web-1 at 10.0.0.4 has ...", or "5 members (...) have ..."."""
+    names = _labels(member_ids, clients)
+    count = len(member_ids)
+    return f"{names} has {what}" if count == 1 else f"{count} members ({names}) have {what}"
 
 
 def _too_many_members(
@@ -242,14 +263,14 @@ def _streams_shares(group: Group, clients: Clients, members: Sequence[Member]) -
         names = [*map(clients.label, idle)]
         yield _too_many_members(group, len(members), ("thread", "active task"), total, names)
         return
-    for name in idle:
+    if idle:
         yield replace(
-            finding_of(
+            _about_members(
                 Rule.IDLE_MEMBER,
-                f"{clients.label(name)} has no active or standby task; {len(members)} threads "
+                f"{_counted(idle, clients, 'no active or standby task')}; {len(members)} threads "
                 f"share {total} active tasks.",
-                group.group_id,
-                member_id=name,
+                group,
+                idle,
             ),
             advice="Look in that instance's log: a thread that has just joined gets tasks in the "
             "next rebalance.",
@@ -348,17 +369,15 @@ def _clients(group: Group, clients: Clients) -> Iterator[Finding]:
 
 
 def _session_timeouts(group: Group, clients: Clients) -> Iterator[Finding]:
+    by_timeouts: dict[tuple[int, int], list[str]] = defaultdict(list)
     for member in group.members:
         session, poll = member.session_timeout_ms, member.rebalance_timeout_ms
         if session is not None and poll is not None and session > poll:
-            yield finding_of(
-                Rule.SESSION_TIMEOUT,
-                f"{clients.label(member.member_id)} has a session timeout of {session} ms, longer "
-                f"than its poll interval of {poll} ms.",
-                group.group_id,
-                basis=Basis.LOG,
-                member_id=member.member_id,
-            )
+            by_timeouts[session, poll].append(member.member_id)
+    for (session, poll), names in by_timeouts.items():
+        what = f"a session timeout of {session} ms, longer than the poll interval of {poll} ms"
+        reason = f"{_counted(names, clients, what)}."
+        yield _about_members(Rule.SESSION_TIMEOUT, reason, group, names, Basis.LOG)
 
 
 def _rebalance(group: Group, clients: Clients, evidence: Evidence) -> Iterator[Finding]:

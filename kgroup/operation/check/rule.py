@@ -631,7 +631,9 @@ class Finding:
         advice: what to do, in a sentence or two.
         topic: topic name; None if the finding is not about a topic.
         partition: partition number; None if the finding is not about a partition.
-        member_id: member id; None if the finding is not about a member.
+        member_id: member id; None if the finding is not about a member, or about several.
+        member_ids: ids of all members that `idle-member` or `session-timeout` is about; empty for
+            other findings.
         client_id: client.id of a member that causes rebalances again and again; else None.
         client_host: address of that member as seen by the broker.
         timeout_ms: timeout of that member that expires again and again (`max.poll.interval.ms`,
@@ -673,6 +675,7 @@ class Finding:
     topic: str | None = None
     partition: int | None = None
     member_id: str | None = None
+    member_ids: tuple[str, ...] = ()
     client_id: str | None = None
     client_host: str | None = None
     timeout_ms: int | None = None

@@ -11,26 +11,33 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
+from typing import TypeVar
 
 import pyarrow.parquet as pq
 
 from bench.decoding import PARTITIONS_OF_A_GROUP
 from bench.measure import ENVIRONMENT, HERE, KAFKA, KGROUP, measure, print_heads, print_row
+from kgroup.history.build.task import Job
 from tests.broker import maven
 
 FILE_SIZE = 4 * (1 << 30) // 40
 MORE = 0.05
 COMMITS = 8
+HOT_SIZE = 512 << 20
+SHARES = (1, 2, 4, 8)
 DAYS = 268
 DAYS_SIZE = 77 << 20
 DAYS_PACE_MS = 289_000
 """Most time between two batches of that log: its batches are spread over so many days."""
+
+_J = TypeVar("_J", bound=Job)
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,14 @@ def bench(files: int = 40, *, linear: bool = True) -> None:
     rate, total_size = _many_days()
     print_row(f"77 MiB of {DAYS} days, records/s and core", f"{rate:,.0f}", "200,000")
     print_row("its warehouse, MB", f"{total_size / 1e6:.0f}", "39")
+    print()
+    print_heads(
+        f"tasks for a partition of {HOT_SIZE >> 20} MiB", "slowest, s", "all, s", "times as fast"
+    )
+    first = 0.0
+    for count, times in _hot_partition().items():
+        first = first or max(times)
+        print_row(str(count), f"{max(times):.2f}", f"{sum(times):.2f}", f"{first / max(times):.1f}")
     if linear:
         print()
         print_heads("GiB", "read and derive, s", "s per GiB")
@@ -171,6 +186,46 @@ def _many_days() -> tuple[float, int]:
     )
     files = [file for file in warehouse.rglob("*") if file.is_file()]
     return records / (first.cpu - again.cpu), sum(file.stat().st_size for file in files)
+
+
+def _hot_partition() -> dict[int, list[float]]:
+    """Derive owners of one partition by so many tasks; return each task's seconds of CPU."""
+    from kgroup.history.build.build import Build as WarehouseBuild
+    from kgroup.history.build.derivation import DerivationTask, GroupShare, run_derivation
+    from kgroup.history.build.task import run_here
+    from kgroup.history.input.segment_source import find_sources
+    from kgroup.history.warehouse.warehouse import write_warehouse
+
+    classes = maven.compile_java([HERE / "java" / "WriteSegment.java"], KAFKA)
+    root = HERE / "data" / f"{classes.name}-hot"
+    segment = root / "log" / "__consumer_offsets-0" / f"{0:020}.log"
+    if not segment.exists():
+        segment.parent.mkdir(parents=True)
+        arguments = [segment, HOT_SIZE, COMMITS, "none", PARTITIONS_OF_A_GROUP, "-"]
+        maven.run_java(
+            KAFKA, "WriteSegment", list(map(str, arguments)), classes=classes, timeout=900
+        )
+    shutil.rmtree(root / "warehouse", ignore_errors=True)
+    tasks: list[DerivationTask] = []
+
+    def run(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
+        tasks.extend(job for job in jobs if isinstance(job, DerivationTask))
+        return run_here(function, jobs)
+
+    with write_warehouse(root / "warehouse") as writer:
+        build = WarehouseBuild(writer, run)
+        build.read(find_sources([str(segment.parent)], "bench").segments)
+        build.commit()
+    (derivation,) = tasks[0].derivations
+
+    def seconds(share: GroupShare) -> float:
+        begin = process_time()
+        run_derivation(replace(tasks[0], derivations=(replace(derivation, share=share),)))
+        return process_time() - begin
+
+    return {
+        count: [seconds(GroupShare(number, count)) for number in range(count)] for count in SHARES
+    }
 
 
 @contextmanager

@@ -99,6 +99,42 @@ def test_assignments_are_derived_in_pieces(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(examples(1, 16)))
+def test_a_large_partition_is_divided_by_group(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that was not divided before, or not among as many tasks."""
+    history = RandomHistory(seed, partitions=1)
+    history.write(tmp_path / "log")
+    ((number, batches),) = read_log(tmp_path / "log").items()
+    cuts = sorted(random.Random(seed).sample(range(1, len(batches)), 3))
+    parts = list(zip([*cuts, len(batches)], [1, 3, 5, 1], strict=True))
+    shares: list[derivation.GroupShare] = []
+
+    def run(function: Callable[[Any], Any], jobs: Sequence[Any], /) -> Iterator[Any]:
+        if function is derivation.run_derivation:
+            shares.extend(job.derivations[0].share for job in jobs)
+        yield from map(function, jobs)
+
+    for is_divided in (True, False):
+        monkeypatch.setattr(derivation, "SHARE_BYTES", 1 if is_divided else 1 << 30)
+        for end, count in parts:
+            monkeypatch.setattr(derivation, "MOST_SHARES", count)
+            shares.clear()
+            write_log(tmp_path / "part", {number: batches[:end]})
+            with write_warehouse(tmp_path / str(is_divided)) as writer:
+                made = Build(writer, run)
+                made.add_topic_names("c", history.topic_names)
+                made.read(find_sources([str(tmp_path / "part")], "c").segments)
+                made.commit()
+            assert len(shares) == (count if is_divided else 1)
+    found, expected = (read_tables(tmp_path / str(each), "c") for each in (True, False))
+    assert differences(found, expected) == []
+    assert found == expected
+    assert found["assignments"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(1, 24)))
 @pytest.mark.parametrize(
     "name", some_of(["log-dir", "kafka-4.3.1", "compacted-4.3.1", "kafka-1.1.1"], 2)

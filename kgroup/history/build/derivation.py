@@ -6,7 +6,8 @@ from a replica that was not compacted, or if a topic's name arrives late, the pa
 again from all of its records.
 
 Partitions are divided among tasks by the amount to read. Small partitions, which often share files,
-share a task that reads each file once. A task reads the current assignments of a partition; it
+share a task that reads each file once. A large partition is divided among tasks by group: what a
+group owned depends on its own records only. A task reads the current assignments of a partition; it
 writes those that have ended and, if they have changed, all that are current. The files that had
 them are then replaced by their rows of other partitions.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +43,39 @@ TASK_BYTES = 4 << 20
 PIECE_BYTES = 32 << 20
 """Bytes of files to read at once: uncompressed they may be a hundred times as large."""
 
+SHARE_BYTES = 8 << 20
+"""Minimum bytes of files for each task of a divided partition: some 100 MiB of a log."""
+
+MOST_SHARES = 8
+"""Maximum number of tasks of a partition: each reads all of it, which is 6 % of the whole work."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShare:
+    """The groups of a partition that one task derives.
+
+    Attributes:
+        number: number of the share, from 0.
+        count: number of shares of the partition.
+    """
+
+    number: int = 0
+    count: int = 1
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Return the rows of its groups, in their order; group ids may be dictionary-encoded."""
+        return rows.filter(
+            pa.chunked_array(map(self._are_own, rows["group_id"].chunks), pa.bool_())
+        )
+
+    def _are_own(self, group_ids: pa.Array) -> pa.Array:
+        coded = group_ids.dictionary_encode()
+        are_own = [
+            group_id is not None and crc32(group_id.encode()) % self.count == self.number
+            for group_id in coded.dictionary.to_pylist()
+        ]
+        return pc.fill_null(pa.array(are_own, pa.bool_()).take(coded.indices), self.number == 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
@@ -52,6 +87,7 @@ class Derivation:
         members: file with the members before these records; None if there were none.
         opened: files with open assignments of the partition.
         files: files with the records.
+        share: the groups to derive.
     """
 
     offsets_partition: int
@@ -59,11 +95,18 @@ class Derivation:
     members: str | None
     opened: tuple[WrittenFile, ...]
     files: tuple[WrittenFile, ...]
+    share: GroupShare = GroupShare()
 
     @property
     def size(self) -> int:
-        """Approximate number of bytes that the files have of the partition."""
-        return sum(file.size // len(file.offsets) for file in (*self.opened, *self.files))
+        """Approximate number of bytes that the files have of the groups."""
+        files = (*self.opened, *self.files)
+        return sum(file.size // len(file.offsets) for file in files) // self.share.count
+
+    def divided(self) -> list[Derivation]:
+        """Return a derivation for each share of the groups: itself if the partition is small."""
+        count = max(1, min(self.size // SHARE_BYTES, MOST_SHARES))
+        return [replace(self, share=GroupShare(number, count)) for number in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +152,19 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
         InputError: a file of the warehouse cannot be read.
     """
     warehouse = Path(task.warehouse)
-    reader = _Reader(warehouse, [derivation.offsets_partition for derivation in task.derivations])
+    reader = _Reader(warehouse, task.derivations)
     changed: list[int] = []
     members: dict[int, pa.Table] = {}
     with task.facts() as writer:
         for derivation in task.derivations:
-            number = derivation.offsets_partition
+            number, share = derivation.offsets_partition, derivation.share
             now = OwnershipState.none()
             if not derivation.is_anew:
                 opened = reader.rows("assignments", derivation.opened, number)
-                now = OwnershipState(opened, _read_members(warehouse, derivation.members))
-            is_changed = derivation.is_anew
-            for files in _pieces(derivation.files, number):
+                now = OwnershipState(opened, share.of(_read_members(warehouse, derivation.members)))
+            # Of a divided partition all shares write, or none: the old files have rows of all.
+            is_changed = derivation.is_anew or share.count > 1
+            for files in _pieces(derivation.files, number, share):
                 records = {
                     name: reader.rows(name, files, number, columns)
                     for name, columns in NEEDED.items()
@@ -141,9 +185,11 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
 class _Reader:
     """Reads rows by partition; a file with rows of several partitions is read once."""
 
-    def __init__(self, warehouse: Path, partitions: Collection[int]) -> None:
+    def __init__(self, warehouse: Path, derivations: Sequence[Derivation]) -> None:
         self._warehouse = warehouse
-        self._partitions = frozenset(partitions)
+        self._partitions = {derivation.offsets_partition for derivation in derivations}
+        # a divided partition has its tasks to itself
+        (self._share,) = {derivation.share for derivation in derivations}
         self._kept: dict[str, dict[int, pa.Table]] = {}
 
     def rows(
@@ -158,11 +204,13 @@ class _Reader:
         if file.path not in self._kept:
             wanted = self._partitions & file.offsets.keys()
             columns = tuple(dict.fromkeys(["offsets_partition", *names]))
-            rows = read_rows(self._warehouse, file, columns, partitions=wanted)
+            select = self._share.of if self._share.count > 1 else None
+            rows = read_rows(self._warehouse, file, columns, partitions=wanted, select=select)
             self._kept[file.path] = {
                 number: part.select(names) for number, part in by_partition(rows).items()
             }
-        return self._kept[file.path].pop(partition)
+        none = TABLES[file.table].schema.empty_table().select(names)
+        return self._kept[file.path].pop(partition, none)
 
 
 def derive_assignments(
@@ -194,10 +242,10 @@ def derive_assignments(
             )
             written = [file for result in intervals for file in result.files]
             change.replace_files(old, [*facts.finish(), *written])
-        for result in intervals:
-            for number, members in result.members.items():
-                path = _write_members(writer, members)
-                change.partitions[number] = replace(change.partition(number), members=path)
+        for number in sorted({number for result in intervals for number in result.members}):
+            shares = [result.members[number] for result in intervals if number in result.members]
+            path = _write_members(writer, pa.concat_tables(shares))
+            change.partitions[number] = replace(change.partition(number), members=path)
 
 
 def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivation], set[int]]:
@@ -233,7 +281,9 @@ def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivatio
     return derivations, anew
 
 
-def _pieces(files: Iterable[WrittenFile], number: int) -> Iterator[list[WrittenFile]]:
+def _pieces(
+    files: Iterable[WrittenFile], number: int, share: GroupShare
+) -> Iterator[list[WrittenFile]]:
     """Divide files of a partition into pieces, in log order, to limit the memory used."""
     piece: list[WrittenFile] = []
     size = end = 0
@@ -243,7 +293,7 @@ def _pieces(files: Iterable[WrittenFile], number: int) -> Iterator[list[WrittenF
             yield piece
             piece, size = [], 0
         piece.append(file)
-        size += file.size // len(file.offsets)
+        size += file.size // len(file.offsets) // share.count
         end = max(end, last)
     if piece:
         yield piece
@@ -258,7 +308,7 @@ def _tasks(
 ) -> Iterator[DerivationTask]:
     """Divide partitions among tasks."""
 
-    def task() -> DerivationTask:
+    def task(some: Iterable[Derivation]) -> DerivationTask:
         return DerivationTask(
             str(writer.root), change.cluster, writer.build + 1, change.topic_names, tuple(some)
         )
@@ -266,13 +316,17 @@ def _tasks(
     some: list[Derivation] = []
     size = 0
     for derivation in derivations:
+        shares = derivation.divided()
+        if len(shares) > 1:
+            yield from (task([share]) for share in shares)
+            continue
         if some and size + derivation.size > TASK_BYTES:
-            yield task()
+            yield task(some)
             some, size = [], 0
         some.append(derivation)
         size += derivation.size
     if some:
-        yield task()
+        yield task(some)
 
 
 def _read_members(warehouse: Path, path: str | None) -> pa.Table:

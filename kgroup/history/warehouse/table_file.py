@@ -9,7 +9,7 @@ assignments that have not ended, are in ``__HIVE_DEFAULT_PARTITION__``.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -294,6 +294,7 @@ def read_rows(
     columns: Sequence[str] | None = None,
     *,
     partitions: Collection[int] | None = None,
+    select: Callable[[pa.Table], pa.Table] | None = None,
 ) -> pa.Table:
     """Read a file with the types of its table.
 
@@ -302,6 +303,7 @@ def read_rows(
         file: the file.
         columns: columns to read; by default all.
         partitions: partitions of `__consumer_offsets` whose rows to read; by default all.
+        select: see `row_groups`.
 
     Raises:
         InputError: the file cannot be read.
@@ -312,7 +314,7 @@ def read_rows(
         partitions = None
     wanted = names if partitions is None else dict.fromkeys(["offsets_partition", *names])
     wanted_schema = pa.schema([schema.field(name) for name in wanted])
-    rows = read_parquet(warehouse / file.path, wanted_schema, partitions)
+    rows = read_parquet(warehouse / file.path, wanted_schema, partitions, select)
     if partitions is not None:
         rows = rows.filter(pc.is_in(rows["offsets_partition"], pa.array(partitions, pa.int32())))
     return rows.select(names)
@@ -333,10 +335,13 @@ def by_partition(rows: pa.Table) -> dict[int, pa.Table]:
 
 
 def read_parquet(
-    path: Path, schema: pa.Schema, partitions: Collection[int] | None = None
+    path: Path,
+    schema: pa.Schema,
+    partitions: Collection[int] | None = None,
+    select: Callable[[pa.Table], pa.Table] | None = None,
 ) -> pa.Table:
     """Read all `row_groups` into one table."""
-    return pa.concat_tables([schema.empty_table(), *row_groups(path, schema, partitions)])
+    return pa.concat_tables([schema.empty_table(), *row_groups(path, schema, partitions, select)])
 
 
 def damaged_file(path: str, reason: str) -> InputError:
@@ -369,22 +374,28 @@ def check_columns(path: str, schema: pa.Schema) -> None:
 
 
 def row_groups(
-    path: Path, schema: pa.Schema, partitions: Collection[int] | None = None
+    path: Path,
+    schema: pa.Schema,
+    partitions: Collection[int] | None = None,
+    select: Callable[[pa.Table], pa.Table] | None = None,
 ) -> Iterator[pa.Table]:
     """Yield the columns of a schema from a file that a build wrote, one row group at a time.
 
-    With `partitions`, only row groups that may have rows of these partitions.
+    With `partitions`, only row groups that may have rows of these partitions. With `select`, only
+    the rows that it returns; it gets the column `group_id` dictionary-encoded.
 
     Raises:
         InputError: the file cannot be read.
     """
     try:
         # not read_table, which takes the folders' names for columns
-        with pq.ParquetFile(path) as parquet:
+        coded = None if select is None else ["group_id"]
+        with pq.ParquetFile(path, read_dictionary=coded) as parquet:
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 if partitions is None or _may_have(group, partitions):
                     rows = parquet.read_row_group(number, schema.names, use_threads=False)
+                    rows = rows if select is None else select(rows)
                     yield rows.select(schema.names).cast(schema)
     except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: no such column
         raise damaged_file(str(path), str(error)) from None

@@ -762,6 +762,19 @@ def test_an_assignment_that_cannot_be_read_moves_nobody_knows_what(tmp_path: Pat
     assert (last.moved, last.moved_count) == (None, None)
 
 
+def test_generations_without_a_record_are_noted(tmp_path: Path) -> None:
+    found, notes = ask_report(tmp_path, classic(1, 1, A), classic(4, 60, A, B), classic(5, 70, A))
+    assert [rebalance.generation_id for rebalance in found] == [1, 4, 5]
+    assert notes == (
+        "No record of 2 generations of 'g', so the cause is unknown: compaction removed the "
+        "record, no assignment followed, or the record was larger than brokers accept.",
+    )
+    rows = {"group_generations": [row for row, _ in (classic(1, 1), classic(3, 2))]}
+    with DuckEngine(write_rows(tmp_path / "storm", rows)) as engine:
+        storms = find_storms(engine, "g", count=2, within_ms=5_000)
+    assert storms.notes[0].startswith("No record of 1 generation of 'g', ")
+
+
 def test_deleted_group_begins_anew(tmp_path: Path) -> None:
     gone = {
         "offsets_partition": 7,

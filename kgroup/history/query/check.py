@@ -17,7 +17,14 @@ from kgroup.history.query.commit_summary import (
 )
 from kgroup.history.query.lag import Lag, lags
 from kgroup.history.rebalance.cause import Recreation
-from kgroup.history.rebalance.query import Storm, rebalances, recreations, storms_of
+from kgroup.history.rebalance.query import (
+    Storm,
+    missing_generations,
+    missing_notes,
+    rebalances,
+    recreations,
+    storms_of,
+)
 from kgroup.history.rebalance.rebalance import CauseKind, Participant, Rebalance
 from kgroup.history.rebalance.repetition import Repetition, repetitions_of
 from kgroup.history.sql.engine import Engine, Parameter
@@ -194,15 +201,7 @@ class _Past:
             most = int(self.evidence.limits.rebalances)
             causes = repetitions_of(every, count=most, within_ms=_STORM_MS)
             self.causes[group_id] = causes
-            numbers = [rebalance.generation_id for rebalance in every]
-            missing = sum(max(0, after - before - 1) for before, after in pairwise(numbers))
-            if missing:
-                self.notes.append(
-                    f"{missing} generation{'' if missing == 1 else 's'} of group {group_id!r} "
-                    f"since {shown_time(every[0].time_ms or 0)} have no record, so their causes "
-                    "are unknown: compaction removed it, no assignment followed, or it was larger "
-                    "than brokers accept."
-                )
+            self.notes.extend(missing_notes({group_id: missing_generations(every)}))
             yield from (_cause(cause, every) for cause in causes)
             storms = [
                 storm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -28,7 +29,7 @@ from kgroup.history.sql.question import (
 )
 from kgroup.model.group_log import EFFECTS
 from kgroup.operation.check.shared_group import Reader, applications
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, first_names
 
 _MOST_RECORDS = 50_000
 """Records about members that are read at a time, with the commits in between."""
@@ -104,10 +105,14 @@ class _Part:
     until_ms: int | None
 
 
-def _of_part(engine: Engine, part: _Part) -> tuple[list[Rebalance], list[_Note], bool]:
-    """Return the rebalances of some groups, group by group, notes, and whether there are any."""
+def _of_part(engine: Engine, part: _Part) -> tuple[list[Rebalance], list[_Note], Counter[str]]:
+    """Return the rebalances of some groups, group by group, and notes.
+
+    Also the number of generations without a record, of each group with rebalances.
+    """
     found: list[Rebalance] = []
     notes: list[_Note] = []
+    missing = Counter[str]()
     since_ms, until_ms = part.since_ms, part.until_ms
     for key, of_group, note in _of_groups(engine, part.keys, part.topic_names):
         chosen = [
@@ -123,12 +128,32 @@ def _of_part(engine: Engine, part: _Part) -> tuple[list[Rebalance], list[_Note],
             notes.append(((False, *key[:2]), note))
         notes += (((True, *key[:2]), text) for text in _takeover_notes(chosen))
         found += chosen
-    return found, notes, bool(found)
+        if chosen:
+            missing[key[1]] += missing_generations(chosen)
+    return found, notes, missing
+
+
+def missing_generations(every: Sequence[Rebalance]) -> int:
+    """Return how many generations of a group have no record, between rebalances in log order."""
+    numbers = [rebalance.generation_id for rebalance in every]
+    return sum(max(0, after - before - 1) for before, after in pairwise(numbers))
+
+
+def missing_notes(missing: Mapping[str, int]) -> Iterator[str]:
+    """Yield a note if groups have generations without a record, given their numbers by group."""
+    groups = [group_id for group_id, count in missing.items() if count]
+    if groups:
+        count = sum(missing.values())
+        yield (
+            f"No record of {count} generation{'' if count == 1 else 's'} of "
+            f"{first_names(groups, repr)}, so the cause is unknown: compaction removed the record, "
+            "no assignment followed, or the record was larger than brokers accept."
+        )
 
 
 def _answer(
     engine: Engine,
-    question: Callable[[Engine, _Part], tuple[list[_Found], list[_Note], bool]],
+    question: Callable[[Engine, _Part], tuple[list[_Found], list[_Note], Counter[str]]],
     group_id: str | None,
     cluster: str | None,
     since_ms: int | None,
@@ -136,24 +161,24 @@ def _answer(
 ) -> Report[_Found]:
     """Ask about some groups at a time; return all answers, by cluster and group.
 
-    `question` returns answers, notes, and whether there are rebalances; for the others, see
-    `rebalances`.
+    `question` returns answers, notes, and missing generations of groups that rebalanced; for the
+    others, see `rebalances`.
     """
     if group_id is not None:
         cluster = cluster_of_group(engine, group_id, cluster)
     found: list[_Found] = []
     notes: list[_Note] = []
-    have_rebalanced = False
+    missing = Counter[str]()
     names = cache(partial(topic_names, engine))
     parts = (
         _Part(keys, names(keys[0][0]), since_ms, until_ms)
         for keys in _keys(engine, group_id, cluster, since_ms, until_ms)
     )
-    for some, about_them, are_any in engine.each(question, parts):
+    for some, about_them, of_them in engine.each(question, parts):
         found += some
         notes += about_them
-        have_rebalanced |= are_any
-    if group_id is not None and not have_rebalanced:
+        missing.update(of_them)
+    if group_id is not None and not missing:
         text = (
             f"Group {group_id!r} did not rebalance, according to the records: it only committed "
             "offsets, or rebalanced at other times."
@@ -162,7 +187,8 @@ def _answer(
     clusters = cluster_names(engine) if cluster is None else [cluster]
     of_groups = (text for _, text in sorted(notes, key=itemgetter(0)))
     others = outside_notes(engine, clusters, since_ms, until_ms)
-    return Report(tuple(sorted(found, key=_group_of)), notes=(*of_groups, *others))
+    notes_of_all = (*of_groups, *missing_notes(missing), *others)
+    return Report(tuple(sorted(found, key=_group_of)), notes=notes_of_all)
 
 
 def _takeover_notes(chosen: Iterable[Rebalance]) -> Iterator[str]:
@@ -493,9 +519,9 @@ def find_storms(
 
 def _storms_of_part(
     engine: Engine, part: _Part, *, count: int, within_ms: int
-) -> tuple[list[Storm], list[_Note], bool]:
-    found, notes, are_any = _of_part(engine, part)
-    return list(storms_of(found, count, within_ms)), notes, are_any
+) -> tuple[list[Storm], list[_Note], Counter[str]]:
+    found, notes, missing = _of_part(engine, part)
+    return list(storms_of(found, count, within_ms)), notes, missing
 
 
 def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> Iterator[Storm]:

@@ -331,6 +331,35 @@ def test_owner_tells_in_order_how_far_partitions_are_known(cli: Cli, sample: str
     )
 
 
+def test_as_of_names_its_time(cli: Cli, sample: str) -> None:
+    for time, note in (
+        ("2026-11-21T22:12:20Z", "Group 'order-service' as of 2026-11-21T22:12:20.000Z."),
+        ("1790000000000", None),
+        ("2999-01-01", " as of 2999-01-01T00:00:00.000Z, which is in the future: it may have"),
+    ):
+        result = cli("history", "as-of", "--warehouse", sample, time, "order-service")
+        assert result.status == (3 if note is None else 0)
+        assert note is None or note in result.err
+    assert "future" not in cli("history", "as-of", "--warehouse", sample, "now", "ledger").err
+
+
+def test_what_found_nothing_says_so(cli: Cli, sample: str) -> None:
+    where = ("--warehouse", sample)
+    storms = cli("history", "storms", *where, "order-service", "--rate", "50/90s")
+    note = "kgroup: note: No storm: no 50 rebalances of a group within 90 s are recorded.\n"
+    assert (storms.status, storms.out, storms.err) == (0, "", note)
+    ages = ("--at", "2026-11-21T22:13:00Z", "--for", "10d", "--expiring", "1s")
+    stale = cli("history", "stale", *where, *ages)
+    assert (stale.status, stale.out) == (0, "")
+    assert stale.err == (
+        "kgroup: note: No offset is known to have been without a commit for 864000 s, or to "
+        "expire within 1 s.\n"
+    )
+    for command in (["storms", "--rate", "50/90s"], ["stale", *ages]):
+        document = json.loads(cli("history", *command, *where, "-o", "json").out)
+        assert document["data"] == []
+
+
 def test_as_of_a_time_before_the_group(cli: Cli, sample: str) -> None:
     result = cli("history", "as-of", "--warehouse", sample, "2001-01-01", "order-service")
     assert (result.status, result.out) == (3, "")

@@ -125,6 +125,7 @@ def test_pauses_and_jumps_name_the_owners(tmp_path: Path) -> None:
     assert (pause.member_id, pause.next_member_id, pause.pause_ms) == ("a", "b", 59_800)
     assert (summary.longest_pause_ms, summary.longest_pause_since_ms) == (59_800, T + 200)
     assert summary.commits_per_minute == pytest.approx(4 * 60_000 / 60_100, abs=0.001)
+    assert (early.commit_count, early.commits_per_minute) == (2, None), "0.2 s show no rate"
     found = [
         (jump.from_offset, jump.to_offset, jump.member_id, jump.before_member_id, jump.was_deleted)
         for jump in summary.jumps

@@ -209,5 +209,5 @@ def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
         "Cluster test as of its last known record, from 2023-11-15T03:13:20.000Z.",
     )
     assert "later records, if any, are unknown" in late.notes[0]
-    assert (early.data, len(early.notes)) == ((), 1)
+    assert (early.data, len(early.notes)) == ((), 2)
     assert "earlier records are unknown" in early.notes[0]

@@ -48,6 +48,7 @@ from kgroup.cli.output.context import Output, is_terminal, json_errors, show, wa
 from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.errors import ExitStatus, UsageError
+from kgroup.model.instant import shown_time
 from kgroup.source.config.client_setting import MOST_LONG, whole_number
 
 if TYPE_CHECKING:
@@ -732,6 +733,11 @@ def as_of_command(
             group_id,
             needs_all=True,
         )
+    if report.data:
+        note = f"Group {group_id!r} as of {shown_time(at_ms)}"
+        if at_ms > parse_instant("now"):
+            note += ", which is in the future: it may have changed by then"
+        report = replace(report, notes=(f"{note}.", *report.notes))
     return show_groups(report, output, sections, at_ms)
 
 

@@ -108,8 +108,8 @@ class CommitSummary:
         last_ms: time of the last commit; None if no commit has a time.
         first_offset: offset of the first commit.
         last_offset: offset of the last commit.
-        commits_per_minute: commits per minute between the first and the last commit; None if no
-            time lies between them.
+        commits_per_minute: commits per minute between the first and the last commit; None if less
+            than a minute lies between them, as a short burst shows no rate.
         longest_pause_ms: longest time between two consecutive commits; None if no two
             consecutive commits have times in order.
         longest_pause_since_ms: start of the longest pause; None if there is no such pause.
@@ -320,9 +320,10 @@ def _summary(
 ) -> CommitSummary:
     turns = owners.get(_log_of(row), _Turns((), ()))
     removed = removals.get(_log_of(row), ())
-    rate = None
-    if row["first_ms"] is not None and row["last_ms"] > row["first_ms"]:
+    rate, length_ms = None, 0
+    if row["first_ms"] is not None:
         length_ms = row["last_ms"] - row["first_ms"]
+    if length_ms >= _MINUTE_MS:
         rate = round((row["commit_count"] - 1) * _MINUTE_MS / length_ms, 3)
     return CommitSummary(
         cluster=cluster,

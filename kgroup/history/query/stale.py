@@ -111,6 +111,11 @@ def stale_offsets(
                 if row.silent_ms >= silent_ms
                 or (row.expires_ms is not None and row.expires_ms <= when + expiring_ms)
             )
+    if not rows:
+        notes.append(
+            f"No offset is known to have been without a commit for {silent_ms / 1000:g} s, or to "
+            f"expire within {expiring_ms / 1000:g} s."
+        )
     return Report(tuple(rows), notes=tuple(notes))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -514,7 +514,11 @@ def find_storms(
         UsageError: the group exists in several clusters.
     """
     question = partial(_storms_of_part, count=count, within_ms=within_ms)
-    return _answer(engine, question, group_id, cluster, since_ms, until_ms)
+    report = _answer(engine, question, group_id, cluster, since_ms, until_ms)
+    if report.data:
+        return report
+    note = f"No storm: no {count} rebalances of a group within {within_ms / 1000:g} s are recorded."
+    return replace(report, notes=(note, *report.notes))
 
 
 def _storms_of_part(

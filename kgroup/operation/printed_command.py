@@ -36,6 +36,7 @@ class ConnectionWords:
         source: options that select a source other than a cluster.
         is_live: whether that source is a live one, such as ZooKeeper.
         warehouse: options that select a warehouse.
+        is_continued: whether the source continues the warehouse.
         profile: name and brokers of the profile in use, for people; None without one.
     """
 
@@ -45,6 +46,7 @@ class ConnectionWords:
     source: tuple[str, ...] = ()
     is_live: bool = False
     warehouse: tuple[str, ...] = ()
+    is_continued: bool = False
     profile: str | None = None
 
 
@@ -90,7 +92,8 @@ def reaching(reach: Reach, servers: str | None = None) -> Sequence[str]:
     """
     used = _IN_USE.get()
     if reach is Reach.RECORDS and used.warehouse:
-        return used.warehouse
+        continued = (*used.source, *used.words) if used.is_continued else ()
+        return (*used.warehouse, *continued)
     has_records = not used.is_live and "--snapshot" not in used.source
     if used.source and (
         has_records if reach is Reach.RECORDS else used.is_live or reach is Reach.SOURCE

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,9 @@ def test_the_past(cli: Cli, recorded_warehouse: Built, tmp_path: Path) -> None:
     assert found.status == 5
     (row,) = json.loads(found.out)["data"]
     assert (row["code"], row["basis"]) == ("generation-churn", "warehouse")
+    options = f"{shlex.join(map(str, where[2:]))} --cluster c --sample"
+    assert row["commands"] == [f"kgroup history rebalances order-service {options}"]
+    assert json.loads(cli(*shlex.split(row["commands"][0])[1:], "-o", "json").out)["data"]
     assert row["reason"].startswith("5 rebalances within 1 day, up to generation 5; 5 are ")
     assert row["evidence_from_ms"] < row["since_ms"] + 1000 < row["evidence_to_ms"]
     assert cli("check", *where, "--cluster", "d").status == 3

@@ -169,3 +169,18 @@ def test_a_cluster_continues_a_warehouse_without_a_gap(
     assert of_day is not None
     assert since <= of_day <= since + 60_000
     assert others == [None, 1795000000000]
+
+
+def test_damage_of_a_source_is_not_said_to_be_in_a_warehouse(cli: Cli, tmp_path: Path) -> None:
+    """The tables of the question are gone when it has been answered."""
+    damaged = Path(__file__).parents[1] / "data/damaged/v2-cut-in-body"
+    result = cli("history", "rebalances", "--log-dir", damaged)
+    assert result.status == 4
+    assert "torn-tail: Expected a batch of 292 bytes" in result.err
+    assert "--warehouse" not in result.err
+    root = tmp_path / "warehouse"
+    cli("history", "build", "--from", damaged, "--to", root, "--cluster", "c")
+    both = cli("history", "rebalances", "--warehouse", root, "--cluster", "c", "--sample")
+    command = f"kgroup history sql 'SELECT * FROM damage' --warehouse {root} --cluster c\n"
+    assert both.err.startswith("kgroup: note: 1 place of the log could not be read, so records ")
+    assert command in both.err

@@ -156,6 +156,16 @@ GIVEN: dict[str, dict[str, Any]] = {
     "sample": {"source": ("--sample",)},
     "zookeeper": {"source": ("--zookeeper", "z1:2181,z2:2181/kafka"), "is_live": True},
     "warehouse": {"words": CONNECTION, "warehouse": ("--warehouse", "the warehouse")},
+    "warehouse and log directory": {
+        "source": ("--log-dir", "a folder"),
+        "warehouse": ("--warehouse", "the warehouse"),
+        "is_continued": True,
+    },
+    "warehouse and cluster": {
+        "words": CONNECTION,
+        "warehouse": ("--warehouse", "the warehouse"),
+        "is_continued": True,
+    },
 }
 
 
@@ -188,6 +198,9 @@ def test_every_command_of_a_finding_is_understood(given: str, group_id: str) -> 
         if words[1] == "history":
             has_records = given in ("log directory", "sample")
             there = options["source"] if has_records else options.get("words", ("-b", "HOST:PORT"))
+            if "is_continued" in options:
+                both = (*options["warehouse"], *options.get("source", CONNECTION))
+                assert " ".join(both) in line
             assert " ".join(options.get("warehouse", there)) in line
         elif options.get("is_live"):
             assert " ".join(options["source"]) in line

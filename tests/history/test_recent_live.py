@@ -163,7 +163,8 @@ def test_what_began_before_the_budget_is_missing(broker: FakeBroker) -> None:
     assert (error.kind, error.offsets_partition, notes) == ("not-read", 0, ())
     assert error.reason == (
         f"Records before {_time(found['a'][0])} in partition 0 of __consumer_offsets were not read "
-        "(--log-budget): members that got their partitions before that time are missing."
+        "(--log-budget): the answer lacks rebalances before that time, and who got partitions in "
+        "them."
     )
 
 

@@ -380,7 +380,10 @@ def _past(
     if root is None:
         yield partial(_look_back_on_log, records, None)
         return
-    with choice.open() as engine, connected_by(warehouse=choice.words):
+    with (
+        choice.open() as engine,
+        connected_by(warehouse=choice.words, is_continued=bool(log_budget)),
+    ):
         stored = partial(look_back, engine, cluster=cluster)
         yield partial(_look_back_on_log, records, stored) if log_budget else stored
 

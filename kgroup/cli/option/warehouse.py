@@ -71,14 +71,24 @@ class WarehouseChoice:
             KgroupError: the engine is not installed.
         """
         with self.open_both() as (warehouse, engine):
-            count = warehouse.row_count("damage", self.cluster)
-            if count:
-                asking = self.command("sql", "SELECT * FROM damage")
-                warn(
-                    f"note: {count:,} place{'s' * (count > 1)} of the log could not be read, so "
-                    f"records may be missing; to see where, run: {asking}"
-                )
+            self._warn_of_damage(warehouse)
             yield engine
+
+    def warn_of_damage(self) -> None:
+        """Print a note if records may be missing from the tables."""
+        from kgroup.history.warehouse.warehouse import read_warehouse
+
+        with read_warehouse(self.root) as warehouse:
+            self._warn_of_damage(warehouse)
+
+    def _warn_of_damage(self, warehouse: Warehouse) -> None:
+        count = warehouse.row_count("damage", self.cluster)
+        if count:
+            asking = self.command("sql", "SELECT * FROM damage")
+            warn(
+                f"note: {count:,} place{'s' * (count > 1)} of the log could not be read, so "
+                f"records may be missing; to see where, run: {asking}"
+            )
 
     def command(self, question: str, *names: str, options: Sequence[str] = ()) -> str:
         """Return another command for the same warehouse, to paste into a shell."""
@@ -241,9 +251,11 @@ class HistoryChoice:
             ) as (root, report),
         ):
             progress.finish()
+            if base is not None and not self.is_open:
+                self.warehouse.warn_of_damage()
             choice = replace(self.warehouse, root=root, cluster=None)
             try:
-                with choice.open() as engine:
+                with choice.open_both() as (_, engine):  # damage of the source is in the report
                     answer = question(engine)
             except UnknownGroupError as error:
                 raise self._no_records(error.group_id, report) from None

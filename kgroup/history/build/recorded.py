@@ -170,10 +170,10 @@ def _cut(
             by_budget = " (--log-budget)" if part.is_cut else ""
             notes.append(f"{_unread([part], group_id)}{by_budget}: {before}")
         return Report((), tuple(errors), tuple(notes))
-    if cut and since_ms is None:  # the question is about what began at any time
+    if cut and since_ms is None:  # older records matter, or continue a warehouse
         reason = (
-            f"{_unread(cut, group_id)} (--log-budget): members that got their partitions "
-            "before that time are missing."
+            f"{_unread(cut, group_id)} (--log-budget): the answer lacks rebalances before that "
+            "time, and who got partitions in them."
         )
         number = cut[0].number if len(cut) == 1 else None
         errors.append(Problem(ProblemKind.NOT_READ, reason, offsets_partition=number))

@@ -42,11 +42,11 @@ from kgroup.cli.output.context import (
 from kgroup.cli.shell.suggestion import suggest_rules
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
-from kgroup.model.group import GroupType
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.cli.option.warehouse import HistoryChoice
+    from kgroup.history.sql.engine import Engine
     from kgroup.operation.check.look import Evidence, GroupThresholds, Past, Thresholds
     from kgroup.operation.check.rule import Finding, Rule
 
@@ -384,63 +384,34 @@ def _past(
         choice.open() as engine,
         connected_by(warehouse=choice.words, is_continued=bool(log_budget)),
     ):
-        stored = partial(look_back, engine, cluster=cluster)
-        yield partial(_look_back_on_log, records, stored) if log_budget else stored
+        if log_budget:
+            yield partial(_look_back_on_log, records, engine)
+        else:
+            yield partial(look_back, engine, cluster=cluster)
 
 
-def _look_back_on_log(records: HistoryChoice, stored: _LookBack | None, evidence: Evidence) -> Past:
-    """Check the past of each group in the log; what cannot be read is a note.
-
-    Args:
-        records: the log, and the warehouse that it continues.
-        stored: checks the past in that warehouse alone; None without one.
-        evidence: the groups.
-    """
+def _look_back_on_log(records: HistoryChoice, engine: Engine | None, evidence: Evidence) -> Past:
+    """Check the past of each group in the log, and in the warehouse of `engine` if there is one."""
     from importlib.util import find_spec
 
+    from kgroup.history.query.check import cluster_checked, look_back_on_groups
     from kgroup.operation.check.look import Past
-    from kgroup.operation.report import Report, joined
     from kgroup.render.cell import problem_line
 
-    groups = {
-        group_id: description
-        for group_id, description in evidence.now.groups.items()
-        if description.group.type is not GroupType.ZOOKEEPER
-    }
-    if stored is None and find_spec("duckdb") is None:
+    if engine is None and find_spec("duckdb") is None:
         reason = "this needs DuckDB; run pip install 'kgroup[history]', or leave it out: --no-past"
         return Past((), notes=(f"The past was not checked: {reason}",))
-    reports: list[Report[Finding]] = []
-    emptied_ms: dict[str, int] = {}
-    for group_id, description in groups.items():
-        own = replace(evidence, now=replace(evidence.now, groups={group_id: description}))
-        try:
-            past = _look_back_on_group(records, group_id, own)
-            emptied_ms |= past.emptied_ms
-        except KgroupError as error:
-            past = Past((), notes=(f"The log of {group_id} was not checked: {error}",))
-            if stored is not None:
-                reports.append(stored(own))
-        reasons = map(problem_line, past.errors)
-        unread = [f"The log of {group_id} was not fully checked: {reason}" for reason in reasons]
-        reports.append(Report(past.data, notes=(*past.notes, *unread)))
-    report = joined(reports)
-    return Past(report.data, report.errors, report.notes, emptied_ms=emptied_ms)
-
-
-def _look_back_on_group(records: HistoryChoice, group_id: str, evidence: Evidence) -> Past:
-    from kgroup.history.query.check import cluster_checked, look_back
-    from kgroup.operation.check.rule import Basis
-
-    basis, cluster = Basis.LOG, records.cluster
-    if records.has_warehouse:
-        basis = Basis.WAREHOUSE
-        with records.warehouse.open() as engine:
-            cluster = cluster or cluster_checked(engine, evidence)
+    if engine is not None and records.cluster is None:
+        cluster = cluster_checked(engine, evidence)
         records = replace(records, warehouse=replace(records.warehouse, cluster=cluster))
-    question = partial(look_back, evidence=evidence, cluster=cluster, basis=basis)
-    since_ms = evidence.now.time_ms - evidence.limits.past_ms
-    return records.ask(question, group_id, since_ms)
+
+    def ask(question: Callable[[Engine], Past], group_id: str) -> Past:
+        past = records.ask(question, group_id, evidence.now.time_ms - evidence.limits.past_ms)
+        reasons = map(problem_line, past.errors)
+        unread = (f"The log of {group_id} was not fully checked: {reason}" for reason in reasons)
+        return replace(past, errors=(), notes=(*past.notes, *unread))
+
+    return look_back_on_groups(ask, evidence, stored=engine, cluster=records.cluster)
 
 
 def _list_rules(output: Output) -> ExitStatus:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby, pairwise
 from typing import Any
 
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.query.commit_summary import (
     CommitSummary,
     Jump,
@@ -38,6 +38,7 @@ from kgroup.history.sql.question import (
 )
 from kgroup.model.clients import Clients
 from kgroup.model.cluster import TopicPartition
+from kgroup.model.group import GroupType
 from kgroup.model.instant import shown_time
 from kgroup.operation.check.look import Evidence, Past, finding_of, length
 from kgroup.operation.check.rule import Basis, EvidenceRecord, Finding, Rule, Severity
@@ -135,6 +136,42 @@ def look_back(
         notes += past.notes
     emptied_ms = past.emptied_ms if basis is Basis.LOG else {}  # a warehouse may be old
     return Past(tuple(findings), notes=tuple(notes), emptied_ms=emptied_ms)
+
+
+def look_back_on_groups(
+    ask: Callable[[Callable[[Engine], Past], str], Past],
+    evidence: Evidence,
+    *,
+    stored: Engine | None = None,
+    cluster: str | None = None,
+) -> Past:
+    """Return findings about the past of the groups in `evidence`, each in its own records.
+
+    Args:
+        ask: calls `look_back` with an engine for the recent records of a group.
+        evidence: see `look_back`.
+        stored: query engine of a warehouse, which these records continue; it is asked alone if they
+            cannot be read.
+        cluster: see `look_back`.
+
+    Returns:
+        See `look_back`; a group whose records cannot be read is a note.
+    """
+    basis = Basis.LOG if stored is None else Basis.WAREHOUSE
+    pasts = []
+    for group_id, description in evidence.now.groups.items():
+        if description.group.type is GroupType.ZOOKEEPER:
+            continue
+        own = replace(evidence, now=replace(evidence.now, groups={group_id: description}))
+        try:
+            question = partial(look_back, evidence=own, cluster=cluster, basis=basis)
+            pasts.append(ask(question, group_id))
+        except KgroupError as error:
+            if stored is not None:
+                pasts.append(look_back(stored, own, cluster=cluster))
+            note = f"The log of {group_id} was not checked: {error}"
+            pasts.append(Past((), notes=(note,)))
+    return Past.joined(pasts)
 
 
 def cluster_checked(engine: Engine, evidence: Evidence) -> str | None:

@@ -16,7 +16,7 @@ from kgroup.model.log_range import EpochPosition
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.describe import GroupDescription, OffsetDescription
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, joined
 
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 
@@ -152,6 +152,13 @@ class Past(Report[Finding]):
     """
 
     emptied_ms: Mapping[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def joined(pasts: Sequence[Past]) -> Past:
+        """Return the past of all groups, given that of some groups each."""
+        report = joined(pasts)
+        emptied_ms = {group_id: ms for past in pasts for group_id, ms in past.emptied_ms.items()}
+        return Past(report.data, report.errors, report.notes, emptied_ms=emptied_ms)
 
 
 def finding_of(

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgroup.history.rebalance.query import rebalances
+from kgroup.history.rebalance.query import find_storms, rebalances, storms_of
 from kgroup.history.rebalance.rebalance import Rebalance
-from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.sql.engine import DuckEngine, Engine
 from tests.history.warehouse_files import write_rows
 
 T = 1_700_000_000_000
@@ -88,8 +88,20 @@ def ask_report(
         **tables,
     }
     with DuckEngine(write_rows(folder, rows)) as engine:
+        check_storms(engine, (2, 5_000), (4, 30_000))
         report = rebalances(engine, "g")
         return report.data, report.notes
+
+
+def check_storms(engine: Engine, *rates: tuple[int, int], **span: Any) -> None:
+    """Check that storms and notes of all groups are those in the rebalances of all groups."""
+    every = rebalances(engine, **span)
+    for count, within_ms in rates:
+        found = find_storms(engine, count=count, within_ms=within_ms, **span)
+        assert found.data == tuple(storms_of(every.data, count, within_ms))
+        nothing = "" if found.data else found.notes[0]
+        assert nothing.startswith("No storm") is not bool(found.data)
+        assert found.notes == ((nothing, *every.notes) if nothing else every.notes)
 
 
 def ask_cases(

@@ -29,6 +29,7 @@ from tests.history.rebalance_case import (
     ask,
     ask_cases,
     ask_report,
+    check_storms,
     classic,
     commits,
     member,
@@ -145,6 +146,13 @@ def test_random_groups(seed: int, tmp_path: Path) -> None:
         found = defaultdict[str, list[Rebalance]](list)
         for rebalance in rebalances(engine).data:
             found[rebalance.group_id].append(rebalance)
+        rates = ((2, 0), (2, 60_000), (3, 3_600_000), (6, 36_000_000), (10_000_000_000, 1))
+        check_storms(engine, *rates)
+        times = sorted(each.time_ms for every in found.values() for each in every if each.time_ms)
+        if times:
+            middle_ms = times[len(times) // 2]
+            check_storms(engine, *rates, since_ms=middle_ms)
+            check_storms(engine, *rates, until_ms=middle_ms)
     if not history.is_whole:
         return  # that nothing is raised is all that can be said
     by_group = defaultdict[str, list[Happening]](list)
@@ -707,6 +715,13 @@ def test_two_processes_that_replace_each_other_in_one_generation(tmp_path: Path)
     )
 
 
+def test_three_takeovers_within_ten_minutes_are_noted(tmp_path: Path) -> None:
+    again = [classic(1, each, A, member(f"b{each}", "23", **STATIC)) for each in (9, 300, 600)]
+    _, notes = ask_report(tmp_path, classic(1, 1, A, B | STATIC), *again)
+    assert len(notes) == 1
+    assert "taken over 3 times" in notes[0]
+
+
 @pytest.mark.parametrize(("count", "seconds"), [(2, 1), (5, 400)])
 def test_a_static_member_that_restarts_now_and_then_is_not_noted(
     tmp_path: Path, count: int, seconds: int
@@ -773,6 +788,10 @@ def test_generations_without_a_record_are_noted(tmp_path: Path) -> None:
     with DuckEngine(write_rows(tmp_path / "storm", rows)) as engine:
         storms = find_storms(engine, "g", count=2, within_ms=5_000)
     assert storms.notes[0].startswith("No record of 1 generation of 'g', ")
+    backward = (classic(1, 1), classic(2, 100), classic(3, 2, log_offset=2000))
+    rows = {"group_generations": [row for row, _ in backward]}
+    with DuckEngine(write_rows(tmp_path / "backward", rows)) as engine:
+        check_storms(engine, (3, 5_000), until_ms=T + 50_000)
 
 
 def test_deleted_group_begins_anew(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_members_of_a_consumer_group(tmp_path: Path) -> None:
             "log_offset": number,
             "time_ms": T,
             "member_id": {1: "a", 2: "b", 4: "b"}.get(number),
-            "epoch": number - 2 if kind == "Metadata" else None,
+            "epoch": number // 2 if kind == "Metadata" else None,
             "value_json": '{"version":0,"data":{}}',
         }
         for number, kind in enumerate(kinds, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
@@ -37,6 +37,8 @@ _MOST_GROUPS = 5_000
 """Groups that are read at a time."""
 _BATCH_ROWS = 4_096
 """Rows that are Python objects at a time, of each query."""
+_MOST_LAG = (1 << 31) - 1
+"""Largest offset of Spark's LAG: more records than a group has."""
 _QUICKLY_MS = 600_000
 """Time in which an instance id is taken over so often that it is noted."""
 _EPOCHS = tuple(name for name, effect in EFFECTS.items() if effect.attribute == "metadata")
@@ -75,7 +77,8 @@ def rebalances(
         NotFoundError: the group does not exist.
         UsageError: the group exists in several clusters.
     """
-    return _answer(engine, _of_part, group_id, cluster, since_ms, until_ms)
+    keys = _keys(engine, group_id, cluster, since_ms, until_ms)
+    return _answer(engine, _of_part, keys, group_id, cluster, since_ms, until_ms)
 
 
 _Note = tuple[tuple[bool, str, str], str]
@@ -141,7 +144,7 @@ def missing_generations(every: Sequence[Rebalance]) -> int:
 
 def missing_notes(missing: Mapping[str, int]) -> Iterator[str]:
     """Yield a note if groups have generations without a record, given their numbers by group."""
-    groups = [group_id for group_id, count in missing.items() if count]
+    groups = sorted(group_id for group_id, count in missing.items() if count)
     if groups:
         count = sum(missing.values())
         yield (
@@ -154,6 +157,7 @@ def missing_notes(missing: Mapping[str, int]) -> Iterator[str]:
 def _answer(
     engine: Engine,
     question: Callable[[Engine, _Part], tuple[list[_Found], list[_Note], Counter[str]]],
+    all_keys: Iterable[Sequence[_Key]],
     group_id: str | None,
     cluster: str | None,
     since_ms: int | None,
@@ -170,10 +174,7 @@ def _answer(
     notes: list[_Note] = []
     missing = Counter[str]()
     names = cache(partial(topic_names, engine))
-    parts = (
-        _Part(keys, names(keys[0][0]), since_ms, until_ms)
-        for keys in _keys(engine, group_id, cluster, since_ms, until_ms)
-    )
+    parts = (_Part(keys, names(keys[0][0]), since_ms, until_ms) for keys in all_keys)
     for some, about_them, of_them in engine.each(question, parts):
         found += some
         notes += about_them
@@ -216,10 +217,12 @@ def _keys(
     cluster: str | None,
     since_ms: int | None,
     until_ms: int | None,
+    chosen: Container[_Key] | None = None,
 ) -> Iterator[Sequence[_Key]]:
     """Yield groups that may have rebalanced in this time, some of one cluster at a time.
 
-    They are divided by partition: groups of one partition share files.
+    They are divided by partition: groups of one partition share files. Only the `chosen` groups,
+    unless None.
     """
     condition, parameters = where(
         ("cluster = ?", cluster),
@@ -241,12 +244,15 @@ def _keys(
         some: list[_Key] = []
         count = 0
         for row in of_cluster:
+            if chosen is not None and _key(row) not in chosen:
+                continue
             if some and (count + row["record_count"] > _MOST_RECORDS or len(some) >= _MOST_GROUPS):
                 yield sorted(some)
                 some, count = [], 0
             some.append(_key(row))
             count += row["record_count"]
-        yield sorted(some)
+        if some:
+            yield sorted(some)
 
 
 class _Rows(Generic[_T]):
@@ -514,11 +520,63 @@ def find_storms(
         UsageError: the group exists in several clusters.
     """
     question = partial(_storms_of_part, count=count, within_ms=within_ms)
-    report = _answer(engine, question, group_id, cluster, since_ms, until_ms)
+    chosen = None
+    if group_id is None:
+        chosen = _conspicuous(engine, count, within_ms, cluster, since_ms, until_ms)
+    keys = _keys(engine, group_id, cluster, since_ms, until_ms, chosen)
+    report = _answer(engine, question, keys, group_id, cluster, since_ms, until_ms)
     if report.data:
         return report
     note = f"No storm: no {count} rebalances of a group within {within_ms / 1000:g} s are recorded."
     return replace(report, notes=(note, *report.notes))
+
+
+def _conspicuous(
+    engine: Engine,
+    count: int,
+    within_ms: int,
+    cluster: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+) -> set[_Key]:
+    """Return the groups that may have a storm in this time, or that notes may be about.
+
+    Every rebalance has a record of a generation or a group epoch, so a storm needs as many of
+    these records within the time. A takeover has a record of a generation that another record has
+    too. Where a generation is missing, two records have no generations in a row, or there are
+    rebalances outside of the time between those inside. Applications that share a group have
+    different subscriptions.
+    """
+    columns = "cluster, group_id, offsets_partition"
+    condition, parameters = where(("cluster = ?", cluster))
+    records = (
+        f"(SELECT {_IDS}, time_ms, CAST(generation_id AS BIGINT) AS generation "
+        f"FROM group_generations WHERE {condition} UNION ALL "
+        f"SELECT {_IDS}, time_ms, CAST(epoch AS BIGINT) AS generation "
+        f"FROM consumer_group_epochs WHERE {condition} AND type IN {_EPOCHS}) AS records"
+    )
+    span, of_span = where(("time_ms >= ?", since_ms), ("time_ms < ?", until_ms))
+    before = min(count - 1, _MOST_LAG)
+    by_offset = f"OVER (PARTITION BY {columns} ORDER BY log_offset)"
+    sql = (
+        f"SELECT DISTINCT {columns} FROM (SELECT {columns}, time_ms, LAG(time_ms, {before}) OVER "
+        f"(PARTITION BY {columns} ORDER BY time_ms) AS before_ms FROM {records} "
+        f"WHERE time_ms IS NOT NULL AND {span}) AS timed WHERE before_ms IS NOT NULL AND "
+        # times may be any 64-bit numbers
+        f"CAST(time_ms AS DECIMAL(20, 0)) - CAST(before_ms AS DECIMAL(20, 0)) <= ? "
+        f"UNION SELECT {columns} FROM (SELECT {columns}, generation, is_inside, "
+        f"LAG(generation) {by_offset} AS before, LAG(is_inside) {by_offset} AS was_inside FROM "
+        f"(SELECT *, time_ms IS NULL OR ({span}) AS is_inside FROM {records}) AS marked) "
+        f"AS ordered GROUP BY {columns} "
+        f"HAVING COUNT(*) - COUNT(DISTINCT generation) >= {REPEATEDLY} "
+        "OR MAX(generation - before) > 1 "
+        "OR COUNT(CASE WHEN is_inside AND NOT COALESCE(was_inside, FALSE) THEN 1 END) > 1 "
+        f"UNION SELECT {columns} FROM members WHERE {condition} GROUP BY {columns} "
+        "HAVING COUNT(DISTINCT subscribed_topics) > 1"
+    )
+    twice = [*parameters, *parameters]
+    values = [*twice, *of_span, within_ms, *of_span, *twice, *parameters]
+    return set(map(_key, rows_of(engine, sql, values)))
 
 
 def _storms_of_part(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,29 @@ def await_commits(warehouse: Path, offsets: range, process: subprocess.Popen[byt
         time.sleep(0.5)
 
 
+def await_progress(log: Path, records: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until Spark has counted as many records in its batches."""
+    deadline = time.monotonic() + DEADLINE_S
+    pattern = re.compile(r"^kgroup: batch \d+: ([\d,]+) records in ", re.MULTILINE)
+    while True:
+        counts = [int(count.replace(",", "")) for count in pattern.findall(log.read_text())]
+        if sum(counts) == records:
+            return
+        assert time.monotonic() < deadline, (counts, records)
+        assert process.poll() is None
+        time.sleep(0.5)
+
+
+def written(warehouse: Path) -> int:
+    """Count the records in the tables; each is a row of one of these."""
+    tables = ("offset_commits", "group_generations", "consumer_group_epochs", "tombstones")
+    counts = [
+        f"(SELECT COUNT(*) FROM {table})" for table in (*tables, "transactions", "other_records")
+    ]
+    ((count,),) = [row.values() for row in ask(warehouse, f"SELECT {' + '.join(counts)} AS n")]
+    return int(count)
+
+
 def committed(warehouse: Path) -> list[int]:
     sql = "SELECT committed_offset FROM offset_commits WHERE group_id LIKE 'stream-%' ORDER BY 1"
     return [row["committed_offset"] for row in ask(warehouse, sql)]
@@ -124,6 +148,7 @@ def test_every_record_is_in_the_tables_once(
         await_commits(warehouse, range(10), process)
         commits(orders_broker, range(10, 15))
         await_commits(warehouse, range(15), process)
+        await_progress(log, written(warehouse), process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
     assert "Traceback" not in log.read_text()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kgroup.errors import BrokerError, BusyError, InputError, ProblemKind
 from kgroup.history.build.build import Build
+from kgroup.history.build.task import SplitRead, SplitWork, TaskResult
 from kgroup.history.input.live_source import LiveSource
+from kgroup.history.sql.question import LogEnd
+from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.warehouse import write_warehouse
 from kgroup.model.problem import Problem
 from kgroup.source.config.client_config import client_config
@@ -100,6 +107,15 @@ def test_a_silence_that_lasts_ends_the_stream(
         reader().latestOffset({"0": 5}, EVERYTHING)
 
 
+def rows(*results: object) -> Mock:
+    """Give the results of a batch's tasks, as executors would."""
+    frame = Mock()
+    frame.where.return_value.select.return_value.collect.return_value = [
+        {"result": pickle.dumps(result)} for result in results
+    ]
+    return frame
+
+
 def batch(root: Path, ended: threading.Event | None = None) -> stream._Batch:
     ended = ended or threading.Event()
     return stream._Batch(Mock(), CONFIG, "c", root, lambda report: None, ended)
@@ -109,12 +125,52 @@ def test_a_batch_is_of_all_that_is_new(
     answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A partition that had no leader at its own batch; and a cluster that answers late."""
-    read: list[LiveSource] = []
-    monkeypatch.setattr(Build, "read_live", lambda build, source: read.append(source))
-    found = live({3: (0, 5), 4: (0, 5)})
+    accepted: list[object] = []
+    monkeypatch.setattr(Build, "accept_live", lambda build, *arguments: accepted.append(arguments))
+    found = live({3: (0, 5), 4: (2, 5)})
     answer(SILENCE, found)
-    batch(tmp_path / "w").write(Mock(), 1)
-    assert read == [found]
+    batch(tmp_path / "w").write(rows("a result"), 1)
+    assert accepted == [(found, ["a result"], None)]
+
+    answer(SILENCE, found)
+    planned = written_records(tmp_path / "w").partitions({}, {"3": 4, "log-ends": 9, "5": 1})
+    assert [work_of(part) for part in planned] == [(3, 0, 4)]  # 4 had no leader when it was asked
+    answer(found)
+    planned = written_records(tmp_path / "w").partitions({"3": 5, "4": 5}, {"3": 5, "4": 5})
+    assert [work_of(part) for part in planned] == [(3, 0, 5), (4, 2, 5)]
+
+
+def written_records(root: Path) -> stream._WrittenRecordsReader:
+    return stream._WrittenRecordsReader(CONFIG, "c", str(root))
+
+
+def work_of(part: InputPartition) -> tuple[int, int, int]:
+    (work,) = part.value.works
+    place = work.split.location
+    return work.split.offsets_partition, place.start, place.end
+
+
+@pytest.mark.parametrize("counts", [(3, 2), (0,)])
+def test_a_row_for_each_record(counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    offsets = [Coverage.of(np.arange(count) * 2) for count in counts]
+    (split, *_) = live({3: (0, 9)}).splits()
+    work = SplitWork(split, Coverage())
+    result = TaskResult("c", (), tuple(SplitRead(work, known, ()) for known in offsets), {})
+    monkeypatch.setattr(stream, "run_task", lambda task: result)
+    (found,) = written_records(Path()).read(InputPartition(None))
+    *others, last = found["result"].to_pylist()
+    assert others == [None] * (max(sum(counts), 1) - 1)
+    assert pickle.loads(last) == result
+
+
+def test_an_executor_that_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its error is raised as it is, and nothing is tried again."""
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(stream, "run_task", Mock(side_effect=full))
+    (found,) = written_records(Path()).read(InputPartition(None))
+    (row,) = found.to_pylist()
+    with pytest.raises(OSError, match="No space left"):
+        stream._results(rows(pickle.loads(row["result"])))
 
 
 def test_a_batch_waits_for_a_build(
@@ -132,7 +188,7 @@ def test_a_batch_waits_for_a_build(
 
     monkeypatch.setattr(threading.Event, "wait", release)
     answer(live({}))
-    batch(tmp_path / "w").write(Mock(), 1)
+    batch(tmp_path / "w").write(rows(), 1)
     assert len(waits) == 3
 
 
@@ -142,9 +198,9 @@ def test_a_batch_that_waits_ends_with_the_stream(answer: Answer, tmp_path: Path)
     answer(SILENCE)
     waiting = batch(tmp_path / "w", ended)
     with pytest.raises(BrokerError, match="does not answer"):
-        waiting.write(Mock(), 1)
+        waiting.write(rows(), 1)
     with write_warehouse(tmp_path / "w"), pytest.raises(BusyError, match="is changing this"):
-        waiting.write(Mock(), 1)
+        waiting.write(rows(), 1)
     assert isinstance(waiting.error, BusyError)
 
 
@@ -161,7 +217,7 @@ def test_log_ends_are_due_each_minute(
 ) -> None:
     """Also without a new commit: a batch begins when the offsets of the stream have changed."""
     found = live({3: (0, 5)})
-    trigger = stream._TriggerReader(CONFIG, None)
+    trigger = written_records(tmp_path)
     now = [1_700_000_000.0]
     clock = Mock(time=lambda: now[0], monotonic=lambda: now[0])
     monkeypatch.setattr(stream, "time", clock)
@@ -175,15 +231,20 @@ def test_log_ends_are_due_each_minute(
     assert trigger.latestOffset(first, EVERYTHING) != first
 
     asked: list[object] = []
+    with_ends = replace(found, log_ends=[LogEnd("orders", 0, 0, 7, 1000)])
 
     def ask(*_: object, with_log_ends: bool) -> LiveSource:
         asked.append(with_log_ends)
-        return found
+        return with_ends if with_log_ends else found
 
+    written: list[object] = []
     monkeypatch.setattr(stream, "ask_live", ask)
-    monkeypatch.setattr(Build, "read_live", lambda build, source: None)
+    monkeypatch.setattr(
+        Build, "accept_live", lambda build, source, results, earlier: written.append(earlier)
+    )
     batches = batch(tmp_path / "w")
     for later_s in (0, 40, 19, 30):
         now[0] += later_s
-        batches.write(Mock(), 1)
+        batches.write(rows(), 1)
     assert asked == [True, False, True, False]
+    assert written == [None, with_ends, None, with_ends]  # once all commits before them are read

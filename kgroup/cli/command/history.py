@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from kgroup.history.sql.engine import Engine
     from kgroup.history.sql.question import Interval
     from kgroup.operation.report import Report
+    from kgroup.spark.stream import BatchProgress
 
 
 command = CommandGroup(
@@ -198,10 +199,11 @@ def stream_command(
 ) -> ExitStatus:
     """Keep a warehouse up to date from a cluster, until interrupted.
 
-    Writes new records of __consumer_offsets into the tables in batches, each record once, and
-    prints a line on standard error for each batch. The first batch starts with what the warehouse
-    does not have yet. When interrupted, it completes the running batch first. About once a minute,
-    a batch also records where the logs of all topics end, for 'history lag'.
+    Writes new records of __consumer_offsets into the tables in batches, each record once. Spark's
+    executors read the records. Lines on standard error show each batch and its rate. The first
+    batch starts with what the warehouse does not have yet. When interrupted, it completes the
+    running batch first. About once a minute, a batch also records where the logs of all topics end,
+    for 'history lag'.
 
     Nothing is written to the cluster. Other builds may use the warehouse between two batches.
     """
@@ -221,8 +223,24 @@ def stream_command(
         from kgroup.spark.stream import stream_history  # PySpark is installed
 
         warn(f"note: Spark has started; new records are written every {every_s:g} s")
-        stream_history(session, config, name, root, every_s=every_s, on_report=_show)
+        stream_history(
+            session,
+            config,
+            name,
+            root,
+            every_s=every_s,
+            on_report=_show,
+            on_progress=_show_progress,
+        )
     return ExitStatus.DONE
+
+
+def _show_progress(progress: BatchProgress) -> None:
+    rate = progress.records / max(progress.seconds, 0.001)
+    warn(
+        f"batch {progress.number}: {progress.records:,} records in {progress.seconds:.1f} s, "
+        f"{rate:,.0f} per second"
+    )
 
 
 def _show(report: Report[ClusterReport]) -> None:

@@ -31,6 +31,7 @@ from kgroup.history.build.cluster_update import (
     ClusterUpdate,
     damage_row,
     fingerprint,
+    live_start,
     problem_of,
     replace_damage,
 )
@@ -52,7 +53,7 @@ from kgroup.history.sql.question import LogEnd, ends_of
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows, row_groups
-from kgroup.history.warehouse.warehouse import WarehouseWriter
+from kgroup.history.warehouse.warehouse import PartitionState, Warehouse, WarehouseWriter
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.report import Report
@@ -394,38 +395,75 @@ class Build:
             OSError: a file of a table cannot be written.
             InputError: a file of the warehouse, or of the configuration, cannot be read.
         """
+        splits = source.splits(self._live_starts(source))
+        self._expect_live(source, splits)
+        self._do_live([self._work(split, split.location.end) for split in splits])
+        self._add_live_ends(source, source)
+
+    def accept_live(
+        self, source: LiveSource, results: Sequence[TaskResult], earlier: LiveSource | None
+    ) -> None:
+        """Add results of `live_tasks`; splits with records that are known by now are read again.
+
+        Args:
+            source: the live topic as it is now.
+            results: the results; there is one for each task.
+            earlier: the live topic as it was before the ends of the tasks were known: its log ends
+                are added, as all commits up to then are in the results.
+
+        Raises:
+            OSError: a file of a table cannot be written.
+            InputError: a file of the warehouse, or of the configuration, cannot be read.
+        """
+        self._live_starts(source)  # adds damage for logs that are shorter
+        self._expect_live(source, [read.work.split for result in results for read in result.reads])
+        again = [split for result in results for split in self.accept(result)]
+        self._do_live(list(map(self._work_again, again)))
+        if earlier is not None:
+            self._add_live_ends(earlier, source)
+
+    def _live_starts(self, source: LiveSource) -> dict[int, int]:
         change = self._change(source.cluster)
         change.topic_names |= source.topic_names
         change.damage += map(damage_row, source.problems)
         # partitions without a leader are reported again
         change.reread.append((OFFSETS_TOPIC, 0, 0))
-        starts = {
+        return {
             number: change.live_start(number, *limits)
             for number, limits in source.ranges.items()
             if number not in source.copies
         }
-        splits: dict[int, list[Split]] = {}
-        for split in source.splits(starts):
-            splits.setdefault(split.offsets_partition, []).append(split)
-        change.segments_skipped += len(source.ranges) - len(splits)
-        works: list[SplitWork] = []
-        for number, parts in splits.items():
-            reading = _Reading(partial(change.finish_live, number), len(parts))
-            self._reading |= {_key(split): reading for split in parts}
-            works += [self._work(split, split.location.end) for split in parts]
+
+    def _expect_live(self, source: LiveSource, splits: Iterable[Split]) -> None:
+        """Record the ends of partitions once all of these splits are read."""
+        change = self._change(source.cluster)
+        parts: dict[int, list[Split]] = {}
+        for split in splits:
+            parts.setdefault(split.offsets_partition, []).append(split)
+        change.segments_skipped += len(source.ranges.keys() - parts.keys())
+        for number, some in parts.items():
+            reading = _Reading(partial(change.finish_live, number), len(some))
+            self._reading |= {_key(split): reading for split in some}
+
+    def _do_live(self, works: Sequence[SplitWork]) -> None:
         size = sum(map(_size, works))
         while works:
             works = list(map(self._work_again, self._do(works, 0, size, "offsets")))
-        if source.log_ends:
-            time_ms = source.log_ends[0].time_ms
-            known = [
-                LogEnd(OFFSETS_TOPIC, number, *limits, time_ms)
-                for number, limits in source.ranges.items()
-                if change.has_all(number, *limits)
-            ]
-            change.log_ends |= {
-                (end.topic, end.partition, time_ms): end for end in (*source.log_ends, *known)
-            }
+
+    def _add_live_ends(self, source: LiveSource, now: LiveSource) -> None:
+        """Add the log ends of a source, and those of the partitions that are known up to then."""
+        if not source.log_ends:
+            return
+        change = self._change(source.cluster)
+        time_ms = source.log_ends[0].time_ms
+        known = [
+            LogEnd(OFFSETS_TOPIC, number, *limits, time_ms)
+            for number, limits in source.ranges.items()
+            if number in now.ranges and change.has_all(number, *limits, now.ranges[number][1])
+        ]
+        change.log_ends |= {
+            (end.topic, end.partition, time_ms): end for end in (*source.log_ends, *known)
+        }
 
     def accept(self, result: TaskResult) -> list[Split]:
         """Add the result of a task; return its splits if they must be read again."""
@@ -575,6 +613,36 @@ class Build:
     def _task(self, cluster: str, works: Sequence[SplitWork]) -> BuildTask:
         root = str(self._writer.root)
         return BuildTask(root, cluster, self._number, tuple(works), self.group_id)
+
+
+def live_tasks(
+    warehouse: Warehouse, source: LiveSource, ends: Mapping[int, int]
+) -> Iterator[BuildTask]:
+    """Yield tasks that read what a warehouse lacks of the live topic, for `Build.accept_live`.
+
+    Args:
+        warehouse: the warehouse; it may change before the results are added.
+        source: the live topic.
+        ends: offsets at which to stop, by partition; others are not read.
+
+    Raises:
+        InputError: a file of the warehouse is damaged.
+    """
+    partitions = warehouse.state(source.cluster).partitions
+    known = {number: warehouse.coverage(source.cluster, number) for number in source.ranges}
+    starts = {
+        number: live_start(
+            partitions.get(number, PartitionState.none()).live_end or 0,
+            known[number],
+            first,
+            ends.get(number, 0),
+        )
+        for number, (first, _) in source.ranges.items()
+    }
+    for split in source.splits(starts, {number: ends.get(number, 0) for number in starts}):
+        place = split.location
+        work = SplitWork(split, known[split.offsets_partition].within(place.start, place.end - 1))
+        yield BuildTask(str(warehouse.root), source.cluster, warehouse.build + 1, (work,))
 
 
 _Key = tuple[str, int, str, int, int]

@@ -324,7 +324,7 @@ class ClusterUpdate:
         )
 
     def live_start(self, number: int, first: int, end: int) -> int:
-        """Return the offset from which to read a live partition.
+        """Return the offset from which to read a live partition; add damage if it is shorter now.
 
         Args:
             number: the partition.
@@ -336,21 +336,30 @@ class ClusterUpdate:
             row = shorter_row(number, before, end)
             self.damage.append(row)
             self.reread.append((row["path"], 0, 0))  # replaces its earlier row
-        start = max(first, before)
-        return min(self.coverage(number).end_from(start), end)
+        return live_start(before, self.coverage(number), first, end)
 
-    def has_all(self, number: int, first: int, end: int) -> bool:
-        """Return whether all records of a live partition between two offsets are known."""
-        before = self.partition(number).live_end or 0
-        return before <= end == self.coverage(number).end_from(max(first, before))
+    def has_all(self, number: int, first: int, end: int, log_end: int) -> bool:
+        """Return whether all records of a live partition between two offsets are known.
+
+        Args:
+            number: the partition.
+            first: its log start offset.
+            end: its log end offset at the time in question.
+            log_end: its log end offset now.
+        """
+        before = self.before.partitions.get(number, PartitionState.none()).live_end or 0
+        read_end = self.partition(number).live_end or 0
+        known_end = max(read_end, self.coverage(number).end_from(max(first, read_end)))
+        return before <= end <= known_end <= log_end
 
     def finish_live(self, number: int, reads: Sequence[SplitRead]) -> None:
         """Record how far a live partition was read."""
         for read in sorted(reads, key=lambda read: read.work.split.location.start):
             if read.error is not None:
                 break
-            end = read.work.split.location.end
-            self.partitions[number] = replace(self.partition(number), live_end=end)
+            state = self.partition(number)
+            end = max(read.work.split.location.end, state.live_end or 0)
+            self.partitions[number] = replace(state, live_end=end)
         else:
             self.segments_read += 1
 
@@ -381,6 +390,18 @@ class ClusterUpdate:
     def state(self) -> ClusterState:
         """Return the current state."""
         return ClusterState(tuple(self.files.values()), self.partitions, self.topic_names)
+
+
+def live_start(live_end: int, coverage: Coverage, first: int, end: int) -> int:
+    """Return the offset from which to read a live partition: `end` if there is nothing new.
+
+    Args:
+        live_end: offset up to which it was read before; 0 if it was not.
+        coverage: known offsets.
+        first: log start offset.
+        end: log end offset.
+    """
+    return min(coverage.end_from(max(first, live_end)), end)
 
 
 def fingerprint(source: SegmentSource, size: int) -> str:

@@ -577,7 +577,7 @@ def test_a_session_that_is_longer_than_the_poll_interval(live: Live) -> None:
     settle(live.clients, 3, "odd-1")
     (finding,) = live.logged("odd")
     assert finding.code is Rule.SESSION_TIMEOUT
-    assert "a session timeout of 20000 ms, longer than its poll interval of 15000 ms" in (
+    assert "a session timeout of 20000 ms, longer than the poll interval of 15000 ms" in (
         finding.reason
     )
     (finding,) = live.findings("odd")

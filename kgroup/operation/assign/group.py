@@ -27,6 +27,7 @@ from kgroup.operation.assign.zookeeper import (
     registered_consumer,
     with_fitting_strategy,
 )
+from kgroup.operation.printed_command import Reach, kgroup_command, reaching
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import with_kafka_commits
@@ -262,6 +263,12 @@ def protocol_of(group: Group) -> str:
     return str(group.type)
 
 
+def when_rebalancing(group: Group) -> str:
+    """Return what to do about a group whose rebalance is in progress, or follows another one."""
+    command = kgroup_command("check", (group.group_id,), reaching(Reach.SOURCE))
+    return f"{command} shows what rebalances the group; try again when it is complete"
+
+
 def _check_subscriptions(group: Group, advice: Advice) -> None:
     """Check that the subscriptions of all members are known.
 
@@ -279,7 +286,7 @@ def _check_subscriptions(group: Group, advice: Advice) -> None:
     if group.state in _REBALANCING:
         raise InputError(
             f"{named_group(group.group_id)} is in a rebalance ({group.state}), and this "
-            "source does not know its members before it; try again when it is complete",
+            f"source does not know its members before it; {when_rebalancing(group)}",
             group_id=group.group_id,
         )
     raise InputError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from kgroup.errors import InputError, NotFoundError, named_group
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.problem import Problem
+from kgroup.operation.assign.group import when_rebalancing
 from kgroup.operation.plan.assignor import CLASSES
 from kgroup.operation.plan.consumer_protocol import ProtocolChange, conditions
 from kgroup.operation.plan.forecast import (
@@ -221,8 +222,9 @@ class _Advisor:
             )
         running = read_running(self.source, group.group_id, self.behavior)
         if running.rests.verdict is Verdict.REFUTED:
-            text = f"A rebalance is in progress ({group.state}): try again when it is complete."
-            return replace(row, summary=text)
+            count = f"{len(group.members)} member{'' if len(group.members) == 1 else 's'}"
+            text = f"A rebalance is in progress (state {group.state}, {count})"
+            return replace(row, summary=f"{text}: {when_rebalancing(group)}.")
         now = self.now(running)
         return _summed(
             row,

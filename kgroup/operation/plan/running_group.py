@@ -103,7 +103,10 @@ class RunningGroup:
             text = "The group has no members: configure its applications before they start."
             return Precondition("stopped", text, Verdict.VERIFIED, f"state {state}")
         text = "The group is stable: no rebalance is in progress."
-        check = f"Wait until {kgroup_on(self.group, 'describe')} shows Stable."
+        check = (
+            f"Wait until {kgroup_on(self.group, 'describe')} shows Stable. If it does not, "
+            f"{kgroup_on(self.group, 'check')} shows what rebalances the group."
+        )
         if state is None:
             return Precondition("stable", text, Verdict.UNKNOWN, None, check)
         is_stable = state is GroupState.STABLE

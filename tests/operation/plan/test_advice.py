@@ -11,6 +11,7 @@ from kgroup.operation.plan.advice import GroupAdvice, Proposal, advise, every_ta
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import MigrationTarget
+from kgroup.operation.printed_command import connected_by
 from kgroup.source.base import GroupSource
 from tests.operation.plan.fake_cluster import (
     FakeCluster,
@@ -119,9 +120,23 @@ def test_nothing_makes_sense() -> None:
     assert empty.summary.startswith("The group has no members")
     share = advised(FakeSource(group_of("", type_=GroupType.SHARE)))
     assert share.summary == "No migration target applies to groups of type share."
-    busy = advised(FakeSource(group_of(state=GroupState.PREPARING_REBALANCE)))
+    rebalancing = group_of(state=GroupState.PREPARING_REBALANCE)
+    with connected_by(words=("-b", "kafka-1:9092")):
+        busy = advised(FakeSource(rebalancing))
     assert busy.proposals == ()
-    assert "try again when it is complete" in busy.summary
+    count = len(rebalancing.members)
+    assert busy.summary == (
+        f"A rebalance is in progress (state PreparingRebalance, {count} members): kgroup check "
+        f"{rebalancing.group_id} -b kafka-1:9092 shows what rebalances the group; try again when "
+        "it is complete."
+    )
+    with connected_by(words=("-b", "kafka-1:9092")):
+        check = running(rebalancing).rests.check
+    assert check == (
+        f"Wait until kgroup describe {rebalancing.group_id} -b kafka-1:9092 shows Stable. If it "
+        f"does not, kgroup check {rebalancing.group_id} -b kafka-1:9092 shows what rebalances the "
+        "group."
+    )
 
 
 def test_groups_on_zookeeper_can_leave_it() -> None:

@@ -46,6 +46,7 @@ PACKAGES = (
     Package("tabulate", "tables in documents"),
     Package("llvmlite", "decoding large logs fast", "fast"),
     Package("numba", "decoding large logs fast", "fast"),
+    Package("deltalake", "kgroup history with a warehouse", "history"),
     Package("duckdb", "questions of kgroup history (or pyspark)", "history"),
     Package("pyspark", "kgroup history stream, and build of much data", "spark"),
     Package("pandas", "pyspark", "spark"),

@@ -30,15 +30,7 @@ from kgroup.history.sql.allowed import (
     names,
     refused_statement,
 )
-from kgroup.history.sql.engine import (
-    FOLDERS,
-    DuckEngine,
-    Engine,
-    Parameter,
-    check_texts,
-    table_schema,
-    unreadable_file,
-)
+from kgroup.history.sql.engine import DuckEngine, Engine, Parameter, check_texts, unreadable_file
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import check_columns, damaged_file
 from kgroup.spark.session import first_line, run_on
@@ -55,8 +47,8 @@ class SparkEngine:
 
     Args:
         session: Spark session; a view of each table is added to it.
-        files: Parquet files of each table, by its name, in folders as described in `table`; tables
-            without files are empty. Executors must see them under the same paths.
+        files: Parquet files of each table, by its name; tables without files are empty. Executors
+            must see them under the same paths.
     """
 
     has_infinities = False
@@ -88,7 +80,7 @@ class SparkEngine:
         with self._errors():
             for name in [name for name in self._unchecked if name in sql.lower()]:
                 for path in self._unchecked[name]:
-                    check_columns(path, TABLES[name].schema)
+                    check_columns(path, TABLES[name].full_schema)
                 del self._unchecked[name]
             frame: Any = self._session.sql(sql, args=list(parameters))
             if is_query:
@@ -117,21 +109,14 @@ class SparkEngine:
         return run_on(self._session, run, list(jobs))
 
     def _make_view(self, name: str, paths: Sequence[str]) -> None:
-        from pyspark.sql import functions as f
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        columns = TABLES[name].schema
-        if not paths:
-            empty = self._session.createDataFrame([], from_arrow_schema(table_schema(TABLES[name])))
-            empty.createOrReplaceTempView(name)
-            return
-        rows = self._session.read.schema(from_arrow_schema(columns)).parquet(*map(_escaped, paths))
-        path = f.url_decode(f.col("_metadata.file_path"))  # a URI, in which names are quoted
-        rows.select(
-            *columns.names,
-            f.url_decode(f.regexp_extract(path, FOLDERS, 1)).alias("cluster"),
-            f.regexp_extract(path, FOLDERS, 2).try_cast("date").alias("date"),
-        ).createOrReplaceTempView(name)
+        schema = from_arrow_schema(TABLES[name].full_schema)
+        if paths:
+            rows = self._session.read.schema(schema).parquet(*map(_escaped, paths))
+        else:
+            rows = self._session.createDataFrame([], schema)
+        rows.createOrReplaceTempView(name)
 
     @contextmanager
     def _errors(self, otherwise: type[KgroupError] = KgroupError) -> Iterator[None]:

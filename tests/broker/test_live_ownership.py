@@ -18,7 +18,6 @@ from kgroup.history.input import live_source
 from kgroup.history.query.owner import timeline
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.source.config.client_config import client_config
 from tests.broker.live_groups import MODERN_CONFIG
 from tests.broker.maven import version_tuple
@@ -217,9 +216,9 @@ def _answers(server: Broker, group_id: str) -> Iterator[tuple[Any, ...]]:
 
 def _answer(build_from: BuildFrom, group_id: str, *, only_group: bool = True) -> tuple[Any, ...]:
     kept = group_id if only_group else None
-    with recorded(build_from, run_here, group_id=kept, base=None) as (root, report):
+    with recorded(build_from, run_here, group_id=kept, base=None) as (warehouse, report):
         assert report.errors == ()
-        with read_warehouse(root) as warehouse, DuckEngine(warehouse.files()) as engine:
+        with DuckEngine(warehouse.files()) as engine:
             return rebalances(engine, group_id).data, timeline(engine, group_id).data, report.notes
 
 

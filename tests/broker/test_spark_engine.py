@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kgroup.errors import InputError, UsageError
-from kgroup.history.sql.engine import DuckEngine, Engine, table_schema
+from kgroup.history.sql.engine import DuckEngine, Engine
 from kgroup.history.warehouse.table import ASSIGNED, TABLES
 from kgroup.spark.engine import SparkEngine
 from tests.history.warehouse_files import write_rows
@@ -39,7 +39,7 @@ def test_tables_have_their_columns_and_the_folders_values(
         for name, table in TABLES.items():
             sql = f"SELECT * FROM {name}"
             found = engine.query(sql)
-            assert found.schema.names == table_schema(table).names
+            assert found.schema.names == table.full_schema.names
             assert sorted(found.to_pylist(), key=repr) == sorted(
                 duck.query(sql).to_pylist(), key=repr
             )
@@ -85,7 +85,7 @@ def test_what_is_no_query_on_the_tables_is_refused(
 
 def test_tables_can_be_described(spark: SparkSession) -> None:
     found = SparkEngine(spark, {}).query("DESCRIBE damage")
-    assert found["col_name"].to_pylist() == table_schema(TABLES["damage"]).names
+    assert found["col_name"].to_pylist() == TABLES["damage"].full_schema.names
 
 
 def test_a_file_that_is_gone_is_said(spark: SparkSession, tmp_path: Path) -> None:

@@ -381,10 +381,9 @@ WRITERS = {
     "kgroup/history/warehouse/table_file.py": {"pq.ParquetWriter", "self._writer.write_table"},
     "kgroup/history/warehouse/warehouse.py": {
         "os.open",
-        "os.replace",
         "path.write_bytes",
+        "pq.write_table",
         "unfinished.touch",
-        "link.symlink_to",  # in a temporary folder
     },
     "kgroup/kernel/compiled.py": {"tempfile.mkstemp", "open"},  # the user's cache
     "kgroup/operation/plan/plan_file.py": {"os.open"},  # a folder, to lock it

@@ -17,13 +17,11 @@ def write_halves(early: Path, late: Path) -> None:
 
 
 def files_on_disk(root: Path) -> set[str]:
-    return {path.relative_to(root).as_posix() for path in root.rglob("*.parquet")}
+    paths = (path for path in root.rglob("*.parquet") if "_delta_log" not in path.parts)
+    return {path.relative_to(root).as_posix() for path in paths}
 
 
 def files_that_count(root: Path) -> set[str]:
+    """The files that are valid, or kept for readers."""
     with read_warehouse(root) as warehouse:
-        tables = {path for paths in warehouse.files().values() for path in paths}
-        states = [warehouse.state(name) for name in warehouse.clusters]
-    members = {partition.members for state in states for partition in state.partitions.values()}
-    paths = tables | {root / path for path in members if path}
-    return {path.relative_to(root).as_posix() for path in paths}
+        return {path for path in warehouse.listed() if path.endswith(".parquet")}

@@ -18,7 +18,7 @@ from typing import Any
 
 from kgroup.history.build import build, derivation, task
 from kgroup.history.input.segment_source import find_sources
-from kgroup.history.warehouse import table_file, warehouse
+from kgroup.history.warehouse import delta_log, table_file, warehouse
 from kgroup.pandas_import import leave_out_pandas
 
 STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
@@ -32,14 +32,16 @@ STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
     "assignments-written": (build, "derive_assignments", 1, True),
     "coverage-written": (warehouse, "_write", 2, True),
     "synced": (warehouse, "_sync", 1, True),
-    "manifest-unnamed": (os, "replace", 1, False),
-    "manifest-named": (os, "replace", 1, True),
-    "removing": (warehouse, "_remove", 2, True),
+    "no-table": (delta_log.DeltaLog, "commit", 1, False),
+    "some-tables": (delta_log.DeltaLog, "commit", 3, True),
+    "all-tables": (warehouse.WarehouseWriter, "_commit_tables", 1, True),
+    "state-written": (warehouse.WarehouseWriter, "_write_state", 2, True),
+    "state-committed": (warehouse.WarehouseWriter, "_commit_state", 1, True),
     "committed": (warehouse.WarehouseWriter, "commit", 1, True),
 }
 """What is called, for which time, and whether the process is killed behind that or before."""
 
-COMMITTED = ("manifest-named", "removing", "committed")
+COMMITTED = ("state-committed", "committed")
 """Stages behind the commit point."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,9 @@ from kgroup.protocol.batch.batch import Damage
 from tests.history.brute_force import facts_of_record
 from tests.history.log_copy import Log, write_log
 from tests.history.owner_oracle import assignments
+
+LAST_MS = 253_402_300_800_000
+"""The end of the year 9999."""
 
 Tables = dict[str, list[dict[str, Any]]]
 """Rows of each table that has any, in one order."""
@@ -59,10 +63,21 @@ def read_tables(root: Path, cluster: str) -> Tables:
         files = warehouse.files(cluster)
         for name, paths in files.items():
             for path in paths:
-                rows = pq.ParquetFile(path).read().to_pylist()
-                tables.setdefault(name, []).extend(map(_parsed, rows))
+                for row in pq.ParquetFile(path).read().to_pylist():
+                    assert row.pop("cluster") == cluster
+                    assert row.pop("date") == _date(name, row)
+                    tables.setdefault(name, []).append(_parsed(row))
     tables.pop("damage", None)
     return _in_order(tables)
+
+
+def _date(table: str, row: dict[str, Any]) -> date | None:
+    """The day of a row's time; assignments that have not ended have none."""
+    time_ms = row["from_ms" if table == "assignments" else "time_ms"]
+    is_open = table == "assignments" and row["to_log_offset"] is None
+    if time_ms is None or is_open or not 0 <= time_ms < LAST_MS:
+        return None
+    return datetime.fromtimestamp(time_ms // 1000, UTC).date()
 
 
 def _parsed(row: dict[str, Any]) -> dict[str, Any]:

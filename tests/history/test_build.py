@@ -24,14 +24,10 @@ from kgroup.history.build.build import LARGE, MANY, Build, merge_tasks, run_merg
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.input.segment_source import SegmentSource, find_sources
 from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.warehouse.state import ClusterState, PartitionState
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows
-from kgroup.history.warehouse.warehouse import (
-    ClusterState,
-    PartitionState,
-    read_warehouse,
-    write_warehouse,
-)
+from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import client_config
 from kgroup.source.log.folder import read_topic_names
@@ -276,7 +272,7 @@ def test_a_segment_that_has_grown_is_read_from_where_it_ended(tmp_path: Path) ->
 def test_a_cluster_that_has_lost_a_file_takes_no_more(tmp_path: Path) -> None:
     for cluster in ("a", "b"):
         build(tmp_path / "w", SAMPLE, cluster=cluster)
-    (lost,) = (tmp_path / "w" / "members" / "cluster=a").glob("*/*.parquet")
+    (lost,) = (tmp_path / "w" / "members" / "a").glob("*/*.parquet")
     lost.unlink()
     with pytest.raises(InputError, match="No such file") as error:
         build(tmp_path / "w", SAMPLE, cluster="a")
@@ -508,12 +504,12 @@ def test_two_builds_at_once(tmp_path: Path) -> None:
 # ---- which files are merged, and what becomes of them
 
 
-DAY = "tombstones/cluster=c/date=2026-01-01"
+DAY = "tombstones/c/2026-01-01"
 
 
 def file(number: int, *, folder: str = DAY, size: int = 5000, is_open: bool = False) -> WrittenFile:
-    path = f"{folder}/1-{number}-{is_open}.parquet"
-    return WrittenFile(folder.partition("/")[0], "c", path, 1, size, is_open, {7: (number, number)})
+    path = f"{folder}{'-open' if is_open else ''}/1-{number}.parquet"
+    return WrittenFile(folder.partition("/")[0], "c", path, 1, size, {})
 
 
 def merged(files: Sequence[WrittenFile]) -> list[list[WrittenFile]]:
@@ -562,7 +558,7 @@ def test_all_rows_are_in_the_new_file(tmp_path: Path, is_open: bool) -> None:
     given, (found,) = run_merge(task)
     assert given is task
     assert (found.table, found.rows, found.is_open) == ("tombstones", MANY, is_open)
-    assert found.offsets == {number: (number, MANY - 3 + number) for number in range(3)}
+    assert (found.partitions, found.offsets) == (range(3), (0, MANY - 1))
     offsets = read_rows(tmp_path, found)["log_offset"].to_pylist()
     assert sorted(offsets) == list(range(MANY))
     assert Path(found.path).name.startswith("2-")

@@ -17,12 +17,8 @@ from kgroup.history.input.live_source import LiveSource
 from kgroup.history.input.segment_source import SegmentSource
 from kgroup.history.input.split import OffsetRange
 from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.warehouse import (
-    ClusterState,
-    PartitionState,
-    read_warehouse,
-    write_warehouse,
-)
+from kgroup.history.warehouse.state import ClusterState, PartitionState
+from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.source.config.client_config import client_config
 from tests.history.builds import SAMPLE, build
@@ -48,7 +44,7 @@ class Leader:
                 self.asked.append((work.split.offsets_partition, place.start, place.end))
                 error = "there is no leader" if place.start in self._refused else None
                 reads.append(SplitRead(work, Coverage(), (), error=error))
-            yield TaskResult(job.cluster, (), tuple(reads), {})
+            yield TaskResult(job.cluster, (), tuple(reads), {}, {})
 
 
 def read_live(

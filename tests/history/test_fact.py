@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from kgroup.columnar.schema import records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.history.build.fact import facts_of
 from kgroup.history.warehouse.table import TABLES
-from kgroup.history.warehouse.table_file import FactWriter
+from kgroup.history.warehouse.table_file import FactWriter, Limits
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.history.brute_force import facts_of_record
@@ -60,10 +61,13 @@ def expected(batches: Iterable[pa.RecordBatch]) -> Rows:
     return rows
 
 
-def limits(rows: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:
-    offsets = [row["log_offset"] for row in rows]
-    assert {row["offsets_partition"] for row in rows} == {3}
-    return {3: (min(offsets), max(offsets))}
+def limits(rows: pa.Table) -> dict[str, Limits]:
+    found = {}
+    for name in {"offsets_partition", "log_offset", "time_ms", "partition"} & {*rows.column_names}:
+        values = [value for value in rows[name].to_pylist() if value is not None]
+        lowest, highest = min(values, default=None), max(values, default=None)
+        found[name] = Limits(lowest, highest, len(rows) - len(values))
+    return found
 
 
 def _parsed(row: dict[str, Any]) -> dict[str, Any]:
@@ -109,9 +113,12 @@ def test_random_records_are_in_the_tables(log: bytes) -> None:
         written: Rows = {}
         for file in files:
             table = ds.dataset(Path(folder) / "tables" / file.path).to_table()
-            assert table.schema.equals(TABLES[file.table].schema)
+            assert table.schema.equals(TABLES[file.table].full_schema)
+            assert table["cluster"].unique().to_pylist() == ["eu/1"]
+            assert [str(day) for day in table["date"].unique().to_pylist()] == [str(file.date)]
+            table = table.drop_columns(["cluster", "date"])
             assert len(table) == file.rows
-            assert file.offsets == limits(table.to_pylist())
+            assert file.limits == limits(table)
             written.setdefault(file.table, []).extend(map(_parsed, table.to_pylist()))
         assert {name: sorted(rows, key=repr) for name, rows in written.items()} == {
             name: sorted(rows, key=repr) for name, rows in expected(batches).items()
@@ -151,7 +158,9 @@ def test_a_file_has_the_rows_of_its_day_and_only_their_texts(tmp_path: Path) -> 
         assert group_ids.to_pylist() == [f"group-{offset}" for offset in offsets]
         time_ms = read["time_ms"][0].as_py()
         found[None if time_ms is None else time_ms // DAY_MS] = offsets
-        assert file.offsets == {7: (min(offsets), max(offsets))}
+        assert (file.partitions, file.offsets) == (range(7, 8), (min(offsets), max(offsets)))
+        day = None if time_ms is None else f"{datetime.fromtimestamp(time_ms / 1000, UTC):%F}"
+        assert (file.date, file.is_open) == (day, False)
     assert found == {None: [2, 2], 1: [1, 5, 1, 5], 2: [4, 4], 3: [0, 3, 6, 0, 3, 6]}
 
 
@@ -183,8 +192,8 @@ def test_assignments_that_have_not_ended_are_in_one_file(tmp_path: Path) -> None
         writer.add({"assignments": given})
         files = writer.finish()
     opened, *ended = files
-    assert (opened.is_open, opened.rows, opened.offsets) == (True, 3, {7: (1, 3)})
-    assert "/date=__HIVE_DEFAULT_PARTITION__/" in opened.path
+    assert (opened.is_open, opened.rows, opened.date, opened.offsets) == (True, 3, None, (1, 3))
+    assert "/none-open/" in opened.path
     assert [file.rows for file in ended] == [1, 1, 1]
 
 

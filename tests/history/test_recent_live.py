@@ -12,7 +12,6 @@ from kgroup.history.build.task import run_here
 from kgroup.history.input import live_source
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.protocol.record.coordinator_record import encode_key, encode_value
@@ -89,8 +88,7 @@ def ask(
         config, None, cluster="c", timeout_s=5, since_ms=since_ms, budget=budget
     )
     with (
-        recorded(build_from, run_here, group_id=None, base=None) as (root, report),
-        read_warehouse(root) as warehouse,
+        recorded(build_from, run_here, group_id=None, base=None) as (warehouse, report),
         DuckEngine(warehouse.files()) as engine,
     ):
         found: dict[str, list[int]] = {}

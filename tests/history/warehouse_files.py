@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgroup.history.warehouse.state import ClusterState
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import WrittenFile
-from kgroup.history.warehouse.warehouse import ClusterState, write_warehouse
+from kgroup.history.warehouse.warehouse import write_warehouse
 
-NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+NO_DAY = "none"
+
+
+def escaped(name: str) -> str:
+    """Return the name of a cluster as the name of a folder."""
+    return "".join(
+        letter
+        if letter.isascii() and (letter.isalnum() or letter in ".-")
+        else "".join(f"_{byte:02X}" for byte in letter.encode())
+        for letter in name
+    )
 
 
 def write_rows(
@@ -42,11 +52,16 @@ def write_rows(
                 day = datetime.fromtimestamp(time_ms / 1000, UTC).date().isoformat()
             by_day.setdefault(day, []).append(row)
         for day, of_day in by_day.items():
-            place = folder / name / f"cluster={quote(cluster, safe='')}" / f"date={day}"
+            place = folder / name / escaped(cluster) / day
             place.mkdir(parents=True, exist_ok=True)
             path = place / "1-1-1.parquet"
-            full = [{column: row.get(column) for column in table.columns} for row in of_day]
-            pq.write_table(pa.Table.from_pylist(full, schema=table.schema), path)
+            date = None if day == NO_DAY else datetime.fromisoformat(day).date()
+            full = [
+                {column: row.get(column) for column in table.columns}
+                | {"cluster": cluster, "date": date}
+                for row in of_day
+            ]
+            pq.write_table(pa.Table.from_pylist(full, schema=table.full_schema), path)
             files.setdefault(name, []).append(path)
     return files
 
@@ -67,8 +82,7 @@ def make_warehouse(
                         path=path.relative_to(root).as_posix(),
                         rows=pq.read_metadata(path).num_rows,
                         size=path.stat().st_size,
-                        is_open=False,
-                        offsets={},
+                        limits={},
                     )
                     for name, paths in files.items()
                     for path in paths

@@ -155,7 +155,7 @@ def test_a_row_for_each_record(counts: tuple[int, ...], monkeypatch: pytest.Monk
     offsets = [Coverage.of(np.arange(count) * 2) for count in counts]
     (split, *_) = live({3: (0, 9)}).splits()
     work = SplitWork(split, Coverage())
-    result = TaskResult("c", (), tuple(SplitRead(work, known, ()) for known in offsets), {})
+    result = TaskResult("c", (), tuple(SplitRead(work, known, ()) for known in offsets), {}, {})
     monkeypatch.setattr(stream, "run_task", lambda task: result)
     (found,) = written_records(Path()).read(InputPartition(None))
     *others, last = found["result"].to_pylist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -104,14 +104,17 @@ class WarehouseChoice:
         return ("--warehouse", str(self.root), *cluster, *engine, *self.spark.words)
 
     @contextmanager
-    def open_both(self) -> Iterator[tuple[Warehouse, Engine]]:
+    def open_both(self, opened: Warehouse | None = None) -> Iterator[tuple[Warehouse, Engine]]:
         """Yield the warehouse and an engine; otherwise as `open`.
+
+        Args:
+            opened: the warehouse, if it is open already.
 
         The error about a missing group also says how to list all groups.
         """
         from kgroup.history.warehouse.warehouse import read_warehouse
 
-        with read_warehouse(self.root) as warehouse:
+        with read_warehouse(self.root) if opened is None else nullcontext(opened) as warehouse:
             if self.cluster is not None and self.cluster not in warehouse.clusters:
                 known = ", ".join(warehouse.clusters) or "none yet"
                 raise NotFoundError(
@@ -248,14 +251,15 @@ class HistoryChoice:
                 group_id=None if with_others else group_id,
                 base=base,
                 on_progress=progress.show_share,
-            ) as (root, report),
+            ) as (warehouse, report),
         ):
             progress.finish()
             if base is not None and not self.is_open:
                 self.warehouse.warn_of_damage()
-            choice = replace(self.warehouse, root=root, cluster=None)
+            choice = replace(self.warehouse, root=warehouse.root, cluster=None)
             try:
-                with choice.open_both() as (_, engine):  # damage of the source is in the report
+                # damage of the source is in the report
+                with choice.open_both(warehouse) as (_, engine):
                     answer = question(engine)
             except UnknownGroupError as error:
                 raise self._no_records(error.group_id, report) from None

@@ -51,9 +51,10 @@ from kgroup.history.input.segment_source import SegmentSource, Sources, find_sou
 from kgroup.history.input.split import Split
 from kgroup.history.sql.question import LogEnd, ends_of
 from kgroup.history.warehouse.coverage import Coverage, Offsets
+from kgroup.history.warehouse.state import PartitionState
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows, row_groups
-from kgroup.history.warehouse.warehouse import PartitionState, Warehouse, WarehouseWriter
+from kgroup.history.warehouse.warehouse import Warehouse, WarehouseWriter
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.report import Report
@@ -156,13 +157,14 @@ def _markers(
     """Return the markers that may follow rows of open files."""
     firsts: dict[int, int] = {}
     for file in is_open:
-        for partition, (first, _) in file.offsets.items():
+        first, _ = file.offsets
+        for partition in file.partitions:
             firsts[partition] = min(first, firsts.get(partition, first))
     columns = [*_KEY, "outcome"]
     found = [
         read_rows(warehouse, file, columns)
         for file in candidates
-        if any(last > firsts.get(number, last) for number, (_, last) in file.offsets.items())
+        if any(file.offsets[1] > firsts.get(number, file.offsets[1]) for number in file.partitions)
     ]
     if not found:
         return TABLES["transactions"].schema.empty_table().select(columns)
@@ -529,7 +531,10 @@ class Build:
         return Report(
             tuple(map(_report, changes)),
             tuple(problem_of(row) for change in changes for row in change.damage),
-            tuple(note for change in changes if (note := change.mixture()) is not None),
+            (
+                *self._writer.notes,
+                *(note for change in changes if (note := change.mixture()) is not None),
+            ),
         )
 
     @property

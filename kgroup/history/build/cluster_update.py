@@ -21,14 +21,10 @@ from kgroup.history.input.segment_source import SegmentSource
 from kgroup.history.input.split import FileRange
 from kgroup.history.sql.question import LogEnd
 from kgroup.history.warehouse.coverage import Coverage
+from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows
-from kgroup.history.warehouse.warehouse import (
-    ClusterState,
-    PartitionState,
-    SeenSegment,
-    WarehouseWriter,
-)
+from kgroup.history.warehouse.warehouse import WarehouseWriter
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 
@@ -199,6 +195,7 @@ class ClusterUpdate:
         before: state before the build.
         files: files of its tables, by path.
         new: paths of the files that tasks wrote.
+        limits: see `TaskResult`; of all tasks.
         topic_names: topic names by topic id.
         damage: rows of the table `damage` for what this build could not read.
         new_damage: number of these rows that are new.
@@ -217,6 +214,7 @@ class ClusterUpdate:
         self.before = writer.state(cluster)
         self.files = {file.path: file for file in self.before.files}
         self.new: set[str] = set()
+        self.limits: dict[int, tuple[int, int]] = {}
         self.topic_names = dict(self.before.topic_names)
         self.damage: list[DamageRow] = []
         self.new_damage = 0
@@ -281,6 +279,9 @@ class ClusterUpdate:
         self.coverages |= grown
         self.files |= {file.path: file for file in result.files}
         self.new |= {file.path for file in result.files}
+        for number, (first, last) in result.limits.items():
+            lowest, highest = self.limits.get(number, (first, last))
+            self.limits[number] = min(first, lowest), max(last, highest)
         self.topic_names |= result.topic_names
         for read in result.reads:
             split = read.work.split

@@ -101,7 +101,7 @@ class Derivation:
     def size(self) -> int:
         """Approximate number of bytes that the files have of the groups."""
         files = (*self.opened, *self.files)
-        return sum(file.size // len(file.offsets) for file in files) // self.share.count
+        return sum(file.size // len(file.partitions) for file in files) // self.share.count
 
     def divided(self) -> list[Derivation]:
         """Return a derivation for each share of the groups: itself if the partition is small."""
@@ -202,7 +202,7 @@ class _Reader:
 
     def _of(self, file: WrittenFile, names: Sequence[str], partition: int) -> pa.Table:
         if file.path not in self._kept:
-            wanted = self._partitions & file.offsets.keys()
+            wanted = self._partitions.intersection(file.partitions)
             columns = tuple(dict.fromkeys(["offsets_partition", *names]))
             select = self._share.of if self._share.count > 1 else None
             rows = read_rows(self._warehouse, file, columns, partitions=wanted, select=select)
@@ -252,14 +252,9 @@ def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivatio
     """Return the derivations, and the partitions that are derived again from all records."""
     needed = [file for file in change.files.values() if file.table in NEEDED and not file.is_open]
     new = [file for file in needed if file.path in change.new]
-    limits: dict[int, tuple[int, int]] = {}
-    for file in new:
-        for number, (first, last) in file.offsets.items():
-            before = limits.get(number, (first, last))
-            limits[number] = min(first, before[0]), max(last, before[1])
     names = change.topic_names.keys() - change.before.topic_names.keys()
     anew = _unnamed_partitions(warehouse, change.files.values(), names) if names else set()
-    for number, (first, last) in limits.items():
+    for number, (first, last) in change.limits.items():
         state = change.partition(number)
         if state.derived_end is not None and first <= state.derived_end:
             anew.add(number)
@@ -276,7 +271,7 @@ def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivatio
             _of_partition(opened, number),
             _of_partition(needed if number in anew else new, number),
         )
-        for number in sorted(limits.keys() | anew)
+        for number in sorted(change.limits.keys() | anew)
     ]
     return derivations, anew
 
@@ -287,20 +282,20 @@ def _pieces(
     """Divide files of a partition into pieces, in log order, to limit the memory used."""
     piece: list[WrittenFile] = []
     size = end = 0
-    for file in sorted(files, key=lambda file: file.offsets[number]):
-        first, last = file.offsets[number]
+    for file in sorted(files, key=lambda file: file.offsets):
+        first, last = file.offsets
         if size >= PIECE_BYTES and first > end:
             yield piece
             piece, size = [], 0
         piece.append(file)
-        size += file.size // len(file.offsets) // share.count
+        size += file.size // len(file.partitions) // share.count
         end = max(end, last)
     if piece:
         yield piece
 
 
 def _of_partition(files: Iterable[WrittenFile], number: int) -> tuple[WrittenFile, ...]:
-    return tuple(file for file in files if number in file.offsets)
+    return tuple(file for file in files if number in file.partitions)
 
 
 def _tasks(
@@ -338,7 +333,7 @@ def _write_members(writer: WarehouseWriter, members: pa.Table) -> str | None:
     if not len(members):
         return None
     path = f"_kgroup/members/{unique_stem(writer.build + 1)}.parquet"
-    (writer.root / path).parent.mkdir(exist_ok=True)
+    (writer.root / path).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(members, writer.root / path)
     return path
 
@@ -364,10 +359,10 @@ def _without(
     """
     replaced: list[str] = []
     for file in files:
-        gone = set(changed if file.is_open else anew).intersection(file.offsets)
+        gone = set(changed if file.is_open else anew).intersection(file.partitions)
         if file.table == "assignments" and gone:
             replaced.append(file.path)
-            others = file.offsets.keys() - gone
+            others = set(file.partitions) - gone
             if others:
                 rows = read_rows(warehouse, file, partitions=others)
                 writer.add({"assignments": rows}, is_open=file.is_open)
@@ -382,7 +377,7 @@ def _unnamed_partitions(
     matching: set[int] = set()
     ids = pa.array(names, pa.string())
     for file in files:
-        if file.table == "assignments" and not matching.issuperset(file.offsets):
+        if file.table == "assignments" and not matching.issuperset(file.partitions):
             rows = read_rows(warehouse, file, columns)
             is_one = pc.and_(pc.is_null(rows["topic"]), pc.is_in(rows["topic_id"], ids))
             matching.update(pc.unique(rows["offsets_partition"].filter(is_one)).to_pylist())

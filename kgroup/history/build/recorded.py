@@ -7,7 +7,7 @@ about, by the code of `kgroup history build`; so the answers are the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from kgroup.errors import ProblemKind
 from kgroup.history.build.build import Build, BuildFrom, ClusterReport
 from kgroup.history.build.task import JobRunner
 from kgroup.history.input.live_source import RecentLog, RecentPart, recent_live
-from kgroup.history.warehouse.warehouse import link_files, write_warehouse
+from kgroup.history.warehouse.warehouse import TemporaryWarehouse, Warehouse, read_warehouse
 from kgroup.model.instant import shown_time
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
@@ -38,7 +38,7 @@ def recorded(
     group_id: str | None,
     base: Path | None,
     on_progress: Callable[[int, int, str], None] = lambda done, size, unit: None,
-) -> Iterator[tuple[Path, Report[ClusterReport]]]:
+) -> Iterator[tuple[Warehouse, Report[ClusterReport]]]:
     """Write records into a warehouse that exists while the context lasts.
 
     Args:
@@ -49,20 +49,17 @@ def recorded(
         on_progress: see `Build`.
 
     Yields:
-        The folder, and what the build reports.
+        The warehouse, and what the build reports.
 
     Raises:
         InputError: there is nothing to read.
         BrokerError: no broker answers.
         OSError: a file cannot be read or written.
     """
-    with TemporaryDirectory(prefix="kgroup-") as folder:
-        root = Path(folder, "warehouse")
-        if base is not None:
-            link_files(base, root)
-        with write_warehouse(root) as writer:
-            report = build_from(Build(writer, run, on_progress, group_id))
-        yield root, report
+    with TemporaryDirectory(prefix="kgroup-") as folder, ExitStack() as stack:
+        older = None if base is None else stack.enter_context(read_warehouse(base))
+        warehouse = TemporaryWarehouse(Path(folder, "warehouse"), older)
+        yield warehouse, build_from(Build(warehouse, run, on_progress, group_id))
 
 
 def build_from_recent(

@@ -25,8 +25,9 @@ from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
 from kgroup.history.build.fact import facts_of
 from kgroup.history.input.split import Split, read_split
+from kgroup.history.ownership.ownership import NEEDED
 from kgroup.history.warehouse.coverage import Coverage, Offsets
-from kgroup.history.warehouse.table_file import FactWriter, WrittenFile
+from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, offset_limits
 from kgroup.model.group_log import NAMING_RECORDS, recorded_names
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.batch import Damage
@@ -52,6 +53,14 @@ def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
         for text in epochs["value_json"].filter(is_metadata).to_pylist():
             names |= recorded_names(orjson.loads(text)["data"])
     return names
+
+
+def widen(limits: dict[int, tuple[int, int]], facts: Mapping[str, pa.Table]) -> None:
+    """Widen the limits by partition by the offsets of the rows that ownership depends on."""
+    for name in NEEDED.keys() & facts.keys():
+        for number, first, last in offset_limits(facts[name], "log_offset"):
+            before = limits.get(number, (first, last))
+            limits[number] = min(first, before[0]), max(last, before[1])
 
 
 COMPILED_BYTES = 8 << 20
@@ -179,12 +188,15 @@ class TaskResult:
         files: files written.
         reads: results of its splits, in order.
         topic_names: topic names found in the records, by topic id.
+        limits: lowest and highest offset of the records that ownership depends on, outside of open
+            transactions, by partition.
     """
 
     cluster: str
     files: tuple[WrittenFile, ...]
     reads: tuple[SplitRead, ...]
     topic_names: Mapping[str, str]
+    limits: Mapping[int, tuple[int, int]]
 
 
 def run_task(task: BuildTask) -> TaskResult:
@@ -201,7 +213,7 @@ def run_task(task: BuildTask) -> TaskResult:
         compiled = True if task.size >= COMPILED_BYTES and can_compile() else None
         reads = tuple(rows.read(work, compiled) for work in task.works)
         rows.flush()
-        return TaskResult(task.cluster, writer.finish(), reads, rows.topic_names)
+        return TaskResult(task.cluster, writer.finish(), reads, rows.topic_names, rows.limits)
 
 
 def _is_about(batch: pa.RecordBatch, group_id: str) -> pa.Array:
@@ -226,10 +238,12 @@ class _Rows:
 
     Attributes:
         topic_names: topic names found in the records, by topic id.
+        limits: see `TaskResult`.
     """
 
     def __init__(self, writer: FactWriter, group_id: str | None = None) -> None:
         self.topic_names: dict[str, str] = {}
+        self.limits: dict[int, tuple[int, int]] = {}
         self._writer = writer
         self._group_id = group_id
         self._taken: dict[int, Coverage] = {}
@@ -286,6 +300,8 @@ class _Rows:
             if batches:
                 facts = facts_of(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
                 self.topic_names |= topic_names_in(facts)
+                if not is_open:
+                    widen(self.limits, facts)
                 self._writer.add(facts, is_open=is_open)
                 batches.clear()
         self._waiting_rows = 0

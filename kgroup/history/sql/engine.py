@@ -31,17 +31,11 @@ _Answer = TypeVar("_Answer")
 Parameter = str | int | float | bool | None
 """Value for a ``?``."""
 
-FOLDER_COLUMNS = (("cluster", pa.string()), ("date", pa.date32()))
-"""Columns from the names of a table's folders; `date` is null if the row has no time."""
-
 MOST_MEMORY = 4 << 30
 """Memory limit of a query, in bytes; beyond it, temporary files are used."""
 
 MOST_SPILLED = 32 << 30
 """Limit of temporary files, in bytes."""
-
-FOLDERS = ".*/cluster=([^/]*)/date=([^/]*)/[^/]*$"
-"""Pattern of a file's path; its groups are the quoted name of the cluster, and the day."""
 
 
 class Engine(Protocol):
@@ -59,8 +53,8 @@ class Engine(Protocol):
         """Run a query.
 
         Args:
-            sql: a SELECT on the tables of `TABLES`, which have their columns and those of
-                `FOLDER_COLUMNS`, even without rows.
+            sql: a SELECT on the tables of `TABLES`, which have all their columns, even without
+                rows.
             parameters: one for each ``?``.
             is_trusted: whether the text is kgroup's own; otherwise it is checked first.
 
@@ -85,17 +79,11 @@ class Engine(Protocol):
         ...
 
 
-def table_schema(table: WarehouseTable) -> pa.Schema:
-    """Return the columns of a table in queries."""
-    return pa.schema([*table.schema, *FOLDER_COLUMNS])
-
-
 class DuckEngine:
     """An engine that needs no JVM. It can only read the given files.
 
     Args:
-        files: Parquet files of each table, by its name, in folders as described in `table`; tables
-            without files are empty.
+        files: Parquet files of each table, by its name; tables without files are empty.
         count: number of engines that share the machine's memory and processors.
 
     Raises:
@@ -117,10 +105,10 @@ class DuckEngine:
                 for table in TABLES.values():
                     if own[table.name]:
                         # DuckDB casts the other files to this schema
-                        check_columns(own[table.name][0], table.schema)
+                        check_columns(own[table.name][0], table.full_schema)
                         self._connection.execute(_view(table, own[table.name]))
                     else:
-                        self._connection.register(table.name, table_schema(table).empty_table())
+                        self._connection.register(table.name, table.full_schema.empty_table())
                 self._connection.execute(f"SET allowed_paths = {_list(self._paths)}")
                 self._connection.execute("SET enable_external_access = false")
                 self._connection.execute("SET lock_configuration = true")
@@ -210,7 +198,7 @@ class DuckEngine:
         """
         for name, paths in self._files.items():
             for path in paths:
-                for _ in row_groups(Path(path), TABLES[name].schema):
+                for _ in row_groups(Path(path), TABLES[name].full_schema):
                     pass
 
 
@@ -284,16 +272,10 @@ def _memory() -> int:
 
 
 def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
-    """Return SQL for the view of a table; filters on `cluster` and `date` skip whole files.
-
-    The two columns come from the last two folders: DuckDB's own Hive partitioning would also take
-    `cluster=` and the like from folders above.
-    """
+    """Return SQL for the view of a table."""
     return (
-        f"CREATE VIEW {table.name} AS SELECT {', '.join(table.columns)}, "
-        f"url_decode(regexp_extract(filename, '{FOLDERS}', 1)) AS cluster, "
-        f"TRY_CAST(regexp_extract(filename, '{FOLDERS}', 2) AS DATE) AS date "
-        f"FROM read_parquet({_list(paths)}, filename = true, hive_partitioning = false)"
+        f"CREATE VIEW {table.name} AS SELECT {', '.join(table.full_schema.names)} "
+        f"FROM read_parquet({_list(paths)}, hive_partitioning = false)"
     )
 
 

@@ -5,8 +5,7 @@ every readable record is in exactly one of them; cluster, `offsets_partition` an
 identify it. The other tables are derived: `members` has a row for each member in a record,
 `assignments` a row for each interval during which a member owned a partition.
 
-Files are in ``<table>/cluster=<name>/date=<day>/``: when a table is read, `cluster` and `date` (UTC
-day of the row's time) are columns of it too.
+Each table has two more columns, `PLACE`: the cluster, and the UTC day of the row's time.
 """
 
 from __future__ import annotations
@@ -29,6 +28,11 @@ ASSIGNED = pa.list_(
 )
 """Assignment of a member: partitions by topic (name, id or both), or tasks by subtopology and role
 (active, standby or warmup; null for partitions).
+"""
+
+PLACE = (pa.field("cluster", pa.string()), pa.field("date", pa.date32()))
+"""Columns that are the same for all rows of a file. `date` is null if a row has no time, and for
+assignments that have not ended.
 """
 
 _INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
@@ -70,9 +74,9 @@ class WarehouseTable:
         name: name of the table and of its folder.
         row: meaning of a row, as a sentence.
         columns: type and meaning of each column, by name; null means unknown or absent.
-        day: column whose UTC day determines the folder of a row.
-        are_open_dayless: whether rows that may change are together in the folder without a day,
-            because most builds replace them.
+        day: column whose UTC day is the date of a row.
+        are_open_dayless: whether rows that may change have no date, so that they are together:
+            most builds replace them.
     """
 
     name: str
@@ -83,8 +87,13 @@ class WarehouseTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns in the files, without those of the folders' names."""
+        """Columns without `PLACE`."""
         return pa.schema([(name, kind) for name, (kind, _) in self.columns.items()])
+
+    @property
+    def full_schema(self) -> pa.Schema:
+        """All columns, as they are in files and queries."""
+        return pa.schema([*self.schema, *PLACE])
 
 
 _ALL = (

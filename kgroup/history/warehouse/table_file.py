@@ -1,20 +1,23 @@
 """Write and read the Parquet files of a warehouse's tables.
 
-<table>/cluster=<name>/date=<day>/<build>-<unique>-<number>.parquet
+<table>/<cluster>/<day>/<build>-<unique>-<number>.parquet
 
-The folders follow Hive: the name is URL-quoted and the day is in UTC; rows without a time, and
-assignments that have not ended, are in ``__HIVE_DEFAULT_PARTITION__``.
+The files also have the columns `PLACE`, because some readers of Delta tables would take them from
+the folders' names, and others from the log. In the cluster's name, all bytes except ASCII letters,
+digits, dots and hyphens are written as ``_`` and two hexadecimal digits. The day is in UTC; rows
+without a time, and assignments that have not ended, are in ``none``. The folder of rows that may
+change, such as commits of transactions without a marker, ends in ``-open``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
-from urllib.parse import quote
+from pathlib import Path, PurePath
 from uuid import uuid4
 
 import numpy as np
@@ -23,13 +26,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.errors import InputError
-from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table import PLACE, TABLES
 
 OWN = "_kgroup"
 """Folder in a warehouse for everything except the tables."""
 
 _DAY_MS = 86_400_000
-_NO_DAY = "__HIVE_DEFAULT_PARTITION__"
+_NO_DAY = "none"
+_OPEN = "-open"
+"""End of the name of a folder with rows that may change."""
 _GROUP_ROWS = 1 << 17
 """Rows of a row group; that many are buffered for each open file."""
 _MOST_ROWS = 1 << 20
@@ -52,13 +57,31 @@ _LIMITED = (
     "partition",
     "from_ms",
     "to_ms",
+    "from_log_offset",
+    "cluster",
+    "date",
 )
-"""Columns used in conditions: their minimum and maximum are stored, so that row groups can be
-skipped.
+"""Columns used in conditions: their minimum and maximum are stored, so that row groups and files
+can be skipped.
 """
 _FALSE_POSITIVES = 0.01
 """Share of row groups without a group that are read all the same, as its Bloom filter may fit."""
 _CODED = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of an integer column in a file.
+
+    Attributes:
+        lowest: lowest value; None if all are null.
+        highest: highest value; None if all are null.
+        null_count: number of nulls.
+    """
+
+    lowest: int | None
+    highest: int | None
+    null_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +94,7 @@ class WrittenFile:
         path: path of the file, relative to the warehouse's folder.
         rows: number of rows.
         size: file size in bytes.
-        is_open: whether its rows may change, such as commits of transactions without a marker.
-        offsets: lowest and highest offset of its rows' records, by partition of
-            `__consumer_offsets`; empty if the table has no such column. For an assignment, the
-            offset of the record that made it.
+        limits: limits of its integer columns in `_LIMITED`, by name.
     """
 
     table: str
@@ -82,13 +102,54 @@ class WrittenFile:
     path: str
     rows: int
     size: int
-    is_open: bool
-    offsets: Mapping[int, tuple[int, int]]
+    limits: Mapping[str, Limits]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its rows may change, such as commits of transactions without a marker."""
+        return PurePath(self.path).parent.name.endswith(_OPEN)
+
+    @property
+    def date(self) -> str | None:
+        """Day of its rows; None if it has rows without a time, or of several days."""
+        date = PurePath(self.path).parent.name.removesuffix(_OPEN)
+        return None if date == _NO_DAY else date
+
+    @property
+    def partitions(self) -> range:
+        """Partitions of `__consumer_offsets` that it may have rows of; empty if unknown."""
+        limits = self.limits.get("offsets_partition")
+        if limits is None or limits.lowest is None or limits.highest is None:
+            return range(0)
+        return range(limits.lowest, limits.highest + 1)
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """Lowest and highest offset of its rows' records; see `record_offset`."""
+        limits = self.limits[record_offset(self.table)]
+        assert limits.lowest is not None
+        assert limits.highest is not None
+        return limits.lowest, limits.highest
+
+
+def record_offset(table: str) -> str:
+    """Return the column with the offset of a row's record; for an assignment, of that it began."""
+    return next(name for name in _OFFSETS if name in TABLES[table].columns)
+
+
+def table_folder(table: str, cluster: str, date: str | None, *, is_open: bool) -> str:
+    """Return the folder of a table's rows, relative to the warehouse's."""
+    day = f"{date or _NO_DAY}{_OPEN if is_open else ''}"
+    return f"{table}/{cluster_folder(cluster)}/{day}"
 
 
 def cluster_folder(cluster: str) -> str:
     """Return the name of the folder that each table has for a cluster."""
-    return f"cluster={quote(cluster, safe='')}"
+    return re.sub(
+        "[^A-Za-z0-9.-]",
+        lambda found: "".join(f"_{byte:02X}" for byte in found[0].encode()),
+        cluster,
+    )
 
 
 def set_umask(warehouse: Path) -> int:
@@ -141,7 +202,7 @@ class FactWriter:
         """
         for name, rows in facts.items():
             table = TABLES[name]
-            is_dayless = is_open and table.are_open_dayless
+            is_dayless = is_open and table.are_open_dayless and len(rows) > 0
             for day, part in [(None, rows)] if is_dayless else _by_day(rows, table.day):
                 if day not in self._days and len(self._days) < _MOST_DAYS:
                     self._days.add(day)
@@ -172,10 +233,10 @@ class FactWriter:
         rows = pa.concat_tables(self._kept.pop(key))
         if key not in self._files:
             table, is_open, day = key
-            date = _NO_DAY if day is None else np.datetime64(day, "D")
-            folder = f"{table}/{cluster_folder(self._cluster)}/date={date}"
+            date = None if day is None else str(np.datetime64(day, "D"))
+            folder = table_folder(table, self._cluster, date, is_open=is_open)
             path = f"{folder}/{self._stem}-{len(self._files)}.parquet"
-            empty = WrittenFile(table, self._cluster, path, 0, 0, is_open, {})
+            empty = WrittenFile(table, self._cluster, path, 0, 0, {})
             self._files[key] = _File(self._warehouse, empty, rows)
         self._files[key].write(rows)
 
@@ -184,15 +245,15 @@ class _File:
     def __init__(self, warehouse: Path, empty: WrittenFile, first: pa.Table) -> None:
         self._path = warehouse / empty.path
         self._empty = empty
-        self._rows = 0
-        self._offsets: dict[int, tuple[int, int]] = {}
         # Dictionary-encoded columns stay so, which saves looking up their texts.
-        self._schema = pa.schema(
+        self._columns = pa.schema(
             field.with_type(_CODED)
             if pa.types.is_dictionary(first.schema.field(field.name).type)
             else field
             for field in TABLES[empty.table].schema
         )
+        self._schema = pa.schema([*self._columns, *PLACE])
+        self._place = [pa.scalar(empty.cluster), pa.scalar(empty.date).cast(pa.date32())]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.is_writing = True
         deltas = [name for name in _DELTAS if name in self._schema.names]
@@ -213,18 +274,17 @@ class _File:
         )
 
     def write(self, rows: pa.Table) -> None:
-        for partition, first, last in _limits(rows):
-            before = self._offsets.get(partition, (first, last))
-            self._offsets[partition] = min(first, before[0]), max(last, before[1])
-        self._rows += len(rows)
-        coded = rows.cast(self._schema).unify_dictionaries()
+        coded = rows.cast(self._columns).unify_dictionaries()
+        for field, value in zip(PLACE, self._place, strict=True):
+            coded = coded.append_column(field, pa.repeat(value, len(rows)))
         self._writer.write_table(coded, row_group_size=len(rows))
 
     def close(self) -> WrittenFile:
         self._writer.close()
         self.is_writing = False
+        metadata = self._writer.writer.metadata
         size = self._path.stat().st_size
-        return replace(self._empty, rows=self._rows, size=size, offsets=self._offsets)
+        return replace(self._empty, rows=metadata.num_rows, size=size, limits=limits_of(metadata))
 
     def abandon(self) -> None:
         with suppress(OSError):  # on a full disk, for example
@@ -241,13 +301,31 @@ def unique_stem(build: int) -> str:
     return f"{build}-{uuid4().hex}"
 
 
-def _limits(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
-    """Yield each partition with its lowest and highest offset."""
-    column = next((name for name in _OFFSETS if name in rows.column_names), None)
-    if column is None:
-        return
+def limits_of(metadata: pq.FileMetaData) -> dict[str, Limits]:
+    """Return the limits of a file's integer columns, as far as they are stored."""
+    limits: dict[str, Limits] = {}
+    for column in range(metadata.num_columns):
+        parts = [
+            metadata.row_group(number).column(column) for number in range(metadata.num_row_groups)
+        ]
+        name = parts[0].path_in_schema
+        if name in _LIMITED and name != "date" and parts[0].physical_type.startswith("INT"):
+            of_parts = [part.statistics for part in parts]
+            if any(part is None for part in of_parts):  # `in` would compare, and crash
+                continue
+            known = [part for part in of_parts if part.has_min_max]
+            limits[name] = Limits(
+                min((part.min for part in known), default=None),
+                max((part.max for part in known), default=None),
+                sum(part.null_count for part in of_parts),
+            )
+    return limits
+
+
+def offset_limits(rows: pa.Table, column: str) -> Iterator[tuple[int, int, int]]:
+    """Yield each offsets partition with the lowest and highest value of a column."""
     partitions = pc.min_max(rows["offsets_partition"]).as_py()
-    if partitions["min"] == partitions["max"]:  # as most files are
+    if partitions["min"] == partitions["max"]:  # as most rows are
         offsets = pc.min_max(rows[column]).as_py()
         yield partitions["min"], offsets["min"], offsets["max"]
         return
@@ -310,7 +388,7 @@ def read_rows(
     """
     schema = TABLES[file.table].schema
     names = schema.names if columns is None else columns
-    if partitions is not None and file.offsets.keys() <= set(partitions):
+    if partitions is not None and set(file.partitions) <= set(partitions):
         partitions = None
     wanted = names if partitions is None else dict.fromkeys(["offsets_partition", *names])
     wanted_schema = pa.schema([schema.field(name) for name in wanted])

@@ -1,20 +1,22 @@
-"""The folder of a warehouse, and which of its files are valid.
+"""A warehouse: Delta tables in a folder, and which of their versions belong together.
 
-    <table>/cluster=<name>/date=<day>/*.parquet         rows
-    _kgroup/builds/<number>.json                        manifest: the newest one is valid
-    _kgroup/state/<build>-<number>.json                 state of a cluster, with its files
-    _kgroup/coverage/<build>-<number>.npy               known offsets of a partition
-    _kgroup/members/<build>-<...>.parquet               members of a partition, see `ownership`
-    _kgroup/lock, _kgroup/readers, _kgroup/unfinished   locks and mark, see below
+    <table>/_delta_log/                       which files a table has, see `delta_log`
+    <table>/<cluster>/<day>/*.parquet         rows, see `table_file`
+    _kgroup/state/                            Delta table with the state of the last build
+    _kgroup/coverage/<build>-<number>.npy     known offsets of a partition
+    _kgroup/members/<build>-<...>.parquet     members of a partition, see `ownership`
+    _kgroup/lock, _kgroup/unfinished          lock and mark, see below
 
-Files are written under their final names, and are valid once a manifest lists them. The manifest is
-renamed into place after everything that it lists is synced to disk: that is the commit point. No
-manifest lists the files of a killed build, and the next build removes them.
+A build writes its files under their final names, then commits the tables that have changed, and
+last the state, which names a version of each table: that is the commit point. Questions read these
+versions. Other engines read the newest version of a table; between two commits of a build, or
+after it was killed there, that is one build ahead of the state. The next build makes each table
+what it must be, whatever the newest version has. No state names the files of a killed build; the
+next one removes them.
 
 One build runs at a time: it holds `lock`. `unfinished` exists while it runs; if it was left behind,
-the next build searches all folders for unlisted files. Readers share the lock `readers`. While they
-hold it, files that a build replaced are kept, and the manifest lists them for the next build to
-remove.
+the next build searches all folders for unlisted files. Files that a build replaces are kept for
+`KEPT_MS`, for those who are reading them.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import fcntl
 import os
 import re
 import socket
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -31,9 +34,14 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kgroup.errors import BusyError, InputError, UsageError
 from kgroup.history.warehouse.coverage import Coverage
+from kgroup.history.warehouse.delta_log import AddedFile, DeltaLog, added_file, written_file
+from kgroup.history.warehouse.old_format import has_old_format, remove_old_format, rewritten_states
+from kgroup.history.warehouse.state import ClusterState, PartitionState
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import (
     OWN,
@@ -41,18 +49,23 @@ from kgroup.history.warehouse.table_file import (
     cluster_folder,
     damaged_file,
     set_umask,
+    unique_stem,
 )
 from kgroup.limited_input import read_limited
 from kgroup.operation.printed_command import kgroup_command
 
-FORMAT = 1
-"""Version of the format of the manifest and all files that it names."""
+FORMAT = 2
+"""Version of the format of the state and all files that it names."""
 
 LARGEST = 1 << 27
-"""Maximum bytes of a manifest, state or coverage; a state of 500,000 files is smaller."""
+"""Maximum bytes of a state or coverage."""
 
+KEPT_MS = 3_600_000
+"""How long replaced files are kept."""
+
+_STATE = f"{OWN}/state"
+_STATE_SCHEMA = pa.schema([("cluster", pa.string()), ("state", pa.string())])
 _TABLE_FILE = re.compile(r"[0-9]+-.*\.parquet")
-_UNFINISHED = ".unfinished"
 _FREE = ("nothing", "an empty folder")
 """Values of `_what_is` for a path that can become a warehouse."""
 
@@ -60,84 +73,33 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSegment:
-    """A segment file that was read from its start.
+class _SavedCluster:
+    """What a row of the state table has of a cluster; its files are in the tables' logs."""
 
-    Attributes:
-        base_offset: base offset in the file name; None if the name is not a number.
-        size: number of bytes read; if the file has grown, the next build continues from there.
-        fingerprint: fingerprint of these bytes.
-    """
-
-    base_offset: int | None
-    size: int
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """State of a partition of `__consumer_offsets`.
-
-    Attributes:
-        coverage: file with the known offsets; None if there are none.
-        seen: segment files read, the latest ones.
-        live_end: offset up to which the live log was read; None if it was never read.
-        derived_end: last offset from which assignments were derived; None if there are none.
-        members: file with the members, for the next derivation; None if there are none.
-    """
-
-    coverage: str | None
-    seen: tuple[SeenSegment, ...]
-    live_end: int | None
-    derived_end: int | None
-    members: str | None
-
-    @classmethod
-    def none(cls) -> PartitionState:
-        """Return the state of a new partition."""
-        return cls(None, (), None, None, None)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterState:
-    """State of a cluster.
-
-    Attributes:
-        files: files of the tables.
-        partitions: partitions of `__consumer_offsets`, by number.
-        topic_names: known names of users' topics, by topic id.
-    """
-
-    files: tuple[WrittenFile, ...]
     partitions: Mapping[int, PartitionState]
     topic_names: Mapping[str, str]
-
-    @classmethod
-    def none(cls) -> ClusterState:
-        """Return the state of a new cluster."""
-        return cls((), {}, {})
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifest:
-    """State of a warehouse.
-
-    Attributes:
-        format: `FORMAT`.
-        build: number of the build that wrote it, from 1; 0 if there was none.
-        clusters: state file of each cluster, by name.
-        replaced: files that are no longer valid, and may still exist.
-    """
-
-    format: int
-    build: int
-    clusters: Mapping[str, str]
-    replaced: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The part of a manifest that is read first, to check its format."""
+    """The row of the state table without a cluster.
+
+    Attributes:
+        format: `FORMAT`.
+        build: number of the build that wrote it, from 1; 0 if there was none.
+        versions: version of each table.
+        replaced: files that are no longer valid, with the time of the build that replaced them.
+    """
+
+    format: int
+    build: int
+    versions: Mapping[str, int]
+    replaced: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """The part of a `_Head` that is read first."""
 
     format: int
 
@@ -146,34 +108,43 @@ class Warehouse:
     """A warehouse as of one build, in the folder `root`."""
 
     def __init__(self, root: Path) -> None:
-        """Read the newest manifest.
+        """Read the newest state.
 
         Raises:
-            InputError: the manifest is damaged, or of a newer format.
+            InputError: the state is damaged, or of another format.
         """
         self.root = root
-        self._manifest = _newest(root)
+        self._logs = {
+            name: DeltaLog(root / name, table.full_schema, table.row)
+            for name, table in TABLES.items()
+        }
+        self._state_log = DeltaLog(root / _STATE, _STATE_SCHEMA, "State of a cluster.")
+        self._rows: dict[str | None, str] = {}
+        self._head = _Head(FORMAT, 0, {}, {})
         self._states: dict[str, ClusterState] = {}
+        self._files: dict[str, dict[str, list[WrittenFile]]] = {}
+        self._read()
 
     @property
     def build(self) -> int:
         """Number of the last build; 0 if there was none."""
-        return self._manifest.build
+        return self._head.build
 
     @property
     def clusters(self) -> tuple[str, ...]:
         """Names of the clusters, sorted."""
-        return tuple(sorted(self._manifest.clusters))
+        return tuple(sorted(name for name in self._rows if name is not None))
 
     def state(self, cluster: str) -> ClusterState:
         """Return the state of a cluster; an empty one if it is new.
 
         Raises:
-            InputError: its file is damaged.
+            InputError: its files are damaged.
         """
-        if cluster not in self._states and cluster in self._manifest.clusters:
-            path = self.root / self._manifest.clusters[cluster]
-            self._states[cluster] = _read(path, ClusterState)
+        if cluster not in self._states and cluster in self._rows:
+            saved = _read_state(self.root / self._rows[cluster], _SavedCluster)
+            files = [file for name in TABLES for file in self._of_table(name).get(cluster, ())]
+            self._states[cluster] = ClusterState(tuple(files), saved.partitions, saved.topic_names)
         return self._states.get(cluster, ClusterState.none())
 
     def coverage(self, cluster: str, partition: int) -> Coverage:
@@ -193,30 +164,101 @@ class Warehouse:
 
     def files(self, cluster: str | None = None) -> dict[str, list[Path]]:
         """Return the files of each table, of one cluster or of all; empty without rows."""
-        paths: dict[str, list[Path]] = {name: [] for name in TABLES}
-        for name in self.clusters if cluster is None else (cluster,):
-            for file in self.state(name).files:
-                paths[file.table].append(self.root / file.path)
-        return paths
+        return {
+            table: [self.root / file.path for file in self._select(table, cluster)]
+            for table in TABLES
+        }
 
     def row_count(self, table: str, cluster: str | None = None) -> int:
         """Return the number of rows of a table, of one cluster or of all."""
-        return sum(
-            file.rows
-            for name in (self.clusters if cluster is None else (cluster,))
-            for file in self.state(name).files
-            if file.table == table
-        )
+        return sum(file.rows for file in self._select(table, cluster))
 
-    def _listed(self, clusters: Iterable[str]) -> set[str]:
-        """Return all valid files of these clusters."""
-        there = self._manifest.clusters.keys() & clusters
-        paths = {self._manifest.clusters[cluster] for cluster in there}
-        return paths.union(*(_paths(self.state(cluster)) for cluster in there))
+    def _select(self, table: str, cluster: str | None) -> Iterator[WrittenFile]:
+        files = self._of_table(table)
+        for name in self.clusters if cluster is None else (cluster,):
+            yield from files.get(name, ())
+
+    def _of_table(self, table: str) -> dict[str, list[WrittenFile]]:
+        """Return the files of a table by cluster, in the version of the state."""
+        if table not in self._files:
+            files: dict[str, list[WrittenFile]] = {}
+            if table in self._head.versions:
+                log = self._logs[table]
+                if not log.read(self._head.versions[table]):
+                    raise _damaged(log.path, FileNotFoundError(2, "no such table"))
+                for row in sorted(log.files(), key=lambda row: row["path"]):
+                    file = written_file(table, row)
+                    files.setdefault(file.cluster, []).append(file)
+            self._files[table] = files
+        return self._files[table]
+
+    def listed(self, clusters: Iterable[str] | None = None) -> set[str]:
+        """Return the files that are valid, or kept for readers, of some clusters or of all.
+
+        Raises:
+            InputError: the state is damaged.
+        """
+        valid = self._valid(self.clusters if clusters is None else clusters)
+        return valid.union(self._rows.values(), self._head.replaced)
+
+    def _valid(self, clusters: Iterable[str]) -> set[str]:
+        """Return the valid files of clusters, without those of the state table."""
+        return set[str]().union(*(_paths(self.state(cluster)) for cluster in clusters))
+
+    def _read(self) -> None:
+        if not self._state_log.read():
+            if has_old_format(self.root):
+                raise InputError(
+                    f"{self.root}: an older version of kgroup wrote this warehouse; the next "
+                    "'kgroup history build' into it converts it",
+                    path=str(self.root),
+                )
+            return
+        self._rows = {
+            row["min.cluster"]: f"{_STATE}/{row['path']}" for row in self._state_log.files()
+        }
+        path = self.root / self._rows[None]
+        found = _read_state(path, _Format).format
+        if found > FORMAT:
+            raise InputError(
+                f"{path}: expected format {FORMAT}, found {found}: a newer version of kgroup wrote "
+                "this warehouse; use that version",
+                path=str(path),
+            )
+        self._head = _read_state(path, _Head)
 
 
 class WarehouseWriter(Warehouse):
-    """A warehouse that this process has locked for changes."""
+    """A warehouse that this process has locked for changes.
+
+    Attributes:
+        notes: sentences about what was done beside the build.
+    """
+
+    notes: tuple[str, ...] = ()
+
+    def convert(self) -> None:
+        """Convert a warehouse of the older format, if it is one.
+
+        Raises:
+            InputError: it is damaged.
+            OSError: a file cannot be written.
+        """
+        if self.build or not has_old_format(self.root):
+            return
+        build, states = rewritten_states(self.root)
+        self._head = replace(self._head, build=build)
+        self.commit(states, {})
+        remove_old_format(self.root)
+        self.sweep()
+        self.notes = (
+            f"{self.root} was converted: its tables are Delta tables now, and versions of kgroup "
+            "before this one cannot read it any more.",
+        )
+
+    def _read(self) -> None:
+        if not has_old_format(self.root) or (self.root / _STATE / "_delta_log").exists():
+            super()._read()
 
     def check(self, cluster: str) -> None:
         """Check that the files of a cluster's tables exist and have the size that was written.
@@ -237,37 +279,46 @@ class WarehouseWriter(Warehouse):
     def commit(
         self, states: Mapping[str, ClusterState], coverages: Mapping[tuple[str, int], Coverage]
     ) -> None:
-        """Commit a new state atomically.
+        """Commit a new state.
 
         Args:
             states: states of the clusters that changed.
             coverages: coverages of the partitions in which they changed, by cluster and partition.
 
         Raises:
+            BusyError: another build was committed first.
             OSError: a file cannot be written.
         """
         build = self.build + 1
-        before = self._listed(states)
+        before = self._valid(states)
         states = dict(states)
-        for number, ((cluster, partition), coverage) in enumerate(coverages.items()):
-            path = f"{OWN}/coverage/{build}-{number}.npy"
+        for (cluster, partition), coverage in coverages.items():
+            path = f"{OWN}/coverage/{unique_stem(build)}.npy"
             _write(self.root / path, coverage.written())
             states[cluster] = _with_coverage(states[cluster], partition, path)
-        clusters = dict(self._manifest.clusters)
-        for number, (cluster, state) in enumerate(states.items()):
-            clusters[cluster] = f"{OWN}/state/{build}-{number}.json"
-            _write(self.root / clusters[cluster], msgspec.json.encode(state))
-        after = {clusters[cluster] for cluster in states}.union(*map(_paths, states.values()))
+        after = set[str]().union(*map(_paths, states.values()))
         _sync(self.root, after - before)
-        replaced = [*self._manifest.replaced, *sorted(before - after)]
-        if self.build:
-            replaced.append(_manifest_path(self.build))
-        there = tuple(path for path in replaced if (self.root / path).exists())
-        new = _Manifest(FORMAT, build, clusters, there)
-        _publish(self.root / _manifest_path(build), msgspec.json.encode(new))
-        self._manifest = new
+        versions = self._commit_tables(build, states)
+        rows: dict[str | None, str] = {
+            cluster: self._write_state(
+                build, cluster, _SavedCluster(state.partitions, state.topic_names)
+            )
+            for cluster, state in states.items()
+        }
+        gone = [self._rows[name] for name in (*states, None) if name in self._rows]
+        now = time.time_ns() // 1_000_000
+        replaced = {**self._head.replaced, **dict.fromkeys(sorted({*before, *gone} - after), now)}
+        due = [path for path, time_ms in replaced.items() if time_ms <= now - KEPT_MS]
+        kept = {path: replaced[path] for path in replaced.keys() - {*due}}
+        head = _Head(FORMAT, build, versions, dict(sorted(kept.items())))
+        rows[None] = self._write_state(build, None, head)
+        self._commit_state(build, rows, gone)
+        self._head = head
+        self._rows |= rows
         self._states |= states
-        self._remove_replaced()
+        self._files.clear()
+        for path in due:
+            _remove(self.root / path)
         # Lost executors whose tasks were repeated may have left files. Their names have the number
         # of this build, and they are in its clusters' folders. All folders are searched only after
         # a build that did not finish.
@@ -275,41 +326,160 @@ class WarehouseWriter(Warehouse):
         left = [path for name in states for path in self._table_files(cluster_folder(name), stem)]
         self._remove_unlisted(left, states)
 
+    def _commit_tables(self, build: int, states: Mapping[str, ClusterState]) -> dict[str, int]:
+        """Make each table have the files of these states, and of other clusters as before.
+
+        Returns:
+            The version of each table.
+        """
+        versions: dict[str, int] = {}
+        for name, log in self._logs.items():
+            known = self._of_table(name)
+            wanted = {
+                file.path: file
+                for cluster in {*known, *states}
+                for file in (states[cluster].files if cluster in states else known[cluster])
+                if file.table == name
+            }
+            log.read()
+            pinned = self._head.versions.get(name)
+            if log.version == pinned:
+                found = {file.path: file.size for files in known.values() for file in files}
+            else:  # a build was killed between its commits
+                found = {f"{name}/{row['path']}": row["size_bytes"] for row in log.files()}
+            added = {
+                path.removeprefix(f"{name}/"): added_file(wanted[path])
+                for path in wanted.keys() - found.keys()
+            }
+            removed = {
+                path.removeprefix(f"{name}/"): found[path] for path in found.keys() - wanted.keys()
+            }
+            if log.version is None or added or removed:
+                self._commit(log, build, added, removed)
+            assert log.version is not None
+            versions[name] = log.version
+        return versions
+
+    def _commit_state(
+        self, build: int, rows: Mapping[str | None, str], gone: Iterable[str]
+    ) -> None:
+        added: dict[str, AddedFile] = {}
+        for cluster, path in rows.items():
+            name = {} if cluster is None else {"cluster": cluster}
+            statistics = {"numRecords": 1, "minValues": name, "maxValues": name}
+            added[Path(path).name] = (self.root / path).stat().st_size, statistics
+        removed = {Path(path).name: (self.root / path).stat().st_size for path in gone}
+        _sync(self.root, rows.values())
+        self._commit(self._state_log, build, added, removed)
+
+    def _commit(
+        self, log: DeltaLog, build: int, added: Mapping[str, AddedFile], removed: Mapping[str, int]
+    ) -> None:
+        """Commit a version of a table and sync it to disk."""
+        if not log.commit(build, added, removed):
+            raise BusyError(
+                f"{self.root}: another build was committed at the same time, and nothing of this "
+                "one; repeat it",
+                path=str(self.root),
+            )
+        _sync(self.root, [log.last_commit.relative_to(self.root).as_posix()])
+
+    def _write_state(self, build: int, cluster: str | None, value: _SavedCluster | _Head) -> str:
+        """Write a file of the state table; return its path."""
+        path = f"{_STATE}/{unique_stem(build)}.parquet"
+        (self.root / _STATE).mkdir(exist_ok=True)
+        text = msgspec.json.encode(value).decode()
+        row = pa.Table.from_pylist([{"cluster": cluster, "state": text}], _STATE_SCHEMA)
+        pq.write_table(row, self.root / path)
+        return path
+
     def sweep(self) -> None:
-        """Remove files of tables and states that no manifest lists."""
+        """Remove files of tables and states that no state lists."""
+        if not self._rows and has_old_format(self.root):
+            return  # its files are listed elsewhere
         paths = [
-            *self._table_files("cluster=*", "*"),
-            *self.root.glob(f"{OWN}/state/*.json"),
+            *self._table_files("*", "*"),
+            *self.root.glob(f"{_STATE}/*.parquet"),
             *self.root.glob(f"{OWN}/coverage/*.npy"),
             *self.root.glob(f"{OWN}/members/*.parquet"),
-            *self.root.glob(f"{OWN}/builds/*{_UNFINISHED}"),
         ]
         self._remove_unlisted(paths, self.clusters)
 
     def _table_files(self, cluster: str, stem: str) -> Iterator[Path]:
         """Yield files of tables that match patterns of the cluster's folder and of the name."""
         for table in TABLES:
-            for path in self.root.glob(f"{table}/{cluster}/date=*/{stem}.parquet"):
-                if _TABLE_FILE.fullmatch(path.name):
+            for path in self.root.glob(f"{table}/{cluster}/*/{stem}.parquet"):
+                if _TABLE_FILE.fullmatch(path.name) and path.parts[-3] != "_delta_log":
                     yield path
 
     def _remove_unlisted(self, found: Iterable[Path], clusters: Iterable[str]) -> None:
-        listed = {*self._listed(clusters), *self._manifest.replaced}
+        listed = self.listed(clusters)
         for path in found:
             if path.relative_to(self.root).as_posix() not in listed:
                 _remove(path)
 
-    def _remove_replaced(self) -> None:
-        """Remove replaced files, unless a reader holds the lock."""
-        with _locked(self.root / OWN / "readers", fcntl.LOCK_EX) as is_alone:
-            if is_alone:
-                for path in self._manifest.replaced:
-                    _remove(self.root / path)
+
+class TemporaryWarehouse(WarehouseWriter):
+    """A warehouse whose state is only in this process; its files are in a temporary folder.
+
+    It begins with the contents of another one, whose files it never changes.
+    """
+
+    def __init__(self, root: Path, base: Warehouse | None) -> None:
+        """Create a warehouse.
+
+        Args:
+            root: its folder.
+            base: the other warehouse; None for an empty one.
+        """
+        (root / OWN).mkdir(parents=True)
+        super().__init__(root)
+        self._coverages: dict[tuple[str, int], Coverage] = {}
+        self._base = base
+        for cluster in () if base is None else base.clusters:
+            assert base is not None
+            state = base.state(cluster)
+            files = (replace(file, path=str(base.root / file.path)) for file in state.files)
+            partitions = {
+                number: replace(each, members=each.members and str(base.root / each.members))
+                for number, each in state.partitions.items()
+            }
+            self._states[cluster] = replace(state, files=tuple(files), partitions=partitions)
+
+    def _read(self) -> None:
+        pass
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Names of the clusters, sorted."""
+        return tuple(sorted(self._states))
+
+    def coverage(self, cluster: str, partition: int) -> Coverage:
+        """Return the known offsets of a partition; see `Warehouse.coverage`."""
+        known = self._coverages.get((cluster, partition))
+        if known is None:
+            known = Coverage() if self._base is None else self._base.coverage(cluster, partition)
+        return known
+
+    def commit(
+        self, states: Mapping[str, ClusterState], coverages: Mapping[tuple[str, int], Coverage]
+    ) -> None:
+        """Take over a new state; see `WarehouseWriter.commit`."""
+        self._states |= states
+        self._coverages |= coverages
+        self._files.clear()
+        self._head = replace(self._head, build=self.build + 1)
+
+    def _of_table(self, table: str) -> dict[str, list[WrittenFile]]:
+        return {
+            cluster: [file for file in state.files if file.table == table]
+            for cluster, state in self._states.items()
+        }
 
 
 @contextmanager
 def read_warehouse(root: Path) -> Iterator[Warehouse]:
-    """Yield a warehouse for reading; its files are kept while the context lasts.
+    """Yield a warehouse for reading.
 
     Raises:
         InputError: there is no warehouse, or it is damaged.
@@ -321,23 +491,7 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
             f"{root}: expected a warehouse, found {_what_is(root)}; create one with {build}",
             path=str(root),
         )
-    with _locked(root / OWN / "readers", fcntl.LOCK_SH):
-        yield Warehouse(root)
-
-
-def link_files(base: Path, root: Path) -> None:
-    """Create a warehouse with the contents of another one, whose files it links and never changes.
-
-    Raises:
-        InputError: the other one is no warehouse, or is damaged.
-        OSError: a link cannot be made.
-    """
-    with read_warehouse(base) as warehouse:
-        manifest = {_manifest_path(warehouse.build)} if warehouse.build else set()
-        for path in warehouse._listed(warehouse.clusters) | manifest:
-            link = root / path
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to((base / path).absolute())
+    yield Warehouse(root)
 
 
 @contextmanager
@@ -383,10 +537,11 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         # Otherwise a power failure may leave files without the mark that reveals them.
         _sync_one(own)
         try:
+            writer.convert()
             yield writer
         except BaseException:
-            # The mark stays: executors may still be writing. The manifest is read again: the error,
-            # such as Ctrl-C, may have come between publishing a manifest and the next line.
+            # The mark stays: executors may still be writing. The state is read again: the error,
+            # such as Ctrl-C, may have come between its commit and the next line.
             with suppress(OSError, InputError):
                 WarehouseWriter(root).sweep()
             raise
@@ -407,26 +562,6 @@ def _permissions(root: Path) -> Iterator[None]:
         os.umask(before)
 
 
-def _newest(root: Path) -> _Manifest:
-    builds = root / OWN / "builds"
-    numbers = [int(path.stem) for path in builds.glob("*.json") if path.stem.isdecimal()]
-    if not numbers:
-        return _Manifest(FORMAT, 0, {}, ())
-    path = root / _manifest_path(max(numbers))
-    found = _read(path, _Head).format
-    if found > FORMAT:
-        raise InputError(
-            f"{path}: expected format {FORMAT}, found {found}: a newer version of kgroup wrote "
-            "this warehouse; use that version",
-            path=str(path),
-        )
-    return _read(path, _Manifest)
-
-
-def _manifest_path(build: int) -> str:
-    return f"{OWN}/builds/{build}.json"
-
-
 def _paths(state: ClusterState) -> set[str]:
     """Return the files that a state lists."""
     own = ((partition.coverage, partition.members) for partition in state.partitions.values())
@@ -438,12 +573,23 @@ def _with_coverage(state: ClusterState, partition: int, path: str) -> ClusterSta
     return replace(state, partitions={**state.partitions, partition: changed})
 
 
-def _read(path: Path, kind: type[_T]) -> _T:
-    """Read a file that a build wrote; a missing field is damage, so no field has a default."""
+def _read_state(path: Path, kind: type[_T]) -> _T:
+    """Read a file of the state table; a missing field is damage, so no field has a default."""
     try:
-        return msgspec.json.decode(_bytes(path), type=kind)
-    except (OSError, InputError, msgspec.DecodeError) as error:
+        _check_size(path.stat().st_size)
+        with pq.ParquetFile(path) as file:
+            _check_size(file.metadata.row_group(0).total_byte_size)
+            [text] = file.read(["state"])["state"].to_pylist()
+        return msgspec.json.decode(text, type=kind)
+    except (OSError, InputError, ValueError, TypeError, pa.ArrowException) as error:
         raise _damaged(path, error) from None
+
+
+def _check_size(size: int) -> None:
+    if size > LARGEST:
+        raise InputError(
+            f"expected at most {LARGEST:,} bytes, found {size:,}; a build writes no larger one"
+        )
 
 
 def _bytes(path: Path) -> bytes:
@@ -468,14 +614,6 @@ def _damaged(path: Path, error: Exception) -> InputError:
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
-
-
-def _publish(path: Path, data: bytes) -> None:
-    """Write a file and sync it to disk before it is renamed into place."""
-    _write(unfinished := path.with_name(path.name + _UNFINISHED), data)
-    _sync_one(unfinished)
-    os.replace(unfinished, path)
-    _sync_one(path.parent)
 
 
 def _sync(root: Path, paths: Iterable[str]) -> None:

@@ -1,0 +1,217 @@
+"""The Delta log of a table of a warehouse: which files it has, in each version.
+
+delta-rs reads and writes the log, without a JVM. kgroup writes the Parquet files itself.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from kgroup.errors import InputError, KgroupError
+from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table_file import Limits, WrittenFile
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_T = TypeVar("_T")
+
+_APPLICATION = "kgroup"
+"""Name under which a build writes its number into a log."""
+
+AddedFile = tuple[int, Mapping[str, Any]]
+"""Size and statistics of a file, as `DeltaLog.commit` needs them."""
+
+
+class DeltaLog:
+    """A Delta table, in one version or not created yet.
+
+    Attributes:
+        path: folder of the table.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, meaning: str) -> None:
+        """Refer to a table that may not exist.
+
+        Args:
+            path: its folder.
+            schema: its columns.
+            meaning: meaning of a row.
+        """
+        self.path = path
+        self._schema = schema
+        self._meaning = meaning
+        self._table: DeltaTable | None = None
+
+    @property
+    def version(self) -> int | None:
+        """Version that was read last; None if there is no table."""
+        return None if self._table is None else self._table.version()
+
+    @property
+    def last_commit(self) -> Path:
+        """File of the version that was read last."""
+        return self.path / "_delta_log" / f"{self.version:020}.json"
+
+    def read(self, version: int | None = None) -> bool:
+        """Read a version, or the newest one; return whether there is a table.
+
+        Raises:
+            InputError: the log is damaged, or lacks this version.
+            KgroupError: deltalake is not installed.
+        """
+        delta = _library()
+        try:
+            with _errors(self.path, _unreadable):
+                if version is None and self._table is not None:
+                    self._table.update_incremental()
+                elif self.version is None or self.version != version:
+                    self._table = delta.DeltaTable(self.path, version=version)
+        except delta.exceptions.TableNotFoundError:
+            return False
+        return True
+
+    def files(self) -> Iterator[Mapping[str, Any]]:
+        """Yield path, size_bytes, num_records, min.*, max.* and null_count.* of each file.
+
+        Raises:
+            InputError: the log is damaged.
+        """
+        if self._table is not None:
+            with _errors(self.path, _unreadable):
+                rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
+            yield from rows
+
+    def commit(
+        self,
+        build: int,
+        added: Mapping[str, AddedFile],
+        removed: Mapping[str, int],
+        *,
+        is_exclusive: bool = False,
+    ) -> bool:
+        """Commit a version on top of the one that was read; create the table if there is none.
+
+        Args:
+            build: number of the build.
+            added: new files, by path.
+            removed: sizes of files that are no longer valid, by path.
+            is_exclusive: whether another commit with this build number must not come first.
+
+        Returns:
+            False if another commit came first.
+
+        Raises:
+            OSError: the log cannot be written.
+        """
+        from deltalake import CommitProperties, Schema, Transaction
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+
+        now = time.time_ns() // 1_000_000
+        adds = [
+            AddAction(path, size, {}, now, True, json.dumps(dict(statistics)))
+            for path, (size, statistics) in added.items()
+        ]
+        removes = [RemoveAction(path, True, now, size) for path, size in removed.items()]
+        schema = Schema.from_arrow(self._schema)
+        number = [Transaction(_APPLICATION, build)] if is_exclusive else None
+        properties = CommitProperties({"kgroup.build": str(build)}, app_transactions=number)
+        before = self.version
+        try:
+            with _errors(self.path, _unwritable):
+                if self._table is None:
+                    create_table_with_add_actions(
+                        str(self.path),
+                        schema,
+                        adds,
+                        name=self.path.name,
+                        description=self._meaning,
+                        commit_properties=properties,
+                    )
+                else:
+                    self._table.create_write_transaction(
+                        [*adds, *removes], "append", schema, commit_properties=properties
+                    )
+        except CommitFailedError:
+            return False
+        self.read()
+        return self.version == (0 if before is None else before + 1)
+
+
+def written_file(table: str, row: Mapping[str, Any]) -> WrittenFile:
+    """Return a file of a table from a row of its log; see `DeltaLog.files`."""
+    limits = {
+        name: Limits(row[f"min.{name}"], row[f"max.{name}"], row[f"null_count.{name}"])
+        for name in TABLES[table].columns
+        if row.get(f"null_count.{name}") is not None
+    }
+    return WrittenFile(
+        table,
+        row["min.cluster"],
+        f"{table}/{row['path']}",
+        row["num_records"],
+        row["size_bytes"],
+        limits,
+    )
+
+
+def added_file(file: WrittenFile) -> AddedFile:
+    """Return what `DeltaLog.commit` needs of a new file."""
+    known = {name: limits for name, limits in file.limits.items() if limits.lowest is not None}
+    place = {"cluster": file.cluster} | ({} if file.date is None else {"date": file.date})
+    nulls = {name: limits.null_count for name, limits in file.limits.items()}
+    statistics = {
+        "numRecords": file.rows,
+        "minValues": {name: limits.lowest for name, limits in known.items()} | place,
+        "maxValues": {name: limits.highest for name, limits in known.items()} | place,
+        "nullCount": nulls | {"cluster": 0, "date": file.rows if file.date is None else 0},
+    }
+    return file.size, statistics
+
+
+def _library() -> Any:
+    try:
+        import deltalake
+        import deltalake.exceptions
+    except ImportError as error:
+        raise KgroupError(
+            "deltalake, which reads and writes the log of a warehouse, is not installed; pip "
+            "install 'kgroup[history]'"
+        ) from error
+    return deltalake
+
+
+@contextmanager
+def _errors(path: Path, convert: Callable[[Path, str], Exception]) -> Iterator[None]:
+    """Convert errors of delta-rs, except that there is no table or that a commit came first."""
+    from deltalake.exceptions import CommitFailedError, TableNotFoundError
+
+    try:
+        yield
+    except (CommitFailedError, TableNotFoundError, MemoryError):
+        raise
+    except Exception as error:  # its own, pyarrow's, and those of Python's bindings
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise convert(path, reason) from error
+
+
+def _unreadable(path: Path, reason: str) -> InputError:
+    return InputError(
+        f"{path}: its Delta log cannot be read; {reason}. Restore the folder "
+        f"{path / '_delta_log'}, or build a new warehouse in another folder.",
+        path=str(path),
+    )
+
+
+def _unwritable(path: Path, reason: str) -> OSError:
+    error = OSError(reason)
+    error.filename = str(path / "_delta_log")
+    return error

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kgroup.history.query.check import look_back
-from kgroup.history.rebalance.cause import Commits
+from kgroup.history.rebalance.cause import Commits, CommitSpans
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import (
     Cause,
@@ -348,7 +348,7 @@ def test_random_deployments_have_no_cause(seed: int) -> None:
         row_of, own = classic(number, (at_ms - T) / 1000, *version.values())
         rows.append(row_of | {"value_json": None})
         members[row_of["log_offset"]] = own
-    found = rebalances_of(("c", "g", 0), rows, members, Commits(()), {})
+    found = rebalances_of(("c", "g", 0), rows, members, Commits(CommitSpans()), {})
     assert len(found) == len(versions)
     assert repetitions_of(found, count=5, within_ms=600_000) == []
 

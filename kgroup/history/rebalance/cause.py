@@ -4,38 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kgroup.history.rebalance.group_version import GroupVersion, MemberVersion
 from kgroup.history.rebalance.rebalance import Cause, CauseCertainty, CauseKind, Participant
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.report import first_names
+from kgroup.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
-class CommitSpan:
-    """Commits of one partition between two rebalance records of the group.
-
-    Attributes:
-        mark: log offset of the first of these records; -1 if there is none.
-        count: number of commits.
-        first_ms: time of the first commit.
-        last_ms: time of the last commit.
-    """
-
-    mark: int
-    topic: str
-    partition: int
-    count: int
-    first_ms: int | None
-    last_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Recreation:
+@value_class
+class Recreation(Struct, frozen=True, gc=False):
     """A topic that was deleted and created again: commits had one topic id, then another.
 
     Attributes:
@@ -56,8 +40,8 @@ class Recreation:
     since_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPace:
+@value_class
+class CommitPace(Struct, frozen=True, gc=False):
     """The last commits and the rate of commits of some partitions.
 
     Attributes:
@@ -72,6 +56,27 @@ class CommitPace:
     others_last_ms: int | None
 
 
+@value_class
+class CommitSpans(Struct, frozen=True, gc=False):
+    """Commits of each partition between two rebalance records of a group, as columns.
+
+    Attributes:
+        marks: log offset of the first of these records, ascending; -1 if there is none.
+        topics: topic of each span.
+        partitions: partition of each span.
+        counts: number of commits.
+        first_ms: time of the first commit.
+        last_ms: time of the last commit.
+    """
+
+    marks: Sequence[int] = ()
+    topics: Sequence[str] = ()
+    partitions: Sequence[int] = ()
+    counts: Sequence[int] = ()
+    first_ms: Sequence[int | None] = ()
+    last_ms: Sequence[int | None] = ()
+
+
 class Commits:
     """The commits of a group in one partition of `__consumer_offsets`.
 
@@ -80,14 +85,11 @@ class Commits:
         recreations: topics that were deleted and created again.
     """
 
-    def __init__(self, spans: Iterable[CommitSpan], recreations: Sequence[Recreation] = ()) -> None:
+    def __init__(self, spans: CommitSpans, recreations: Sequence[Recreation] = ()) -> None:
         self._recreations = recreations
-        self._all = sorted(spans, key=lambda span: span.mark)
-        self._marks = [span.mark for span in self._all]
-        lasts = [span.last_ms for span in self._all]
-        self._last_by = list(accumulate(lasts, _later))
-        firsts = [span.first_ms for span in reversed(self._all)]
-        self._first_from = list(accumulate(firsts, _earlier))[::-1]
+        self._spans = spans
+        self._last_by = _running(spans.last_ms, max, _later)
+        self._first_from = _running(spans.first_ms[::-1], min, _earlier)[::-1]
 
     def recreations(self, start: int, end: int) -> list[Recreation]:
         """Return the topics that may have been created again between two records.
@@ -108,8 +110,9 @@ class Commits:
         Args:
             mark: log offset of the record.
         """
-        index = bisect_left(self._marks, mark)
-        if index == 0 or index == len(self._all):
+        marks = self._spans.marks
+        index = bisect_left(marks, mark)
+        if index == 0 or index == len(marks):
             return None
         before, behind = self._last_by[index - 1], self._first_from[index]
         return None if before is None or behind is None else max(0, behind - before)
@@ -122,20 +125,34 @@ class Commits:
             end: log offset of the second record.
             partitions: the partitions in question, by topic and number.
         """
-        often: CommitSpan | None = None
-        last_ms = others_last_ms = None
-        for span in self._all[bisect_left(self._marks, start) : bisect_left(self._marks, end)]:
-            if span.first_ms is None or span.last_ms is None:
+        spans = self._spans
+        often: int | None = None
+        own_ms, others_ms = list[int](), list[int]()
+        for at in range(bisect_left(spans.marks, start), bisect_left(spans.marks, end)):
+            last_ms = spans.last_ms[at]
+            if last_ms is None:
                 continue
-            if (span.topic, span.partition) in partitions:
-                last_ms = _later(last_ms, span.last_ms)
-                often = span if often is None or span.count > often.count else often
+            if (spans.topics[at], spans.partitions[at]) in partitions:
+                own_ms.append(last_ms)
+                often = at if often is None or spans.counts[at] > spans.counts[often] else often
             else:
-                others_last_ms = _later(others_last_ms, span.last_ms)
+                others_ms.append(last_ms)
         pace_ms = None
-        if often and often.count > 2 and often.first_ms is not None and often.last_ms is not None:
-            pace_ms = (often.last_ms - often.first_ms) // (often.count - 1)
-        return CommitPace(last_ms, pace_ms, others_last_ms)
+        if often is not None and (count := spans.counts[often]) > 2:
+            first_ms, last_ms = spans.first_ms[often], spans.last_ms[often]
+            if first_ms is not None and last_ms is not None:
+                pace_ms = (last_ms - first_ms) // (count - 1)
+        return CommitPace(max(own_ms, default=None), pace_ms, max(others_ms, default=None))
+
+
+def _running(
+    times: Sequence[int | None],
+    known: Callable[[int, int], int],
+    any_of: Callable[[int | None, int | None], int | None],
+) -> Sequence[int | None]:
+    """Return the result of a function up to each time; `known` is quicker without unknown ones."""
+    function: Callable[[Any, Any], Any] = any_of if None in times else known
+    return list(accumulate(times, function))
 
 
 def _later(one: int | None, other: int | None) -> int | None:
@@ -174,8 +191,8 @@ _Process = tuple[str | None, str | None]
 _CERTAIN, _INFERRED = CauseCertainty.CERTAIN, CauseCertainty.INFERRED
 
 
-@dataclass(frozen=True, slots=True)
-class LateLeave:
+@value_class
+class LateLeave(Struct, frozen=True, gc=False):
     """How a member left after its rebalance timeout had passed since its assignment.
 
     Attributes:
@@ -190,8 +207,8 @@ class LateLeave:
     doubt: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+@value_class
+class Gone(Struct, frozen=True, gc=False):
     """A member that left.
 
     Attributes:
@@ -559,8 +576,8 @@ def _used_twice(restart: Cause, count: int) -> Cause:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Life:
+@value_class
+class _Life(Struct, frozen=True, gc=False):
     """Signs of life of a member that left, and its timeouts.
 
     Attributes:

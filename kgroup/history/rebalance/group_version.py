@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from kgroup.history.rebalance.member_metadata import MemberMetadata
 from kgroup.history.rebalance.rebalance import Participant, PartitionOrTask
+from kgroup.value_class import value_class
 
 
-@dataclass(frozen=True, slots=True)
-class MemberVersion:
+@value_class
+class MemberVersion(Struct, frozen=True, gc=False):
     """A member in a version of its group.
 
     Attributes:
@@ -45,8 +47,8 @@ class MemberVersion:
         return None if self.session_timeout_ms is None else min(known, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVersion:
+@value_class
+class GroupVersion(Struct, frozen=True, gc=False):
     """A group after a rebalance.
 
     Attributes:
@@ -69,7 +71,7 @@ class GroupVersion:
     log_offset: int
     leader_epoch: int | None
     protocol: str | None
-    members: Mapping[str, MemberVersion] = field(default_factory=dict)
+    members: Mapping[str, MemberVersion] = {}
     topics_hash: int | None = None
     topology: int | None = None
 

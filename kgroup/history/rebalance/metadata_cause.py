@@ -8,8 +8,9 @@ rejoin after they have stopped what an assignment revokes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kgroup.history.rebalance.cause import about, member_name
 from kgroup.history.rebalance.group_version import GroupVersion, MemberVersion

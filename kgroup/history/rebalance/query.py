@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from kgroup.history.rebalance.cause import REPEATEDLY, Commits, CommitSpan, Recreation, elapsed_ms
+from kgroup.history.rebalance.cause import REPEATEDLY, Commits, CommitSpans, Recreation, elapsed_ms
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Rebalance, Takeover
 from kgroup.history.sql.engine import Engine, Parameter
@@ -262,7 +262,8 @@ class _Rows(Generic[_T]):
         engine: query engine.
         sql: the query, without its order; it selects first the columns of `_IDS`.
         parameters: its parameters.
-        read: returns the rows of a batch without the columns that identify the group.
+        read: returns the rows of a group, given the names and values of their columns without
+            those that identify the group.
         then: columns by which rows are sorted after those of `_IDS`.
     """
 
@@ -271,38 +272,50 @@ class _Rows(Generic[_T]):
         engine: Engine,
         sql: str,
         parameters: Sequence[Parameter],
-        read: Callable[[pa.RecordBatch], Iterable[_T]],
+        read: Callable[[Sequence[str], Sequence[list[Any]]], _T],
         *then: str,
     ) -> None:
         order = ", ".join((_IDS, *then))
         found = engine.query(f"{sql} ORDER BY {order}", parameters, is_trusted=True)
-        self._groups = groupby(self._read(found, read), itemgetter(0))
-        self._next = next(self._groups, None)
+        self._names = found.schema.names[3:]
+        self._read = read
+        self._runs = _runs(found)
+        self._next = next(self._runs, None)
 
-    @staticmethod
-    def _read(
-        found: pa.Table, read: Callable[[pa.RecordBatch], Iterable[_T]]
-    ) -> Iterator[tuple[_Key, _T]]:
-        for batch in found.to_batches(_BATCH_ROWS):
-            keys = zip(*(column.to_pylist() for column in batch.columns[:3]), strict=True)
-            yield from zip(keys, read(batch.select(batch.schema.names[3:])), strict=True)
-
-    def of(self, key: _Key) -> list[_T]:
+    def of(self, key: _Key) -> _T:
         """Return the rows of a group; those of groups before it are left out."""
-        while self._next is not None and self._next[0] < key:
-            self._next = next(self._groups, None)
-        if self._next is None or self._next[0] != key:
-            return []
-        return [row for _, row in self._next[1]]
+        columns: list[list[Any]] = [[] for _ in self._names]
+        while self._next is not None and self._next[0] <= key:
+            if self._next[0] == key:
+                for column, values in zip(columns, self._next[1], strict=True):
+                    column += values
+            self._next = next(self._runs, None)
+        return self._read(self._names, columns)
 
 
-def _read_rows(batch: pa.RecordBatch) -> list[Row]:
-    rows: list[Row] = batch.to_pylist()
-    return rows
+def _runs(found: pa.Table) -> Iterator[tuple[_Key, list[list[Any]]]]:
+    """Yield consecutive rows of a group: its key, and the values of the other columns."""
+    import pyarrow.compute as pc
+
+    for batch in found.to_batches(_BATCH_ROWS):
+        keys = batch.columns[:3]
+        differs = [pc.not_equal(column[1:], column[:-1]) for column in keys]
+        ends = pc.indices_nonzero(pc.or_(pc.or_(*differs[:2]), differs[2])).to_pylist()
+        values = [column.to_pylist() for column in batch.columns[3:]]
+        start = 0
+        for last in (*ends, batch.num_rows - 1):
+            cluster, group_id, offsets_partition = (column[start].as_py() for column in keys)
+            rows = [column[start : last + 1] for column in values]
+            yield (cluster, group_id, offsets_partition), rows
+            start = last + 1
 
 
-def _read_spans(batch: pa.RecordBatch) -> Iterator[CommitSpan]:
-    return map(CommitSpan, *(column.to_pylist() for column in batch.columns))
+def _read_rows(names: Sequence[str], columns: Sequence[list[Any]]) -> list[Row]:
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _read_spans(_: Sequence[str], columns: Sequence[list[Any]]) -> CommitSpans:
+    return CommitSpans(*columns)
 
 
 def _of_groups(
@@ -395,7 +408,7 @@ def _members_of(rebalance: Rebalance, rows: Mapping[int, Sequence[Row]]) -> Iter
             yield by_member[member.member_id]
 
 
-def _spans(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> _Rows[CommitSpan]:
+def _spans(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> _Rows[CommitSpans]:
     """Return the commits between the records of rebalances; `log_offset` is the record before."""
     columns = "cluster, group_id, offsets_partition"
     sql = (

@@ -6,9 +6,10 @@ streams group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kgroup.described_enum import DescribedEnum
+from kgroup.value_class import value_class
 
 
 class CauseKind(DescribedEnum):
@@ -96,8 +97,8 @@ class CauseCertainty(DescribedEnum):
     INFERRED = ("inferred", "The records make it likely.")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionOrTask:
+@value_class
+class PartitionOrTask(Struct, frozen=True, gc=False):
     """What a member can own: a partition, or a task of a streams group.
 
     Attributes:
@@ -118,8 +119,8 @@ class PartitionOrTask:
         return self.topic or "", self.subtopology or "", self.role or "", self.partition
 
 
-@dataclass(frozen=True, slots=True)
-class Participant:
+@value_class
+class Participant(Struct, frozen=True, gc=False):
     """Identity of a member.
 
     Attributes:
@@ -135,8 +136,8 @@ class Participant:
     client_host: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class MemberChange:
+@value_class
+class MemberChange(Struct, frozen=True, gc=False):
     """Partitions or tasks that a member got and lost in a rebalance.
 
     Attributes:
@@ -152,8 +153,8 @@ class MemberChange:
     lost: tuple[PartitionOrTask, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+@value_class
+class Cause(Struct, frozen=True, gc=False):
     """An event since the previous rebalance that starts a rebalance.
 
     Attributes:
@@ -189,8 +190,8 @@ class Cause:
     timeout_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Takeover:
+@value_class
+class Takeover(Struct, frozen=True, gc=False):
     """A process that took over a static member's instance id without a rebalance.
 
     Attributes:
@@ -212,8 +213,8 @@ class Takeover:
     log_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
+@value_class
+class Rebalance(Struct, frozen=True, gc=False):
     """A rebalance of a group.
 
     Attributes:

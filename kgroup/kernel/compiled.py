@@ -44,12 +44,13 @@ def code_key(package: Path) -> int:
     The files are read, not imported: importing them requires numba.
 
     Args:
-        package: the folder of the package `kgroup`.
+        package: the folder of the package `kgroup`; it may be in a zip file, as `spark-submit
+            --py-files` takes it.
 
     Raises:
         OSError: a file cannot be read.
     """
-    key = 0
+    key = crc32(_read(package.parent)) if package.parent.is_file() else 0
     for pattern in SOURCES:
         for path in sorted(package.glob(pattern)):
             key = crc32(_read(path), crc32(path.name.encode(), key))

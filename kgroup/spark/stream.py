@@ -119,14 +119,14 @@ def stream_history(
     ended = threading.Event()
     batch = _Batch(session, config, cluster, root, on_report, ended)
     checkpoint = root.absolute() / "_kgroup" / "stream" / quote(cluster, safe="")
-    session.dataSource.register(_WrittenRecords)
     options = {"cluster": cluster, "warehouse": str(root.absolute())}
     options[_CONFIG] = b64encode(pickle.dumps(config)).decode()
     listener = _Listener(on_progress)
-    session.streams.addListener(listener)
     with kept_signals(ended.set) as kept:
         with batch.warehouse():  # fail at once if it is not a warehouse
             checkpoint.mkdir(parents=True, exist_ok=True)
+        session.dataSource.register(_WrittenRecords)
+        session.streams.addListener(listener)
         query = (
             session.readStream.format(_WrittenRecords.name())
             .options(**options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -47,14 +48,15 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(command: Sequence[str | Path], folder: Path) -> list[str]:
+def run(command: Sequence[str | Path], folder: Path, **environment: str) -> list[str]:
     """Run a command line of `history build`; give the clusters that it has built."""
+    python = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
+        env=os.environ | python | environment,
         timeout=400,
     )
     assert done.returncode == 0, done.stderr[-4000:]
@@ -107,6 +109,29 @@ class TestOneApplication:
         assert again.data[0].segments_read == 0
 
 
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+
+
+def command(
+    cluster: SparkCluster, place: Path, options: Sequence[str], *, is_submitted: bool
+) -> list[str | Path]:
+    """Return the command line that builds "w" from "log", by one way to start Spark."""
+    build_it: list[str | Path] = ["history", "build", "--from", "log", "--to", "w"]
+    build_it += ["--cluster", place.name, "-o", "json"]
+    if not is_submitted:
+        return [sys.executable, "-m", "kgroup", *build_it, "--master", cluster.master, *options]
+    settings = ["--conf" if part == "--spark-conf" else part for part in options]
+    program: list[str | Path] = [
+        SUBMIT,
+        "--master",
+        cluster.master,
+        *settings,
+        kgroup.__main__.__file__,
+    ]
+    # A setting makes even a little go to Spark.
+    return [*program, *build_it, "--spark-conf", "spark.app.name=kgroup"]
+
+
 @pytest.mark.parametrize("is_submitted", [False, True], ids=["--master", "spark-submit"])
 def test_the_command_line(
     cluster: SparkCluster, expected: Path, tmp_path: Path, is_submitted: bool
@@ -114,18 +139,78 @@ def test_the_command_line(
     before = applications(cluster)
     (place, *_) = PLACES
     (tmp_path / "log").symlink_to(place)  # both as seen from here, not from the executors
-    build_it: list[str | Path] = ["history", "build", "--from", "log", "--to", "w"]
-    build_it += ["--cluster", place.name]
-    program: list[str | Path]
-    if is_submitted:
-        submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-        settings = ["--conf" if part == "--spark-conf" else part for part in ONE_EXECUTOR]
-        program = [submit, "--master", cluster.master, *settings, kgroup.__main__.__file__]
-        # A setting makes even a little go to Spark.
-        command = [*program, *build_it, "--spark-conf", "spark.app.name=kgroup", "-o", "json"]
-    else:
-        program = [sys.executable, "-m", "kgroup"]
-        command = [*program, *build_it, "--master", cluster.master, *ONE_EXECUTOR, "-o", "json"]
-    assert run(command, tmp_path) == [place.name]
+    line = command(cluster, place, ONE_EXECUTOR, is_submitted=is_submitted)
+    assert run(line, tmp_path) == [place.name]
     assert applications(cluster) == before + 1
     assert read_tables(tmp_path / "w", place.name) == read_tables(expected, place.name)
+
+
+_PYTHON = """#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+PYTHONPATH="$here/lib:$PYTHONPATH" exec {python} "$@"
+"""
+
+_LOSE_MACHINE = """
+import os, signal
+from pathlib import Path
+import kgroup
+from kgroup.history.warehouse.table_file import _File
+
+write = _File.write
+
+def parent(pid):
+    status = Path(f"/proc/{{pid}}/status").read_text()
+    return int(status.split("PPid:")[1].split()[0])
+
+def write_or_die(self, rows):
+    write(self, rows)
+    try:
+        with open({marker!r}, "x") as file:
+            file.write(kgroup.__file__)
+    except FileExistsError:
+        return
+    executor = parent(os.getppid())  # of Python's daemon, that workers are forked from
+    worker = parent(executor)
+    for pid in (worker, executor):
+        assert Path(f"/proc/{{pid}}/comm").read_text().strip() == "java"
+    for pid in (worker, executor, os.getpid()):
+        os.kill(pid, signal.SIGKILL)
+
+_File.write = write_or_die
+"""
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """An environment for executors, with a kgroup of its own; the first task loses its machine."""
+    environment = tmp_path / "environment"
+    shutil.copytree(
+        ROOT / "kgroup",
+        environment / "lib" / "kgroup",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    marker = str(tmp_path / "lost")
+    (environment / "lib" / "sitecustomize.py").write_text(_LOSE_MACHINE.format(marker=marker))
+    python = environment / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(_PYTHON.format(python=sys.executable))
+    python.chmod(0o755)
+    return Path(shutil.make_archive(str(tmp_path / "environment"), "gztar", environment))
+
+
+@pytest.mark.parametrize("is_submitted", [False, True], ids=["--master", "spark-submit"])
+def test_a_machine_that_is_lost(
+    archive: Path, expected: Path, tmp_path: Path, is_submitted: bool
+) -> None:
+    """A worker and its executor are killed while they write; executors come with an archive."""
+    (place, *_) = PLACES
+    (tmp_path / "log").symlink_to(place)
+    options = [*OPTIONS, "--spark-conf", f"spark.archives={archive}#env"]
+    with spark_cluster(tmp_path / "spark") as cluster:
+        line = command(cluster, place, options, is_submitted=is_submitted)
+        python = {"PYSPARK_PYTHON": "env/bin/python", "PYSPARK_DRIVER_PYTHON": sys.executable}
+        assert run(line, tmp_path, **python) == [place.name]
+    loaded = Path((tmp_path / "lost").read_text())
+    assert loaded.parts[-4:-2] == ("env", "lib")
+    assert read_tables(tmp_path / "w", place.name) == read_tables(expected, place.name)
+    assert files_on_disk(tmp_path / "w") == files_that_count(tmp_path / "w")

@@ -14,6 +14,7 @@ from signal import SIGTERM, signal
 from threading import Event
 from types import FrameType, SimpleNamespace
 from typing import Any, NoReturn
+from zipfile import ZipFile
 
 import pytest
 
@@ -108,6 +109,19 @@ def key_of(root: Path) -> int:
 
 def test_a_copy_has_the_same_key(copy: Path) -> None:
     assert key_of(copy) == key_of(ROOT)
+
+
+def test_a_zip_file_has_a_key_of_its_own(copy: Path, tmp_path: Path) -> None:
+    """There are no files in it to read: `glob` finds none."""
+    keys = set()
+    for number in range(2):
+        (copy / "kgroup" / "errors.py").write_text(f"_CONSTANT = {number}\n")
+        path = tmp_path / f"{number}.zip"
+        with ZipFile(path, "w") as archive:
+            for file in (copy / "kgroup").rglob("*.py"):
+                archive.write(file, file.relative_to(copy))
+        keys.add(key_of(path))
+    assert len(keys) == 2
 
 
 def test_every_module_that_is_imported_counts(copy: Path) -> None:

@@ -51,6 +51,7 @@ class FileKind(Enum):
     )
     RECORDS = "a Parquet file of decoded records", b"PAR1"
     COMPLETION = "a completion script", b"# Completion of kgroup"
+    METRICS = "a file of build metrics", b"# HELP kgroup_build_"
     PAGE = "a history page", rb'<!DOCTYPE html>(?s:.){0,200}<meta name="generator" content="kgroup '
 
     def __init__(self, words: str, head: bytes) -> None:

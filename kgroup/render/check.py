@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kgroup.operation.describe import OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import first_names
 from kgroup.render.cell import Column, Kind, cell, columns_of, harmless, problem_line
+from kgroup.render.prometheus import metric
 from kgroup.render.sheet import Either, Part, Sheet, facts, section, summary
 
 if TYPE_CHECKING:
@@ -267,20 +268,21 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
         both: tuple[Finding | Consequence, ...] = (finding, *finding.consequences)
         for each in both:
             counts[finding.group_id or "", str(each.code), str(each.severity)] += 1
-    yield from _metric(
+    yield from metric(
         "check_findings",
         "Number of findings of kgroup check.",
         (
             ({"group": group_id, "code": code, "severity": severity}, count)
             for (group_id, code, severity), count in sorted(counts.items())
         ),
+        is_kept=True,
     )
-    yield from _metric("check_groups", "Number of checked groups.", [({}, len(audit.groups))])
+    yield from metric("check_groups", "Number of checked groups.", [({}, len(audit.groups))])
     yield from _errors(len(audit.report.errors))
     time_s = audit.time_ms / 1000 or None  # 0: the source has no time
-    yield from _metric("check_timestamp_seconds", "Time of the check.", [({}, time_s)])
+    yield from metric("check_timestamp_seconds", "Time of the check.", [({}, time_s)], is_kept=True)
     groups = [description.group for description in audit.groups]
-    yield from _metric(
+    yield from metric(
         "group_state",
         "1 for the current state of the group.",
         (
@@ -289,7 +291,7 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
             if group.state is not None
         ),
     )
-    yield from _metric(
+    yield from metric(
         "group_members",
         "Number of members of the group.",
         (
@@ -314,7 +316,7 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
             for description in audit.groups
             for labels, rows in _places(_committed(description), level)
         )
-        yield from _metric(name, help_text, samples)
+        yield from metric(name, help_text, samples)
 
 
 def prometheus_failure() -> Iterator[str]:
@@ -323,24 +325,10 @@ def prometheus_failure() -> Iterator[str]:
 
 
 def _errors(count: int) -> Iterator[str]:
-    return _metric(
-        "check_errors", "Number of errors: things that could not be read.", [({}, count)]
-    )
+    return metric("check_errors", "Number of errors: things that could not be read.", [({}, count)])
 
 
-_Samples = Iterable[tuple[dict[str, str], float | None]]
 _Rows = Sequence[OffsetDescription | ShareOffsetDescription]
-
-
-def _metric(name: str, help_text: str, samples: _Samples) -> Iterator[str]:
-    known = [(labels, value) for labels, value in samples if value is not None]
-    if not known and not name.startswith("check_"):
-        return
-    yield f"# HELP kgroup_{name} {help_text}\n# TYPE kgroup_{name} gauge\n"
-    for labels, value in known:
-        pairs = ",".join(f'{key}="{_label(text)}"' for key, text in labels.items())
-        shown = f"{value:.3f}" if isinstance(value, float) else str(value)
-        yield f"kgroup_{name}{f'{{{pairs}}}' if pairs else ''} {shown}\n"
 
 
 def _committed(description: GroupDescription) -> _Rows:
@@ -392,7 +380,3 @@ def _commit_age(rows: _Rows, now_ms: int) -> float | None:
         if isinstance(row, OffsetDescription) and row.commit_timestamp_ms
     ]
     return (now_ms - max(times)) / 1000 if times else None
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from decimal import Decimal
 from itertools import groupby
 from string import ascii_letters, digits
@@ -24,6 +24,7 @@ from kgroup.render.cell import (
     visible,
 )
 from kgroup.render.json_document import json_rows
+from kgroup.render.prometheus import metric
 from kgroup.render.sheet import Part, Sheet, Title, apart, section
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from kgroup.history.rebalance.rebalance import Rebalance
     from kgroup.history.sql.question import Interval
     from kgroup.history.sql.user_query import Answer
+    from kgroup.operation.report import Report
 
 
 _PARTITION = Column("partition", Kind.NUMBER)
@@ -278,6 +280,45 @@ def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
     tables = (filter(lambda table: table.row_count, report.tables) for report in reports)
     clusters = ((report.cluster,) for report in reports)
     return Sheet.of_parts(BUILD_COLUMNS, zip(clusters, tables, strict=True))
+
+
+def build_metrics(report: Report[ClusterReport], time_ms: int) -> Iterator[str]:
+    """Yield a build in Prometheus' text format.
+
+    Args:
+        report: report of the build.
+        time_ms: time at which it ended.
+    """
+    yield from metric("build_timestamp_seconds", "Time of the run.", [({}, time_ms / 1000)])
+    yield from metric(
+        "build_errors",
+        "Number of errors: things that could not be read.",
+        [({}, len(report.errors))],
+    )
+    clusters = [({"cluster": each.cluster}, each) for each in report.data]
+    for name, help_text, value in (
+        ("records", "Number of records added by the run.", "new_record_count"),
+        ("read_bytes", "Bytes read from segments by the run.", "bytes_read"),
+        ("segments", "Number of segments, or partitions, with new data.", "segments_read"),
+        ("damage", "Number of places that the run could not read.", "damage_count"),
+    ):
+        samples = [(labels, getattr(each, value)) for labels, each in clusters]
+        yield from metric(f"build_{name}", help_text, samples)
+    for name, help_text, value in (
+        ("new_rows", "Number of rows added to a table by the run.", "new_row_count"),
+        ("rows", "Number of rows of a table after the run.", "row_count"),
+        ("files", "Number of files of a table.", "file_count"),
+        ("file_bytes", "Total size of the files of a table.", "file_bytes"),
+    ):
+        tables = [
+            ({**labels, "table": table.table}, getattr(table, value))
+            for labels, each in clusters
+            for table in each.tables
+        ]
+        yield from metric(f"build_table_{name}", help_text, tables)
+    seconds = asdict(report.data[0].seconds) if report.data else {}
+    stages = [({"stage": stage}, value) for stage, value in seconds.items()]
+    yield from metric("build_stage_seconds", "Duration of a stage of the run.", stages)
 
 
 def build_line(report: ClusterReport) -> str:

@@ -736,3 +736,39 @@ def test_example(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: 
 def test_every_question_is_in_the_page(name: str) -> None:
     assert f"### {name}\n" in ASKING
     assert any(line.startswith(f"kgroup history {name} ") for line in LINES)
+
+
+def test_metrics_of_a_build(cli: Cli, tmp_path: Path) -> None:
+    """They are the numbers of the JSON document; the records those of the log."""
+    metrics = tmp_path / "build.prom"
+    built = ["history", "build", "--sample", "--to", tmp_path / "w", "--cluster", 'c"1']
+    for new in (True, False):
+        (row,) = json.loads(cli(*built, "--metrics", metrics, "-o", "json").out)["data"]
+        records = sum(map(len, log_of(sample_log_dir()).values()))
+        assert row["new_record_count"] == (records if new else 0)
+        lines = metrics.read_text().splitlines()
+        samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        cluster = 'cluster="c\\"1"'
+        for name, value in (
+            ("records", row["new_record_count"]),
+            ("read_bytes", row["bytes_read"]),
+            ("segments", row["segments_read"]),
+            ("damage", 0),
+        ):
+            assert samples.pop(f"kgroup_build_{name}{{{cluster}}}") == str(value)
+        for table in row["tables"]:
+            for name, key in (
+                ("new_rows", "new_row_count"),
+                ("rows", "row_count"),
+                ("files", "file_count"),
+                ("file_bytes", "file_bytes"),
+            ):
+                labels = f'{{{cluster},table="{table["table"]}"}}'
+                assert samples.pop(f"kgroup_build_table_{name}{labels}") == str(table[key])
+        for stage in ("read", "derive", "merge", "commit"):
+            sample = samples.pop(f'kgroup_build_stage_seconds{{stage="{stage}"}}')
+            assert float(sample) == row["seconds"][stage] >= 0
+        assert (row["seconds"]["commit"] > 0) >= new
+        assert samples.pop("kgroup_build_errors") == "0"
+        assert float(samples.pop("kgroup_build_timestamp_seconds")) > 1.7e9
+        assert not samples

@@ -42,6 +42,7 @@ REPLACING = {
     ("decode-offsets", "--parquet"): Output(["--sample"], ["--group", GROUP]),
     ("snapshot", "--file"): Output(["--sample"], [GROUP]),
     ("offsets export", "--to"): Output(["--sample"], [GROUP, "--format", "json"]),
+    ("history build", "--metrics"): Output(["--sample"], ["--to", "FOLDER"]),
     ("history report", "--html"): Output(["--warehouse", "WAREHOUSE"], [GROUP]),
 }
 """By command and option."""
@@ -122,12 +123,16 @@ def test_all_backups_are_made_by_one_option() -> None:
 
 
 @pytest.fixture
-def run(cli: Cli, recorded_warehouse: Callable[[Path], Path]) -> Cli:
-    """Runs a command line with the warehouse of the sample."""
+def run(
+    cli: Cli, recorded_warehouse: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Cli:
+    """Runs a command line with the warehouse of the sample, or a folder for a new one."""
+    folder = tmp_path_factory.mktemp("new")
 
     def in_warehouse(*words: object) -> object:
         root = recorded_warehouse(sample_log_dir()) if "WAREHOUSE" in words else None
-        return cli(*(root if word == "WAREHOUSE" else word for word in words))
+        places: dict[object, object] = {"WAREHOUSE": root, "FOLDER": folder / "w"}
+        return cli(*(places.get(word, word) for word in words))
 
     return in_warehouse  # type: ignore[return-value]
 

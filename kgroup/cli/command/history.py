@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
+from time import time_ns
 from typing import TYPE_CHECKING
 
 import click
@@ -80,6 +81,7 @@ command = CommandGroup(
         "kgroup history build --from /backup/broker-1 /backup/broker-2 --to warehouse",
         "kgroup history build -b kafka-1:9092 --to warehouse --cluster prod",
         "kgroup history build --from s3://logs/kafka --to warehouse --master spark://spark-1:7077",
+        "kgroup history build -b kafka-1:9092 --to warehouse --metrics build.prom",
     ),
 )
 @click.option(
@@ -101,6 +103,12 @@ command = CommandGroup(
     help="Name of the cluster in the warehouse.  [default: the cluster id, from meta.properties "
     "or the brokers]",
 )
+@output_file_option(
+    "--metrics",
+    kind=FileKind.METRICS,
+    text="Also write metrics of the run to this file, for node-exporter's textfile collector.",
+    required=False,
+)
 @spark_options("local[*] for large inputs; small ones are read without Spark")
 @connection_options
 @output_options("history.BUILD_COLUMNS")
@@ -110,6 +118,7 @@ def build_command(
     sample: bool,
     root: Path,
     cluster: str | None,
+    target: OutputFile | None,
     spark: SparkChoice,
     connection: Connection,
     output: Output,
@@ -143,7 +152,7 @@ def build_command(
 
     from kgroup.history.build.build import Build, build_from_cluster, build_from_files
     from kgroup.history.warehouse.warehouse import write_warehouse
-    from kgroup.render.history import build_sheet
+    from kgroup.render.history import build_metrics, build_sheet
     from kgroup.spark.runner import runner
 
     progress = ProgressLine(writes_rows=False)
@@ -166,6 +175,11 @@ def build_command(
         ):
             report = build_from(Build(writer, run, progress.show_share))
         progress.finish()
+        if target is not None:
+            with target.open() as file:
+                file.writelines(
+                    text.encode() for text in build_metrics(report, time_ns() // 1_000_000)
+                )
     return show(report, output, sheet=build_sheet)
 
 

@@ -16,10 +16,12 @@ about once per size class, and each class is eight times the one before.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path, PurePath
+from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
@@ -49,7 +51,7 @@ from kgroup.history.build.task import (
 from kgroup.history.input.live_source import LiveSource, ask_live
 from kgroup.history.input.segment_source import SegmentSource, Sources, find_sources
 from kgroup.history.input.split import Split
-from kgroup.history.sql.question import LogEnd, ends_of
+from kgroup.history.sql.question import EVERY_RECORD_TABLE, LogEnd, ends_of
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.state import PartitionState
 from kgroup.history.warehouse.table import TABLES
@@ -240,6 +242,23 @@ class TableCount:
 
 
 @dataclass(frozen=True, slots=True)
+class StageSeconds:
+    """Wall-clock time of each stage of a run, in seconds.
+
+    Attributes:
+        read: reading records and writing them to files; null if other processes read them.
+        derive: ending transactions and deriving assignments.
+        merge: merging small files.
+        commit: making the result visible; 0 if nothing changed.
+    """
+
+    read: float | None
+    derive: float
+    merge: float
+    commit: float
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterReport:
     """Changes that a build made to a cluster.
 
@@ -249,16 +268,20 @@ class ClusterReport:
             was read to its end.
         segments_skipped: number of segments, or partitions of the live topic, without new data.
         bytes_read: bytes read from segments; 0 for the live topic.
+        new_record_count: number of records added.
         damage_count: number of places that this run could not read; listed in `errors`.
         tables: changes to each table.
+        seconds: time that each stage of the run took, for all its clusters together.
     """
 
     cluster: str
     segments_read: int
     segments_skipped: int
     bytes_read: int
+    new_record_count: int
     damage_count: int
     tables: tuple[TableCount, ...]
+    seconds: StageSeconds
 
 
 @dataclass(slots=True)
@@ -304,6 +327,7 @@ class Build:
         self._on_progress = on_progress
         self._changes: dict[str, ClusterUpdate] = {}
         self._reading: dict[_Key, _Reading] = {}
+        self._read_s: float | None = None
 
     def add_topic_names(self, cluster: str, names: Mapping[str, str]) -> None:
         """Add names of users' topics, by topic id."""
@@ -316,6 +340,10 @@ class Build:
             OSError: a file of a table cannot be written.
             InputError: a file of the warehouse cannot be read.
         """
+        with self._timed():
+            self._read(sources)
+
+    def _read(self, sources: Sequence[SegmentSource]) -> None:
         waiting = _replicas(sources)
         size = sum(source.size for source in sources)
         again: list[Split] = []
@@ -330,6 +358,15 @@ class Build:
                 source.size for rest in waiting.values() for replica in rest for source in replica
             )
             again = self._do(works, left, size, "bytes")
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Add the time that the context takes to that of reading."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._read_s = (self._read_s or 0.0) + perf_counter() - start
 
     def add_log_ends(self, cluster: str, ends: Iterable[LogEnd]) -> None:
         """Add log ends of users' topics; known ones are skipped.
@@ -397,10 +434,11 @@ class Build:
             OSError: a file of a table cannot be written.
             InputError: a file of the warehouse, or of the configuration, cannot be read.
         """
-        splits = source.splits(self._live_starts(source))
-        self._expect_live(source, splits)
-        self._do_live([self._work(split, split.location.end) for split in splits])
-        self._add_live_ends(source, source)
+        with self._timed():
+            splits = source.splits(self._live_starts(source))
+            self._expect_live(source, splits)
+            self._do_live([self._work(split, split.location.end) for split in splits])
+            self._add_live_ends(source, source)
 
     def accept_live(
         self, source: LiveSource, results: Sequence[TaskResult], earlier: LiveSource | None
@@ -494,6 +532,7 @@ class Build:
             OSError: a file cannot be written.
             InputError: a file of the warehouse cannot be read.
         """
+        times = [perf_counter()]
         changes = [self._changes[cluster] for cluster in sorted(self._changes)]
         for change in changes:
             with FactWriter(self._writer.root, change.cluster, self._number) as writer:
@@ -508,6 +547,7 @@ class Build:
                     writer.add({"log_ends": pa.Table.from_pylist(rows, schema)})
                 change.replace_files(old | repaired, writer.finish())
         derive_assignments(self._writer, changes, self._run)
+        times.append(perf_counter())
         merges = [
             task
             for change in changes
@@ -517,6 +557,7 @@ class Build:
         ]
         for task, merged in self._run(run_merge, merges):
             self._change(task.cluster).replace_files([file.path for file in task.files], merged)
+        times.append(perf_counter())
         changed = [change for change in changes if change.state() != change.before]
         if changed:
             self._writer.commit(
@@ -527,9 +568,12 @@ class Build:
                     for number, coverage in change.coverages.items()
                 },
             )
-        self._changes = {}
+        times.append(perf_counter())
+        stages = (round(after - before, 3) for before, after in pairwise(times))
+        seconds = StageSeconds(self._read_s and round(self._read_s, 3), *stages)
+        self._changes, self._read_s = {}, None
         return Report(
-            tuple(map(_report, changes)),
+            tuple(_report(change, seconds) for change in changes),
             tuple(problem_of(row) for change in changes for row in change.damage),
             (
                 *self._writer.notes,
@@ -675,14 +719,17 @@ def _replicas(sources: Iterable[SegmentSource]) -> dict[tuple[str, int], list[li
     return found
 
 
-def _report(change: ClusterUpdate) -> ClusterReport:
+def _report(change: ClusterUpdate, seconds: StageSeconds) -> ClusterReport:
+    counts = tuple(_count(name, change) for name in TABLES)
     return ClusterReport(
         change.cluster,
         change.segments_read,
         change.segments_skipped,
         change.bytes_read,
+        sum(count.new_row_count for count in counts if count.table in EVERY_RECORD_TABLE),
         len(change.damage),
-        tuple(_count(name, change) for name in TABLES),
+        counts,
+        seconds,
     )
 
 

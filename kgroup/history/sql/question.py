@@ -23,6 +23,8 @@ GROUP_TABLES = (*MEMBER_TABLES, "offset_commits", "tombstones")
 """Record tables with rows about groups."""
 RECORD_TABLES = (*GROUP_TABLES, "transactions")
 """Record tables with all readable records."""
+EVERY_RECORD_TABLE = (*RECORD_TABLES, "other_records")
+"""Record tables: every record is a row of one of them."""
 COMMITTED = "(transaction IS NULL OR transaction = 'committed')"
 """SQL condition for valid commits: not transactional, or committed."""
 

@@ -187,6 +187,14 @@ PARTITION_INVENTORY_COLUMNS = columns_of(
 GROUP_INVENTORY_COLUMNS = columns_of(
     "kgroup.history.query.inventory.GroupInventory", CLUSTER, GROUP, *_RECORDS
 )
+TABLE_COLUMNS = columns_of(
+    "kgroup.history.query.inventory.TableColumn",
+    Column("table", Kind.TEXT),
+    Column("column", Kind.TEXT),
+    Column("type", Kind.TEXT, rank=2),
+    Column("meaning", Kind.TEXT),
+    Column("row", Kind.TEXT, rank=9),
+)
 STALE_COLUMNS = columns_of(
     "kgroup.history.query.stale.StaleOffset",
     CLUSTER,

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from kgroup.history.build.build import ClusterReport
 from kgroup.history.query.commit_summary import CommitSummary
-from kgroup.history.query.inventory import ClusterInventory, GroupInventory
+from kgroup.history.query.inventory import ClusterInventory, GroupInventory, TableColumn
 from kgroup.history.query.lag import Lag
 from kgroup.history.query.owner import Owner
 from kgroup.history.query.past_group import PastDescription
@@ -89,7 +89,7 @@ ROWS: Mapping[str, tuple[Any, ...]] = {
     "history lag": (Lag,),
     "history owner": (Owner,),
     "history rebalances": (Rebalance,),
-    "history show": (ClusterInventory, GroupInventory),
+    "history show": (ClusterInventory, GroupInventory, TableColumn),
     "history sql": (dict[str, Any],),
     "history stale": (StaleOffset,),
     "history storms": (Storm,),

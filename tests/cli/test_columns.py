@@ -62,6 +62,7 @@ LINES: dict[tuple[str, str], str] = {
     ("history show", ""): "",
     ("history show", "--partitions"): "",
     ("history show", "--groups"): "",
+    ("history show", "--tables"): "",
     ("history owner", ""): "orders 2 --at now",
     ("history timeline", ""): "order-service",
     ("history commits", ""): "order-service",

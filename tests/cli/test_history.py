@@ -772,3 +772,46 @@ def test_metrics_of_a_build(cli: Cli, tmp_path: Path) -> None:
         assert samples.pop("kgroup_build_errors") == "0"
         assert float(samples.pop("kgroup_build_timestamp_seconds")) > 1.7e9
         assert not samples
+
+
+def test_views_for_duckdb(cli: Cli, tmp_path: Path) -> None:
+    """They have the rows of the tables, times as timestamps, and the data dictionary."""
+    import duckdb
+
+    most_ms = (1 << 63) - 1
+    times = [T, -1, most_ms, -most_ms, None, 253_402_300_799_999, 253_402_300_800_000]
+    rows: list[dict[str, object]] = [
+        {"time_ms": T, "partition": number, "commit_timestamp_ms": ms}
+        for number, ms in enumerate(times)
+    ]
+    root = make_warehouse(tmp_path / "it's", {"c": {"offset_commits": rows}})
+    shown = cli("history", "show", "--warehouse", root, "--views")
+    assert (shown.status, shown.err) == (0, "")
+    views = duckdb.connect()
+    views.execute(shown.out)
+    found = views.execute(
+        "SELECT commit_timestamp_ms, CAST(commit_timestamp AS TEXT) FROM offset_commits "
+        "ORDER BY partition"
+    )
+    assert found.fetchall() == [
+        (T, "2023-11-14 22:13:20"),
+        (-1, "1969-12-31 23:59:59.999"),
+        (most_ms, None),
+        (-most_ms, None),
+        (None, None),
+        (253_402_300_799_999, "9999-12-31 23:59:59.999"),
+        (253_402_300_800_000, None),
+    ]
+    listed = cli("history", "show", "--warehouse", root, "--tables", "-o", "json")
+    data = json.loads(listed.out)["data"]
+    columns = views.execute(
+        "SELECT table_name, column_name, replace(data_type, '\"', ''), comment "
+        "FROM duckdb_columns() WHERE data_type <> 'TIMESTAMP' AND NOT internal"
+    ).fetchall()
+    dictionary = [tuple(row[key] for key in ("table", "column", "type", "meaning")) for row in data]
+    assert sorted(columns) == sorted(dictionary)
+    for table in {row["table"] for row in data}:
+        names = views.execute(f"SELECT * FROM {table}").description
+        assert len({name for name, *_ in names}) == len(names)
+    assert cli("history", "show", "--warehouse", root, "--views", "-o", "json").status == 2
+    assert cli("history", "show", "--warehouse", root, "--views", "--tables").status == 2

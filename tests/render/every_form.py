@@ -22,7 +22,7 @@ import pyarrow as pa
 from kgroup.errors import ProblemKind
 from kgroup.history.build.build import ClusterReport
 from kgroup.history.query.commit_summary import CommitSummary
-from kgroup.history.query.inventory import ClusterInventory, GroupInventory
+from kgroup.history.query.inventory import ClusterInventory, GroupInventory, TableColumn
 from kgroup.history.query.lag import Lag
 from kgroup.history.query.owner import Owner
 from kgroup.history.query.stale import StaleOffset
@@ -154,6 +154,7 @@ SHEETS: Mapping[Table, type] = {
     history.STALE_COLUMNS: StaleOffset,
     history.CLUSTER_INVENTORY_COLUMNS: ClusterInventory,
     history.GROUP_INVENTORY_COLUMNS: GroupInventory,
+    history.TABLE_COLUMNS: TableColumn,
     history.partition_inventory_sheet: ClusterInventory,
     history.answer_sheet: Interval,
     history.REBALANCE_COLUMNS: Rebalance,

@@ -45,7 +45,15 @@ from kgroup.cli.option.warehouse import (
     topic_option,
     warehouse_options,
 )
-from kgroup.cli.output.context import Output, is_terminal, json_errors, show, warn, warn_notes
+from kgroup.cli.output.context import (
+    Output,
+    is_terminal,
+    json_errors,
+    show,
+    warn,
+    warn_notes,
+    write,
+)
 from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.errors import ExitStatus, UsageError
@@ -272,6 +280,8 @@ def _show(report: Report[ClusterReport]) -> None:
         "kgroup history show --warehouse warehouse",
         "kgroup history show --warehouse warehouse --groups",
         "kgroup history show --warehouse warehouse --cluster prod --partitions",
+        "kgroup history show --warehouse warehouse --tables -o json",
+        "kgroup history show --warehouse warehouse --views",
     ),
 )
 @click.option(
@@ -280,26 +290,59 @@ def _show(report: Report[ClusterReport]) -> None:
     help="Show a row for each partition of __consumer_offsets instead.",
 )
 @click.option("--groups", "of_groups", is_flag=True, help="Show a row for each group instead.")
+@click.option(
+    "--tables",
+    is_flag=True,
+    help="Show the data dictionary instead: a row for each column of the tables.",
+)
+@click.option(
+    "--views",
+    is_flag=True,
+    help="Write SQL for DuckDB instead: views of the tables, with timestamps and comments.",
+)
 @warehouse_options
 @output_options(
     "history.CLUSTER_INVENTORY_COLUMNS",
     {
         "--partitions": "history.PARTITION_INVENTORY_COLUMNS",
         "--groups": "history.GROUP_INVENTORY_COLUMNS",
+        "--tables": "history.TABLE_COLUMNS",
     },
 )
 def show_command(
-    partitions: bool, of_groups: bool, warehouse: WarehouseChoice, output: Output
+    partitions: bool,
+    of_groups: bool,
+    tables: bool,
+    views: bool,
+    warehouse: WarehouseChoice,
+    output: Output,
 ) -> ExitStatus:
     """Show what a warehouse has: clusters, records, time range and damage.
 
     json always has the partitions of each cluster, too.
     """
-    if partitions and of_groups:
-        raise click.UsageError("--partitions and --groups have different rows; choose one of them")
-    from kgroup.history.query.inventory import groups_of, inventory_of
+    given = {
+        "--partitions": partitions,
+        "--groups": of_groups,
+        "--tables": tables,
+        "--views": views,
+    }
+    chosen = [option for option, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} have different rows; choose one of them")
+    if views and (output.form != "table" or output.columns):
+        raise click.UsageError("--views writes SQL; leave out -o and --columns")
+    from kgroup.history.query.inventory import groups_of, inventory_of, table_columns
     from kgroup.render.history import partition_inventory_sheet
 
+    if tables or views:
+        from kgroup.history.sql.view import view_statements
+
+        with json_errors(output), warehouse.open_both() as (opened, _):
+            if tables:
+                return show(table_columns(), output)
+            write(view_statements(opened.build, opened.files(warehouse.cluster)))
+        return ExitStatus.DONE
     if of_groups:
         with json_errors(output), warehouse.open() as engine:
             inventory = groups_of(engine, warehouse.cluster)

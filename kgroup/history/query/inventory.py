@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.question import GROUP_TABLES, RECORD_TABLES, rows_of, times_by, where
+from kgroup.history.sql.view import column_meanings, sql_type
+from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.warehouse import Warehouse
 from kgroup.operation.report import Report
 
@@ -127,4 +129,37 @@ def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterInven
         file_count=len(state.files),
         file_bytes=sum(file.size for file in state.files),
         partitions=tuple(partitions),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a warehouse's tables.
+
+    Attributes:
+        table: table name.
+        row: meaning of a row of the table.
+        column: column name.
+        type: SQL type.
+        meaning: meaning of a value; null means unknown or absent.
+    """
+
+    table: str
+    row: str
+    column: str
+    type: str
+    meaning: str
+
+
+def table_columns() -> Report[TableColumn]:
+    """Return the data dictionary: all columns of all tables, in order."""
+    return Report(
+        tuple(
+            TableColumn(
+                table.name, table.row, field.name, sql_type(field.type), meanings[field.name]
+            )
+            for table in TABLES.values()
+            for meanings in [column_meanings(table)]
+            for field in table.full_schema
+        )
     )

@@ -109,7 +109,7 @@ class DuckEngine:
                         self._connection.execute(_view(table, own[table.name]))
                     else:
                         self._connection.register(table.name, table.full_schema.empty_table())
-                self._connection.execute(f"SET allowed_paths = {_list(self._paths)}")
+                self._connection.execute(f"SET allowed_paths = {quoted_list(self._paths)}")
                 self._connection.execute("SET enable_external_access = false")
                 self._connection.execute("SET lock_configuration = true")
         if kept:
@@ -275,7 +275,7 @@ def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
     """Return SQL for the view of a table."""
     return (
         f"CREATE VIEW {table.name} AS SELECT {', '.join(table.full_schema.names)} "
-        f"FROM read_parquet({_list(paths)}, hive_partitioning = false)"
+        f"FROM read_parquet({quoted_list(paths)}, hive_partitioning = false)"
     )
 
 
@@ -302,12 +302,13 @@ def _identifier(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _list(texts: Sequence[str]) -> str:
+def quoted_list(texts: Sequence[str]) -> str:
     """Return texts as an SQL list."""
-    return f"[{', '.join(_quoted(text) for text in texts)}]"
+    return f"[{', '.join(quoted(text) for text in texts)}]"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal."""
     escaped = text.replace("'", "''")
     return f"'{escaped}'"
 

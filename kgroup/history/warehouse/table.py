@@ -34,6 +34,11 @@ PLACE = (pa.field("cluster", pa.string()), pa.field("date", pa.date32()))
 """Columns that are the same for all rows of a file. `date` is null if a row has no time, and for
 assignments that have not ended.
 """
+PLACE_MEANINGS = {
+    "cluster": "name of the cluster in the warehouse",
+    "date": "UTC day of the row's time; null without a time, and for open assignments",
+}
+"""Meanings of the columns of `PLACE`, by name."""
 
 _INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
 _TEXT = pa.string()
@@ -89,6 +94,16 @@ class WarehouseTable:
     def schema(self) -> pa.Schema:
         """Columns without `PLACE`."""
         return pa.schema([(name, kind) for name, (kind, _) in self.columns.items()])
+
+    @property
+    def times(self) -> Mapping[str, str]:
+        """Columns that are points in time, and the names of these as timestamps."""
+        names = [name for name in self.columns if name.endswith(("time_ms", "timestamp_ms"))]
+        return {name: name.removesuffix("_ms") for name in names} | {
+            name: f"{name.removesuffix('_ms')}_time"
+            for name in ("from_ms", "to_ms")
+            if name in self.columns
+        }
 
     @property
     def full_schema(self) -> pa.Schema:

@@ -7,6 +7,7 @@ the same and 5 % more behind each.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,16 @@ from typing import TypeVar
 import pyarrow.parquet as pq
 
 from bench.decoding import PARTITIONS_OF_A_GROUP
-from bench.measure import ENVIRONMENT, HERE, KAFKA, KGROUP, measure, print_heads, print_row
+from bench.measure import (
+    ENVIRONMENT,
+    HERE,
+    KAFKA,
+    KGROUP,
+    Measurement,
+    measure,
+    print_heads,
+    print_row,
+)
 from kgroup.history.build.task import Job
 from tests.broker import maven
 
@@ -35,6 +45,17 @@ DAYS = 268
 DAYS_SIZE = 77 << 20
 DAYS_PACE_MS = 289_000
 """Most time between two batches of that log: its batches are spread over so many days."""
+SIZES = (1, 2, 5, 10, 40)
+"""Partitions to build by threads and by Spark."""
+
+_WITHOUT_SPARK = """
+from kgroup.spark import runner
+
+runner.SPARK_BYTES = 1 << 62
+from kgroup.__main__ import main
+
+main()
+"""
 
 _J = TypeVar("_J", bound=Job)
 _R = TypeVar("_R")
@@ -84,6 +105,17 @@ def bench(files: int = 40, *, linear: bool = True) -> None:
     for count, times in _hot_partition().items():
         first = first or max(times)
         print_row(str(count), f"{max(times):.2f}", f"{sum(times):.2f}", f"{first / max(times):.1f}")
+    print()
+    print_heads(
+        "MiB", "threads, s", "s of CPU", "MiB of memory", "Spark, s", "s of CPU", "MiB of memory"
+    )
+    for count in SIZES:
+        cells = [
+            figure
+            for each in _threads_and_spark(count)
+            for figure in (f"{each.wall:.1f}", f"{each.cpu:.1f}", f"{each.memory:.0f}")
+        ]
+        print_row(f"{count * FILE_SIZE >> 20}", *cells)
     if linear:
         print()
         print_heads("GiB", "read and derive, s", "s per GiB")
@@ -136,6 +168,45 @@ def _build(files: int, cores: int, *, more: bool = False) -> Build:
         raise SystemExit(f"{' '.join(command[:5])} …: status {process.returncode}")
     stages = json.loads(said)
     return Build(**stages, memory=max(peak) / 1024)
+
+
+def _threads_and_spark(files: int) -> tuple[Measurement, Measurement]:
+    """Build so many partitions in a new warehouse by threads, and by an embedded Spark."""
+    folder, warehouse = _log(files) / "first", HERE / "data" / "warehouse"
+    places = [str(folder / f"__consumer_offsets-{number}") for number in range(files)]
+    build = ["history", "build", "--cluster", "bench", "--to", str(warehouse), "--from", *places]
+    measured = []
+    for command in (
+        [sys.executable, "-c", _WITHOUT_SPARK, *build],
+        [*KGROUP, *build, "--master", "local[*]"],
+    ):
+        shutil.rmtree(warehouse, ignore_errors=True)
+        measured.append(_measure_all(command))
+    return measured[0], measured[1]
+
+
+def _measure_all(command: Sequence[str]) -> Measurement:
+    """Run a process to its end; measure it together with all processes below it."""
+    begin = perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
+    cpu: dict[int, float] = {}
+    with _peak_of(process.pid) as peak:
+        while process.poll() is None:
+            for member in _family(process.pid):
+                cpu[member] = max(_cpu(member), cpu.get(member, 0.0))
+            sleep(0.05)
+        wall = perf_counter() - begin
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command[:5])} …: status {process.returncode}")
+    return Measurement(wall, sum(cpu.values()), max(peak) / 1024)
+
+
+def _cpu(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _log(files: int) -> Path:

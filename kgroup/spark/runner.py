@@ -1,4 +1,9 @@
-"""Choose where the tasks of a build run: locally if there is little to read, else on Spark."""
+"""Choose where the tasks of a build run: in threads of this process, or on Spark.
+
+An embedded Spark takes 8 to 13 seconds of CPU and some 500 MiB more than threads, for any input
+from 100 MiB to 4 GiB (`bench/history.py`). It wins time only where it has more processors than
+there are threads.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from kgroup.columnar.chunk_size import processor_count
 from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
-from kgroup.history.build.task import Job, JobRunner, run_here
+from kgroup.history.build.task import MOST_WORKERS, Job, JobRunner, run_here
 from kgroup.spark.session import run_on, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LARGE = 256 << 20
-"""Bytes to read from which on Spark saves more time than it takes to start."""
+"""Bytes to read from which on code is compiled before the tasks start."""
+
+SPARK_BYTES = 4 << 30
+"""Bytes to read from which on Spark starts, if there are more than `MOST_WORKERS` processors."""
 
 _J = TypeVar("_J", bound=Job)
 _R = TypeVar("_R")
@@ -43,12 +52,13 @@ def runner(
 
         def run(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
             nonlocal session, can_help
-            is_large = sum(job.size for job in jobs) >= LARGE
-            if is_large and can_compile():
+            size = sum(job.size for job in jobs)
+            if size >= LARGE and can_compile():
                 from kgroup.kernel.compiled import load
 
                 load(on_compile)  # once here, instead of in each executor
-            if session is None and jobs and (is_wanted or (is_large and can_help)):
+            is_faster = size >= SPARK_BYTES and processor_count() > MOST_WORKERS
+            if session is None and jobs and (is_wanted or (is_faster and can_help)):
                 try:
                     session = stack.enter_context(spark_session(master, settings, only_tasks=True))
                 except KgroupError as error:

@@ -117,7 +117,7 @@ command = CommandGroup(
     text="Also write metrics of the run to this file, for node-exporter's textfile collector.",
     required=False,
 )
-@spark_options("local[*] for large inputs; small ones are read without Spark")
+@spark_options("local[*] from 4 GiB on with more than 4 processors; otherwise threads")
 @connection_options
 @output_options("history.BUILD_COLUMNS")
 def build_command(

@@ -66,7 +66,8 @@ def widen(limits: dict[int, tuple[int, int]], facts: Mapping[str, pa.Table]) -> 
 COMPILED_BYTES = 8 << 20
 """Total size of splits from which on compiled code decodes them, in bytes."""
 
-_MOST_WORKERS = 4
+MOST_WORKERS = 4
+"""Maximum number of threads that run tasks: they share Python's lock."""
 
 ENOUGH_ROWS = 1 << 12
 """Number of rows to sort into tables at once: small segments have few."""
@@ -115,7 +116,7 @@ class JobRunner(Protocol):
 
 def run_here(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
     """Run jobs in threads of this process: most of the time is spent in compiled code."""
-    workers = min(processor_count(), _MOST_WORKERS, len(jobs))
+    workers = min(processor_count(), MOST_WORKERS, len(jobs))
     if workers < 2:
         yield from map(function, jobs)
         return

@@ -16,6 +16,8 @@ Options; others are refused:
     kafka.*: client settings, for the live topic.
     startingOffsets: for a stream, earliest (the default) or latest.
     cluster: name of the cluster; by default the id in the log directory or of the live cluster.
+    pushFilters: true if tasks filter the rows, and only the splits of wanted partitions are read.
+        Spark must be set to spark.sql.python.filterPushdown.enabled=true. Not for streams.
 
 Executors decode into Arrow batches, which Spark uses directly: there is no Python object for each
 record, and no JVM object until rows are requested.
@@ -26,7 +28,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -34,7 +36,15 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
     InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
 )
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -67,6 +77,7 @@ MOST_SILENCE_S = 600.0
 """Maximum time that a stream waits for the cluster or for partition leaders."""
 
 _KAFKA = "kafka."
+_PUSH = "pushFilters"
 _TYPES = {"string": "string", "int64": "bigint", "int32": "int", "int16": "smallint"}
 
 
@@ -85,12 +96,17 @@ class KgroupDataSource(DataSource):
     def reader(self, schema: StructType) -> KgroupReader:
         """Return a reader of segments, or of the live topic up to its current end."""
         if _config_of(self.options) is None:
-            _check_options(self.options, "of files", ("path", "paths", "splitSize", "cluster"))
+            known = ("path", "paths", "splitSize", "cluster", _PUSH)
+            _check_options(self.options, "of files", known)
         elif self.options.get("path") or self.options.get("paths"):
             raise UsageError("a path and kafka.bootstrap.servers are two sources; choose one")
         else:
-            _check_options(self.options, "of the live topic", ("kafka.*", "cluster"))
-        return KgroupReader(self.options)
+            _check_options(self.options, "of the live topic", ("kafka.*", "cluster", _PUSH))
+        push = self.options.get(_PUSH, "false").lower()
+        if push not in ("true", "false"):
+            raise UsageError(f"expected {_PUSH} true or false, found {push!r}")
+        # Spark refuses readers that take filters unless it is set to push them.
+        return (FilteringReader if push == "true" else KgroupReader)(self.options)
 
     def streamReader(self, schema: StructType) -> KgroupStreamReader:  # noqa: N802
         """Return a reader that follows the live topic."""
@@ -121,6 +137,82 @@ class KgroupReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode a split; runs in an executor."""
         return _rows_of(partition)
+
+
+class FilteringReader(KgroupReader):
+    """A `KgroupReader` whose tasks drop rows that Spark's filters would drop."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._filters: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Keep the filters that can be used, and return all: Spark applies them, too."""
+        self._filters = [each for each in filters if _can_use(each)]
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the splits with rows that the filters may keep; runs in the driver."""
+        return [each for each in super().partitions() if self._may_have(each.value)]
+
+    def _may_have(self, split: Split) -> bool:
+        place = {"cluster": split.cluster, "partition": split.offsets_partition}
+        row = pa.RecordBatch.from_pylist([place], schema=ROWS)
+        of_place = [each for each in self._filters if _column(each) in place]
+        return bool(len(_filtered(row, of_place)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Decode a split, and drop rows; runs in an executor."""
+        for batch in _rows_of(partition):
+            if len(rows := _filtered(batch, self._filters)):
+                yield rows
+
+
+_COMPARISONS: Mapping[type[Filter], str] = {
+    EqualTo: "equal",
+    GreaterThan: "greater",
+    GreaterThanOrEqual: "greater_equal",
+    LessThan: "less",
+    LessThanOrEqual: "less_equal",
+}
+"""Arrow's functions for filters that compare a column with a value."""
+
+
+def _column(a_filter: Filter) -> str:
+    return ".".join(getattr(a_filter, "attribute", ()))
+
+
+def _can_use(a_filter: Filter) -> bool:
+    """Return whether a filter compares a column with values of its type."""
+    if _column(a_filter) not in ROWS.names:
+        return False
+    if isinstance(a_filter, IsNotNull):
+        return True
+    if isinstance(a_filter, In):
+        values = list(a_filter.value)
+    elif type(a_filter) in _COMPARISONS:
+        values = [getattr(a_filter, "value", None)]
+    else:
+        return False
+    kind = str if ROWS.field(_column(a_filter)).type == pa.string() else int
+    return all(type(value) is kind for value in values)
+
+
+def _filtered(batch: pa.RecordBatch, filters: Iterable[Filter]) -> pa.RecordBatch:
+    """Return the rows for which all filters are true."""
+    import pyarrow.compute as pc
+
+    for each in filters:
+        column = batch[_column(each)]
+        if isinstance(each, IsNotNull):
+            mask = pc.is_valid(column)
+        elif isinstance(each, In):
+            mask = pc.is_in(column, pa.array(each.value, column.type))
+        else:
+            value = pa.scalar(getattr(each, "value", None), column.type)
+            mask = pc.call_function(_COMPARISONS[type(each)], [column, value])
+        batch = batch.filter(mask)
+    return batch
 
 
 class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -221,7 +313,9 @@ def await_live(
 
 def _rows_of(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split as batches of `ROWS`."""
-    split: Split = partition.value
+    split: Split | None = partition.value
+    if split is None:  # Spark's own partition where there are none
+        return
     for part in read_split(split):
         if isinstance(part, Damage):
             yield _damage_row(split, part)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import DataSourceReader, EqualTo, In, StringContains
 from pyspark.sql.types import StructType
 
 from kgroup.columnar.segment import decode_chunks
@@ -39,6 +41,58 @@ def test_rows_are_the_decoded_records(spark: SparkSession) -> None:
     key = lambda row: (row["partition"], row["offset"])  # noqa: E731
     assert sorted(found, key=key) == sorted(expected, key=key)
     assert len(found) > 100
+
+
+FILTERS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "partition = 1": lambda row: row["partition"] == 1,
+    "`group` = 'order-service' AND offset >= 20": lambda row: (
+        row["group"] == "order-service" and row["offset"] >= 20
+    ),
+    "type IN ('OffsetCommit', 'GroupMetadata') AND topic_partition < 2": lambda row: (
+        row["topic_partition"] in (0, 1) and row["type"] in ("OffsetCommit", "GroupMetadata")
+    ),
+    "partition > 0 AND partition <= 3 AND producer_id IS NOT NULL": lambda row: (
+        0 < row["partition"] <= 3 and row["producer_id"] is not None
+    ),
+    "cluster = 'other'": lambda row: False,
+    "`group` LIKE '%service' OR offset = 3": lambda row: (
+        (row["group"] or "").endswith("service") or row["offset"] == 3
+    ),
+}
+"""SQL conditions, and the rows that they keep."""
+
+
+@pytest.mark.parametrize("condition", FILTERS)
+def test_filters_are_pushed(spark: SparkSession, condition: str) -> None:
+    every = [row.asDict() for row in spark.read.format("kgroup").load(str(SAMPLE)).collect()]
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        pushing = spark.read.format("kgroup").option("pushFilters", "true").load(str(SAMPLE))
+        found = [row.asDict() for row in pushing.where(condition).collect()]
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    key = lambda row: (row["partition"], row["offset"])  # noqa: E731
+    assert sorted(found, key=key) == sorted(filter(FILTERS[condition], every), key=key)
+
+
+def test_tasks_drop_what_filters_drop() -> None:
+    options = {"path": str(SAMPLE), "pushFilters": "true"}
+    every = KgroupDataSource({"path": str(SAMPLE)}).reader(StructType()).partitions()
+    reader = KgroupDataSource(options).reader(StructType())
+    filters = [EqualTo(("partition",), 1), In(("group",), ("order-service", "ledger"))]
+    other = StringContains(("topic",), "o")
+    assert reader.pushFilters([*filters, other]) == [*filters, other]
+    splits = reader.partitions()
+    assert {split.value.offsets_partition for split in splits} == {1}
+    assert 0 < len(splits) < len(every)
+    plain = KgroupDataSource({"path": str(SAMPLE)}).reader(StructType())
+
+    def rows(reading: DataSourceReader) -> list[dict[str, Any]]:
+        batches = [batch for split in splits for batch in reading.read(split)]
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    expected = [row for row in rows(plain) if row["group"] in ("order-service", "ledger")]
+    assert rows(reader) == expected
 
 
 def test_damage_is_a_row(spark: SparkSession, tmp_path: Path) -> None:

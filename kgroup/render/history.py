@@ -283,6 +283,21 @@ BUILD_COLUMNS = columns_of(
 )
 
 
+REMOVAL_COLUMNS = columns_of(
+    "kgroup.history.build.retention.TableRemoval",
+    CLUSTER,
+    Column("table", Kind.TEXT),
+    Column("removed_row_count", Kind.NUMBER),
+    Column("row_count", Kind.NUMBER),
+)
+
+VACUUM_COLUMNS = columns_of(
+    "kgroup.history.build.retention.UnneededFiles",
+    Column("file_count", Kind.NUMBER),
+    Column("file_bytes", Kind.NUMBER),
+)
+
+
 def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
     """Return a sheet with one row per table of each cluster; tables without rows are omitted."""
     tables = (filter(lambda table: table.row_count, report.tables) for report in reports)

@@ -13,6 +13,7 @@ import msgspec
 from jsonschema import Draft202012Validator
 
 from kgroup.history.build.build import ClusterReport
+from kgroup.history.build.retention import TableRemoval, UnneededFiles
 from kgroup.history.query.commit_summary import CommitSummary
 from kgroup.history.query.inventory import ClusterInventory, GroupInventory, TableColumn
 from kgroup.history.query.lag import Lag
@@ -86,6 +87,8 @@ ROWS: Mapping[str, tuple[Any, ...]] = {
     "history as-of": (_flat(PastDescription),),
     "history build": (ClusterReport,),
     "history commits": (CommitSummary,),
+    "history delete": (TableRemoval,),
+    "history expire": (TableRemoval,),
     "history lag": (Lag,),
     "history owner": (Owner,),
     "history rebalances": (Rebalance,),
@@ -94,6 +97,7 @@ ROWS: Mapping[str, tuple[Any, ...]] = {
     "history stale": (StaleOffset,),
     "history storms": (Storm,),
     "history timeline": (Interval,),
+    "history vacuum": (UnneededFiles,),
     "list": (ListedGroup,),
     "members remove": (RemovedMember,),
     "offsets copy": (PlannedOffset,),

@@ -373,7 +373,8 @@ def test_a_live_partition_that_has_become_shorter_is_told(tmp_path: Path) -> Non
     live = LiveSource("c", {7: (0, 40), 8: (0, 40)}, {}, (), config)
     with write_warehouse(tmp_path) as writer:
         states = {
-            number: PartitionState(None, (), end, None, None) for number, end in ((7, 120), (8, 40))
+            number: PartitionState(None, (), end, None, None, None)
+            for number, end in ((7, 120), (8, 40))
         }
         writer.commit({"c": ClusterState((), states, {})}, {})
     for _ in range(2):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -29,6 +26,7 @@ from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSeg
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import Limits, WrittenFile
 from kgroup.history.warehouse.warehouse import WarehouseWriter, read_warehouse, write_warehouse
+from tests.history.build_file import change_state, state_file
 from tests.history.warehouse_files import escaped
 
 COVERAGE = Coverage.of(np.array([3, 4, 9], np.int64))
@@ -59,7 +57,7 @@ def build(root: Path, *names: str, cluster: str = "east") -> ClusterState:
         writer.check(cluster)
         state = ClusterState(
             tuple(made(root, name, cluster) for name in names),
-            {7: PartitionState(None, (SEEN,), 12, None, None)},
+            {7: PartitionState(None, (SEEN,), 12, None, None, None)},
             {},
         )
         writer.commit({cluster: state}, {(cluster, 7): COVERAGE})
@@ -368,7 +366,7 @@ def with_members(root: Path, name: str) -> ClusterState:
     path = root / "_kgroup" / "members" / f"{name}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"members")
-    partition = PartitionState(None, (), None, 3, path.relative_to(root).as_posix())
+    partition = PartitionState(None, (), None, 3, path.relative_to(root).as_posix(), None)
     return ClusterState((), {7: partition}, {})
 
 
@@ -389,7 +387,7 @@ def test_files_of_members_count_as_others_do(tmp_path: Path) -> None:
 def test_the_coverage_of_each_partition_counts(tmp_path: Path) -> None:
     other = Coverage.of(np.array([1, 2], np.int64))
     with write_warehouse(tmp_path) as writer:
-        state = ClusterState((), {7: PartitionState(None, (SEEN,), 12, 4, None)}, {})
+        state = ClusterState((), {7: PartitionState(None, (SEEN,), 12, 4, None, None)}, {})
         known = {("east", 7): COVERAGE, ("east", 8): other}
         writer.commit({"east": state}, known)
         assert writer.coverage("east", 8) == other
@@ -474,22 +472,6 @@ def test_an_error_is_told_though_the_state_is_damaged_too(tmp_path: Path) -> Non
 
     with pytest.raises(ZeroDivisionError):
         fail()
-
-
-def state_file(root: Path, cluster: str | None = None) -> Path:
-    """The file of the state of a cluster, or of the warehouse."""
-    table = DeltaTable(root / "_kgroup" / "state")
-    rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    [path] = [row["path"] for row in rows if row["min.cluster"] == cluster]
-    return root / "_kgroup" / "state" / str(path)
-
-
-def change_state(root: Path, cluster: str | None, change: Callable[[Any], Any]) -> Path:
-    path = state_file(root, cluster)
-    [text] = pq.read_table(path, partitioning=None)["state"].to_pylist()
-    text = json.dumps(change(json.loads(text)))
-    pq.write_table(pa.table({"state": [text]}), path)
-    return path
 
 
 def test_other_files_beside_the_state_do_no_harm(tmp_path: Path) -> None:
@@ -610,7 +592,9 @@ def test_a_damaged_log_is_told(tmp_path: Path, table: str, damage: bytes) -> Non
         build(tmp_path, "2-a")
 
 
-@pytest.mark.parametrize("field", ["seen", "live_end", "derived_end", "members", "coverage"])
+@pytest.mark.parametrize(
+    "field", ["seen", "live_end", "derived_end", "members", "coverage", "base"]
+)
 def test_a_field_of_a_partition_that_is_missing_is_damage(tmp_path: Path, field: str) -> None:
     """Taken for nothing known, it would let records be read twice."""
     build(tmp_path, "1-a")

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from kgroup.errors import ProblemKind
 from kgroup.history.build.build import ClusterReport
+from kgroup.history.build.retention import TableRemoval, UnneededFiles
 from kgroup.history.query.commit_summary import CommitSummary
 from kgroup.history.query.inventory import ClusterInventory, GroupInventory, TableColumn
 from kgroup.history.query.lag import Lag
@@ -160,6 +161,8 @@ SHEETS: Mapping[Table, type] = {
     history.REBALANCE_COLUMNS: Rebalance,
     history.STORM_COLUMNS: Storm,
     history.build_sheet: ClusterReport,
+    history.REMOVAL_COLUMNS: TableRemoval,
+    history.VACUUM_COLUMNS: UnneededFiles,
 }
 """Every set of columns of a row, and every function that makes a sheet; and of what."""
 

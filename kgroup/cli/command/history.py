@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.warehouse import (
     HistoryChoice,
     SparkChoice,
+    StoredChoice,
     TimeRange,
     WarehouseChoice,
     any_group_argument,
@@ -40,6 +42,7 @@ from kgroup.cli.option.warehouse import (
     history_options,
     length_option,
     spark_options,
+    stored_options,
     time_options,
     to_option,
     topic_option,
@@ -56,12 +59,13 @@ from kgroup.cli.output.context import (
 )
 from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.cli.output.progress import ProgressLine
-from kgroup.errors import ExitStatus, UsageError
+from kgroup.errors import ExitStatus, UnknownGroupError, UsageError
 from kgroup.model.instant import shown_time
 from kgroup.source.config.client_setting import MOST_LONG, whole_number
 
 if TYPE_CHECKING:
     from kgroup.history.build.build import ClusterReport
+    from kgroup.history.build.retention import TableRemoval
     from kgroup.history.query.lag import Lag
     from kgroup.history.sql.engine import Engine
     from kgroup.history.sql.question import Interval
@@ -857,3 +861,136 @@ def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitS
     # Show all columns of the query, even those without values.
     output = replace(output, columns=output.columns or tuple(answer.columns))
     return show(answer, output, sheet=lambda rows: answer_sheet(answer))
+
+
+_EXECUTE = "nothing was changed; --execute carries it out"
+
+
+@command.command(
+    "expire",
+    epilog=examples(
+        "kgroup history expire --warehouse warehouse --older-than 30d",
+        "kgroup history expire --warehouse warehouse --older-than 30d --cluster prod --execute",
+    ),
+)
+@click.option(
+    "--older-than",
+    "age_ms",
+    metavar="TIME",
+    required=True,
+    callback=parsed(parse_duration),
+    help="Remove what is older, such as 30d.",
+)
+@stored_options
+@output_options("history.REMOVAL_COLUMNS")
+def expire_command(age_ms: int, stored: StoredChoice, output: Output) -> ExitStatus:
+    """Remove the records of past days from a warehouse.
+
+    A file goes when all its rows are older, so the last day goes when it is past entirely. An
+    assignment is as old as its end; assignments that have not ended stay. What has expired is not
+    read again by later builds. Later questions say in a note where the retained time begins.
+
+    The files are deleted an hour later, by the next build, or by 'history vacuum'.
+    """
+    from kgroup.history.build.retention import expire, expired_rows
+
+    before_ms = time.time_ns() // 1_000_000 - age_ms
+    with json_errors(output):
+        rows = stored.plan(
+            lambda warehouse: expired_rows(warehouse, before_ms, stored.cluster),
+            lambda writer: expire(writer, before_ms, stored.cluster),
+        )
+    return _show_removals(rows, stored, output, f"nothing is older than {shown_time(before_ms)}")
+
+
+@command.command(
+    "delete",
+    epilog=examples(
+        "kgroup history delete --warehouse warehouse --group old-billing",
+        "kgroup history delete --warehouse warehouse --group old-billing --execute",
+    ),
+)
+@click.option(
+    "--group",
+    "group_id",
+    metavar="GROUP",
+    type=ID,
+    required=True,
+    shell_complete=suggest_groups,
+    help="Id of the group.",
+)
+@stored_options
+@output_options("history.REMOVAL_COLUMNS")
+def delete_command(group_id: str, stored: StoredChoice, output: Output) -> ExitStatus:
+    """Remove all rows of a group from all tables of a warehouse.
+
+    Records that the group writes later are stored by later builds, as for any group. Records that
+    were removed are not read again.
+
+    The files are deleted an hour later, by the next build, or by 'history vacuum'.
+    """
+    from kgroup.history.build.retention import delete_group, rows_of_group
+
+    with json_errors(output):
+        rows = stored.plan(
+            lambda warehouse: rows_of_group(warehouse, group_id, stored.cluster),
+            lambda writer: delete_group(writer, group_id, stored.cluster),
+        )
+        if not rows:
+            raise UnknownGroupError(
+                f"{stored.root}: the warehouse has no rows of group {group_id!r}", group_id=group_id
+            )
+    return _show_removals(rows, stored, output, "")
+
+
+def _show_removals(
+    rows: Sequence[TableRemoval], stored: StoredChoice, output: Output, otherwise: str
+) -> ExitStatus:
+    from kgroup.operation.printed_command import kgroup_command
+    from kgroup.operation.report import Report
+
+    if not rows:
+        notes = (otherwise,)
+    elif not stored.execute:
+        notes = (_EXECUTE,)
+    else:
+        vacuum = kgroup_command(
+            "history vacuum", (), ("--warehouse", str(stored.root), "--keep", "0s", "--execute")
+        )
+        notes = (f"the files are kept for an hour; to delete them now, run: {vacuum}",)
+    return show(Report(tuple(rows), notes=notes), output)
+
+
+@command.command(
+    "vacuum",
+    epilog=examples(
+        "kgroup history vacuum --warehouse warehouse",
+        "kgroup history vacuum --warehouse warehouse --keep 0s --execute",
+    ),
+)
+@length_option(
+    "--keep",
+    "kept_ms",
+    "1h",
+    "Keep files that were replaced within this time: questions may still be reading them.",
+)
+@stored_options
+@output_options("history.VACUUM_COLUMNS")
+def vacuum_command(kept_ms: int, stored: StoredChoice, output: Output) -> ExitStatus:
+    """Delete files of a warehouse that are not needed any more.
+
+    These are files that a build, 'history expire' or 'history delete' replaced, and files that a
+    killed build left. A build deletes them, too, after an hour.
+    """
+    if stored.cluster is not None:
+        raise click.UsageError("--cluster: files are deleted of all clusters; leave it out")
+    from kgroup.history.build.retention import unneeded_files, vacuum
+    from kgroup.operation.report import Report
+
+    with json_errors(output):
+        found = stored.plan(
+            lambda warehouse: unneeded_files(warehouse, kept_ms),
+            lambda writer: vacuum(writer, kept_ms),
+        )
+    notes = () if stored.execute else (_EXECUTE,)
+    return show(Report((found,), notes=notes), output)

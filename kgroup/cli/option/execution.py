@@ -336,8 +336,13 @@ def _check_file(path: Path) -> Path:
     return path
 
 
+execute_option: Decorator = click.option(
+    "--execute", is_flag=True, help="Carry out the plan; otherwise only show it."
+)
+"""`--execute`, as ``execute``."""
+
 _OPTIONS = (
-    click.option("--execute", is_flag=True, help="Carry out the plan; otherwise only show it."),
+    execute_option,
     click.option(
         "--yes",
         is_flag=True,

@@ -26,18 +26,20 @@ from kgroup.cli.option.common import (
     parsed_time,
     source_option,
 )
+from kgroup.cli.option.execution import execute_option
 from kgroup.cli.option.parameter import parse_duration
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError, near_names
+from kgroup.model.instant import shown_time
 
 if TYPE_CHECKING:
     from kgroup.history.build.build import BuildFrom
     from kgroup.history.sql.engine import Engine
     from kgroup.history.sql.question import LogEnd
-    from kgroup.history.warehouse.warehouse import Warehouse
+    from kgroup.history.warehouse.warehouse import Warehouse, WarehouseWriter
     from kgroup.operation.report import Report
     from kgroup.source.config.client_config import ClientConfig
 
@@ -71,17 +73,26 @@ class WarehouseChoice:
             KgroupError: the engine is not installed.
         """
         with self.open_both() as (warehouse, engine):
-            self._warn_of_damage(warehouse)
+            self._warn_of_gaps(warehouse)
             yield engine
 
-    def warn_of_damage(self) -> None:
+    def warn_of_gaps(self) -> None:
         """Print a note if records may be missing from the tables."""
         from kgroup.history.warehouse.warehouse import read_warehouse
 
         with read_warehouse(self.root) as warehouse:
-            self._warn_of_damage(warehouse)
+            self._warn_of_gaps(warehouse)
 
-    def _warn_of_damage(self, warehouse: Warehouse) -> None:
+    def _warn_of_gaps(self, warehouse: Warehouse) -> None:
+        clusters = warehouse.clusters if self.cluster is None else (self.cluster,)
+        for cluster in clusters:
+            retained_ms = warehouse.state(cluster).retained_ms
+            if retained_ms is not None:
+                of_cluster = f" of cluster {cluster}" if len(clusters) > 1 else ""
+                warn(
+                    f"note: records{of_cluster} before {shown_time(retained_ms)} have expired; "
+                    "answers about earlier times are incomplete"
+                )
         count = warehouse.row_count("damage", self.cluster)
         if count:
             asking = self.command("sql", "SELECT * FROM damage")
@@ -115,12 +126,7 @@ class WarehouseChoice:
         from kgroup.history.warehouse.warehouse import read_warehouse
 
         with read_warehouse(self.root) if opened is None else nullcontext(opened) as warehouse:
-            if self.cluster is not None and self.cluster not in warehouse.clusters:
-                known = ", ".join(warehouse.clusters) or "none yet"
-                raise NotFoundError(
-                    f"{self.root}: the warehouse has no cluster {self.cluster}; its clusters are: "
-                    f"{known}"
-                )
+            check_cluster(warehouse, self.cluster)
             with self._engine(warehouse.files(self.cluster)) as engine:
                 try:
                     yield warehouse, engine
@@ -142,6 +148,15 @@ class WarehouseChoice:
 
             with spark_session(self.spark.master, self.spark.settings) as session:
                 yield SparkEngine(session, files)
+
+
+def check_cluster(warehouse: Warehouse, cluster: str | None) -> None:
+    """Raise NotFoundError if a warehouse does not have a cluster."""
+    if cluster is not None and cluster not in warehouse.clusters:
+        known = ", ".join(warehouse.clusters) or "none yet"
+        raise NotFoundError(
+            f"{warehouse.root}: the warehouse has no cluster {cluster}; its clusters are: {known}"
+        )
 
 
 def _default_engine() -> str:
@@ -173,6 +188,7 @@ _DEFAULT_AGE_MS = 24 * 3_600_000
 """Age from which on the records of a cluster are read by default."""
 
 _Answer = TypeVar("_Answer", bound="Report[Any]")
+_Planned = TypeVar("_Planned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +271,7 @@ class HistoryChoice:
         ):
             progress.finish()
             if base is not None and not self.is_open:
-                self.warehouse.warn_of_damage()
+                self.warehouse.warn_of_gaps()
             choice = replace(self.warehouse, root=warehouse.root, cluster=None)
             try:
                 # damage of the source is in the report
@@ -346,11 +362,15 @@ class HistoryChoice:
 def _required_warehouse(
     root: Path | None, cluster: str | None, engine: str | None, spark: SparkChoice
 ) -> WarehouseChoice:
+    return _warehouse(_required_root(root), cluster, engine, spark)
+
+
+def _required_root(root: Path | None) -> Path:
     if root is None:
         raise click.UsageError(
             "no warehouse given: use --warehouse DIR, a folder that 'kgroup history build' wrote"
         )
-    return _warehouse(root, cluster, engine, spark)
+    return root
 
 
 @contextmanager
@@ -559,6 +579,52 @@ _WAREHOUSE_OPTIONS: Sequence[Decorator] = (
 )
 warehouse_options = options_into("warehouse", _required_warehouse, *_WAREHOUSE_OPTIONS)
 """Adds the options for a warehouse and engine; the command takes ``warehouse``."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChoice:
+    """What to change in a warehouse.
+
+    Attributes:
+        root: folder of the warehouse.
+        cluster: the cluster to change; None: all clusters.
+        execute: whether to carry out the change.
+    """
+
+    root: Path
+    cluster: str | None
+    execute: bool
+
+    def plan(
+        self, plan: Callable[[Warehouse], _Planned], change: Callable[[WarehouseWriter], _Planned]
+    ) -> _Planned:
+        """Return what is to be changed, or has been.
+
+        Args:
+            plan: finds what is to be changed.
+            change: does it.
+
+        Raises:
+            InputError: the folder is not a warehouse, or is damaged.
+            NotFoundError: the warehouse does not have the cluster.
+            KgroupError: another process is changing it, or a file cannot be written.
+        """
+        from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
+
+        with read_warehouse(self.root) as warehouse:
+            check_cluster(warehouse, self.cluster)
+            if not self.execute:
+                return plan(warehouse)
+        with explain_write_errors(self.root), write_warehouse(self.root) as writer:
+            return change(writer)
+
+
+def _stored(root: Path | None, cluster: str | None, execute: bool) -> StoredChoice:
+    return StoredChoice(_required_root(root), cluster, execute)
+
+
+stored_options = options_into("stored", _stored, *_WAREHOUSE_OPTIONS[:2], execute_option)
+"""Adds the options for a change of a warehouse; the command takes ``stored``."""
 
 history_options = options_into(
     "records",

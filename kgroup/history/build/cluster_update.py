@@ -390,7 +390,12 @@ class ClusterUpdate:
 
     def state(self) -> ClusterState:
         """Return the current state."""
-        return ClusterState(tuple(self.files.values()), self.partitions, self.topic_names)
+        return replace(
+            self.before,
+            files=tuple(self.files.values()),
+            partitions=self.partitions,
+            topic_names=self.topic_names,
+        )
 
 
 def live_start(live_end: int, coverage: Coverage, first: int, end: int) -> int:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from kgroup.history.build.cluster_update import ClusterUpdate
 from kgroup.history.build.task import Job, JobRunner
 from kgroup.history.ownership.ownership import NEEDED, OwnershipState, derive
+from kgroup.history.warehouse.state import PartitionBase, PartitionState
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import (
     FactWriter,
@@ -85,6 +86,8 @@ class Derivation:
         offsets_partition: partition of `__consumer_offsets`.
         is_anew: whether earlier results are discarded.
         members: file with the members before these records; None if there were none.
+        base: ownership before the retained records, if earlier results are discarded; None if all
+            records are retained.
         opened: files with open assignments of the partition.
         files: files with the records.
         share: the groups to derive.
@@ -93,6 +96,7 @@ class Derivation:
     offsets_partition: int
     is_anew: bool
     members: str | None
+    base: PartitionBase | None
     opened: tuple[WrittenFile, ...]
     files: tuple[WrittenFile, ...]
     share: GroupShare = GroupShare()
@@ -158,15 +162,18 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
     with task.facts() as writer:
         for derivation in task.derivations:
             number, share = derivation.offsets_partition, derivation.share
-            now = OwnershipState.none()
-            if not derivation.is_anew:
+            now, end = OwnershipState.none(), -1
+            if derivation.is_anew and derivation.base is not None:
+                now, end = read_base(warehouse, derivation.base, task.topic_names)
+                now = OwnershipState(share.of(now.open), share.of(now.members))
+            elif not derivation.is_anew:
                 opened = reader.rows("assignments", derivation.opened, number)
                 now = OwnershipState(opened, share.of(_read_members(warehouse, derivation.members)))
             # Of a divided partition all shares write, or none: the old files have rows of all.
             is_changed = derivation.is_anew or share.count > 1
-            for files in _pieces(derivation.files, number, share):
+            for files in pieces(derivation.files, number, share):
                 records = {
-                    name: reader.rows(name, files, number, columns)
+                    name: after(reader.rows(name, files, number, columns), end)
                     for name, columns in NEEDED.items()
                 }
                 derived = derive(number, now, records, task.topic_names)
@@ -233,18 +240,19 @@ def derive_assignments(
     for change in changes:
         intervals = results.get(change.cluster, [])
         with FactWriter(writer.root, change.cluster, writer.build + 1) as facts:
-            old = _without(
+            old = without(
                 writer.root,
                 change.files.values(),
                 {number for result in intervals for number in result.changed},
                 anew[change.cluster],
+                change.partitions,
                 facts,
             )
             written = [file for result in intervals for file in result.files]
             change.replace_files(old, [*facts.finish(), *written])
         for number in sorted({number for result in intervals for number in result.members}):
             shares = [result.members[number] for result in intervals if number in result.members]
-            path = _write_members(writer, pa.concat_tables(shares))
+            path = write_state(writer, pa.concat_tables(shares))
             change.partitions[number] = replace(change.partition(number), members=path)
 
 
@@ -268,6 +276,7 @@ def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivatio
             number,
             number in anew,
             change.partition(number).members,
+            change.partition(number).base,
             _of_partition(opened, number),
             _of_partition(needed if number in anew else new, number),
         )
@@ -276,8 +285,8 @@ def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivatio
     return derivations, anew
 
 
-def _pieces(
-    files: Iterable[WrittenFile], number: int, share: GroupShare
+def pieces(
+    files: Iterable[WrittenFile], number: int, share: GroupShare = GroupShare()
 ) -> Iterator[list[WrittenFile]]:
     """Divide files of a partition into pieces, in log order, to limit the memory used."""
     piece: list[WrittenFile] = []
@@ -329,20 +338,51 @@ def _read_members(warehouse: Path, path: str | None) -> pa.Table:
     return none if path is None else read_parquet(warehouse / path, none.schema)
 
 
-def _write_members(writer: WarehouseWriter, members: pa.Table) -> str | None:
-    if not len(members):
+def read_base(
+    warehouse: Path, base: PartitionBase, topic_names: Mapping[str, str]
+) -> tuple[OwnershipState, int]:
+    """Return the ownership before the retained records, and the offset of the last record.
+
+    Args:
+        warehouse: its folder.
+        base: where it is.
+        topic_names: topic names by topic id, of which some may have been unknown.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    opened = OwnershipState.none().open
+    if base.opened is not None:
+        opened = read_parquet(warehouse / base.opened, opened.schema)
+        ids = pa.array(topic_names, pa.string())
+        names = pa.array(topic_names.values(), pa.string())
+        known = names.take(pc.index_in(opened["topic_id"], ids))
+        at = opened.schema.get_field_index("topic")
+        opened = opened.set_column(at, opened.schema.field(at), pc.coalesce(opened["topic"], known))
+    return OwnershipState(opened, _read_members(warehouse, base.members)), base.end
+
+
+def after(rows: pa.Table, end: int) -> pa.Table:
+    """Return the rows whose records follow an offset."""
+    return rows if end < 0 else rows.filter(pc.greater(rows["log_offset"], end))
+
+
+def write_state(writer: WarehouseWriter, rows: pa.Table) -> str | None:
+    """Write members or assignments into a file; return its path, None if there are no rows."""
+    if not len(rows):
         return None
     path = f"_kgroup/members/{unique_stem(writer.build + 1)}.parquet"
     (writer.root / path).parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(members, writer.root / path)
+    pq.write_table(rows, writer.root / path)
     return path
 
 
-def _without(
+def without(
     warehouse: Path,
     files: Iterable[WrittenFile],
     changed: Collection[int],
     anew: Collection[int],
+    partitions: Mapping[int, PartitionState],
     writer: FactWriter,
 ) -> list[str]:
     """Rewrite files with assignments, without those that are no longer valid.
@@ -351,8 +391,10 @@ def _without(
         warehouse: its folder.
         files: files of one cluster, without those that the derivation wrote.
         changed: partitions whose open assignments are no longer valid.
-        anew: partitions whose ended assignments are no longer valid either.
-        writer: writer for the rows of other partitions.
+        anew: partitions whose ended assignments are no longer valid either, unless they ended
+            before the retained records.
+        partitions: states of the partitions.
+        writer: writer for the rows that stay.
 
     Returns:
         Paths of the replaced files, which are no longer valid.
@@ -362,10 +404,17 @@ def _without(
         gone = set(changed if file.is_open else anew).intersection(file.partitions)
         if file.table == "assignments" and gone:
             replaced.append(file.path)
-            others = set(file.partitions) - gone
-            if others:
-                rows = read_rows(warehouse, file, partitions=others)
-                writer.add({"assignments": rows}, is_open=file.is_open)
+            bases = {number: partitions[number].base for number in gone}
+            if gone.issuperset(file.partitions) and not any(bases.values()):
+                continue
+            rows = read_rows(warehouse, file)
+            stays = pc.invert(pc.is_in(rows["offsets_partition"], pa.array(gone, pa.int32())))
+            for number, base in bases.items():
+                if base is not None:
+                    is_own = pc.equal(rows["offsets_partition"], number)
+                    is_past = pc.fill_null(pc.less_equal(rows["to_log_offset"], base.end), False)
+                    stays = pc.or_(stays, pc.and_(is_own, is_past))
+            writer.add({"assignments": rows.filter(stays)}, is_open=file.is_open)
     return replaced
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from kgroup.errors import InputError
-from kgroup.history.warehouse.state import ClusterState, PartitionState
+from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import OWN, FactWriter, row_groups
 
@@ -36,9 +36,24 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
+class _Partition:
+    coverage: str | None
+    seen: tuple[SeenSegment, ...]
+    live_end: int | None
+    derived_end: int | None
+    members: str | None
+
+    @property
+    def state(self) -> PartitionState:
+        return PartitionState(
+            self.coverage, self.seen, self.live_end, self.derived_end, self.members, None
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _State:
     files: tuple[_File, ...]
-    partitions: Mapping[int, PartitionState]
+    partitions: Mapping[int, _Partition]
     topic_names: Mapping[str, str]
 
 
@@ -66,7 +81,8 @@ def rewritten_states(root: Path) -> tuple[int, dict[str, ClusterState]]:
             for file in old.files:
                 for rows in row_groups(root / file.path, TABLES[file.table].schema):
                     writer.add({file.table: rows}, is_open=file.is_open)
-            states[cluster] = ClusterState(writer.finish(), old.partitions, old.topic_names)
+            partitions = {number: each.state for number, each in old.partitions.items()}
+            states[cluster] = ClusterState(writer.finish(), partitions, old.topic_names)
     return manifest.build, states
 
 

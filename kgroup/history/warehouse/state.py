@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from kgroup.history.warehouse.table_file import WrittenFile
 
@@ -24,6 +25,22 @@ class SeenSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionBase:
+    """Ownership in a partition of `__consumer_offsets` where its retained records begin.
+
+    Attributes:
+        end: offset of the last record that it includes; assignments are derived anew from the
+            records after that.
+        opened: file with the assignments that had not ended; None if there were none.
+        members: file with the members; None if there were none.
+    """
+
+    end: int
+    opened: str | None
+    members: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionState:
     """State of a partition of `__consumer_offsets`.
 
@@ -33,6 +50,7 @@ class PartitionState:
         live_end: offset up to which the live log was read; None if it was never read.
         derived_end: last offset from which assignments were derived; None if there are none.
         members: file with the members, for the next derivation; None if there are none.
+        base: ownership before the retained records; None if all records are retained.
     """
 
     coverage: str | None
@@ -40,11 +58,31 @@ class PartitionState:
     live_end: int | None
     derived_end: int | None
     members: str | None
+    base: PartitionBase | None
 
     @classmethod
     def none(cls) -> PartitionState:
         """Return the state of a new partition."""
-        return cls(None, (), None, None, None)
+        return cls(None, (), None, None, None, None)
+
+    def below(self, root: Path) -> PartitionState:
+        """Return it with absolute paths, given the warehouse's folder; without its coverage."""
+
+        def absolute(path: str | None) -> str | None:
+            return path and str(root / path)
+
+        base = self.base
+        if base is not None:
+            base = PartitionBase(base.end, absolute(base.opened), absolute(base.members))
+        return replace(self, coverage=None, members=absolute(self.members), base=base)
+
+    @property
+    def paths(self) -> set[str]:
+        """Its files."""
+        paths = {self.coverage, self.members}
+        if self.base is not None:
+            paths |= {self.base.opened, self.base.members}
+        return {path for path in paths if path is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +93,21 @@ class ClusterState:
         files: files of the tables.
         partitions: partitions of `__consumer_offsets`, by number.
         topic_names: known names of users' topics, by topic id.
+        retained_ms: time from which all records are retained; None if none have expired.
     """
 
     files: tuple[WrittenFile, ...]
     partitions: Mapping[int, PartitionState]
     topic_names: Mapping[str, str]
+    retained_ms: int | None = None
 
     @classmethod
     def none(cls) -> ClusterState:
         """Return the state of a new cluster."""
         return cls((), {}, {})
+
+    @property
+    def paths(self) -> set[str]:
+        """Files of its tables and partitions."""
+        own = (partition.paths for partition in self.partitions.values())
+        return {file.path for file in self.files}.union(*own)

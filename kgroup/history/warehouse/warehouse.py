@@ -29,7 +29,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,6 +77,7 @@ class _SavedCluster:
 
     partitions: Mapping[int, PartitionState]
     topic_names: Mapping[str, str]
+    retained_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,9 @@ class Warehouse:
         if cluster not in self._states and cluster in self._rows:
             saved = _read_state(self.root / self._rows[cluster], _SavedCluster)
             files = [file for name in TABLES for file in self._of_table(name).get(cluster, ())]
-            self._states[cluster] = ClusterState(tuple(files), saved.partitions, saved.topic_names)
+            self._states[cluster] = ClusterState(
+                tuple(files), saved.partitions, saved.topic_names, saved.retained_ms
+            )
         return self._states.get(cluster, ClusterState.none())
 
     def coverage(self, cluster: str, partition: int) -> Coverage:
@@ -201,9 +203,43 @@ class Warehouse:
         valid = self._valid(self.clusters if clusters is None else clusters)
         return valid.union(self._rows.values(), self._head.replaced)
 
+    def unneeded(self, kept_ms: int) -> list[Path]:
+        """Return the files that were replaced so long ago, or that a killed build left.
+
+        Raises:
+            InputError: the state is damaged.
+        """
+        last_ms = time.time_ns() // 1_000_000 - kept_ms
+        due = [
+            self.root / path for path, time_ms in self._head.replaced.items() if time_ms <= last_ms
+        ]
+        return [*filter(Path.exists, due), *self._unlisted()]
+
+    def _unlisted(self) -> list[Path]:
+        if not self._rows and has_old_format(self.root):
+            return []  # its files are listed elsewhere
+        found = (
+            *self._table_files("*", "*"),
+            *self.root.glob(f"{_STATE}/*.parquet"),
+            *self.root.glob(f"{OWN}/coverage/*.npy"),
+            *self.root.glob(f"{OWN}/members/*.parquet"),
+        )
+        return self._without_listed(found, self.clusters)
+
+    def _table_files(self, cluster: str, stem: str) -> Iterator[Path]:
+        """Yield files of tables that match patterns of the cluster's folder and of the name."""
+        for table in TABLES:
+            for path in self.root.glob(f"{table}/{cluster}/*/{stem}.parquet"):
+                if _TABLE_FILE.fullmatch(path.name) and path.parts[-3] != "_delta_log":
+                    yield path
+
+    def _without_listed(self, found: Iterable[Path], clusters: Iterable[str]) -> list[Path]:
+        listed = self.listed(clusters)
+        return [path for path in found if path.relative_to(self.root).as_posix() not in listed]
+
     def _valid(self, clusters: Iterable[str]) -> set[str]:
         """Return the valid files of clusters, without those of the state table."""
-        return set[str]().union(*(_paths(self.state(cluster)) for cluster in clusters))
+        return set[str]().union(*(self.state(cluster).paths for cluster in clusters))
 
     def _read(self) -> None:
         if not self._state_log.read():
@@ -277,13 +313,17 @@ class WarehouseWriter(Warehouse):
                 raise damaged_file(str(path), reason)
 
     def commit(
-        self, states: Mapping[str, ClusterState], coverages: Mapping[tuple[str, int], Coverage]
+        self,
+        states: Mapping[str, ClusterState],
+        coverages: Mapping[tuple[str, int], Coverage],
+        kept_ms: int | None = None,
     ) -> None:
         """Commit a new state.
 
         Args:
             states: states of the clusters that changed.
             coverages: coverages of the partitions in which they changed, by cluster and partition.
+            kept_ms: how long replaced files are kept; by default `KEPT_MS`.
 
         Raises:
             BusyError: another build was committed first.
@@ -296,19 +336,22 @@ class WarehouseWriter(Warehouse):
             path = f"{OWN}/coverage/{unique_stem(build)}.npy"
             _write(self.root / path, coverage.written())
             states[cluster] = _with_coverage(states[cluster], partition, path)
-        after = set[str]().union(*map(_paths, states.values()))
+        after = set[str]().union(*(state.paths for state in states.values()))
         _sync(self.root, after - before)
         versions = self._commit_tables(build, states)
         rows: dict[str | None, str] = {
             cluster: self._write_state(
-                build, cluster, _SavedCluster(state.partitions, state.topic_names)
+                build,
+                cluster,
+                _SavedCluster(state.partitions, state.topic_names, state.retained_ms),
             )
             for cluster, state in states.items()
         }
         gone = [self._rows[name] for name in (*states, None) if name in self._rows]
         now = time.time_ns() // 1_000_000
         replaced = {**self._head.replaced, **dict.fromkeys(sorted({*before, *gone} - after), now)}
-        due = [path for path, time_ms in replaced.items() if time_ms <= now - KEPT_MS]
+        last_ms = now - (KEPT_MS if kept_ms is None else kept_ms)
+        due = [path for path, time_ms in replaced.items() if time_ms <= last_ms]
         kept = {path: replaced[path] for path in replaced.keys() - {*due}}
         head = _Head(FORMAT, build, versions, dict(sorted(kept.items())))
         rows[None] = self._write_state(build, None, head)
@@ -324,7 +367,8 @@ class WarehouseWriter(Warehouse):
         # a build that did not finish.
         stem = f"{build}-*"
         left = [path for name in states for path in self._table_files(cluster_folder(name), stem)]
-        self._remove_unlisted(left, states)
+        for unlisted in self._without_listed(left, states):
+            _remove(unlisted)
 
     def _commit_tables(self, build: int, states: Mapping[str, ClusterState]) -> dict[str, int]:
         """Make each table have the files of these states, and of other clusters as before.
@@ -395,28 +439,17 @@ class WarehouseWriter(Warehouse):
 
     def sweep(self) -> None:
         """Remove files of tables and states that no state lists."""
-        if not self._rows and has_old_format(self.root):
-            return  # its files are listed elsewhere
-        paths = [
-            *self._table_files("*", "*"),
-            *self.root.glob(f"{_STATE}/*.parquet"),
-            *self.root.glob(f"{OWN}/coverage/*.npy"),
-            *self.root.glob(f"{OWN}/members/*.parquet"),
-        ]
-        self._remove_unlisted(paths, self.clusters)
+        for path in self._unlisted():
+            _remove(path)
 
-    def _table_files(self, cluster: str, stem: str) -> Iterator[Path]:
-        """Yield files of tables that match patterns of the cluster's folder and of the name."""
-        for table in TABLES:
-            for path in self.root.glob(f"{table}/{cluster}/*/{stem}.parquet"):
-                if _TABLE_FILE.fullmatch(path.name) and path.parts[-3] != "_delta_log":
-                    yield path
+    def vacuum(self, kept_ms: int) -> None:
+        """Remove the files that `unneeded` returns.
 
-    def _remove_unlisted(self, found: Iterable[Path], clusters: Iterable[str]) -> None:
-        listed = self.listed(clusters)
-        for path in found:
-            if path.relative_to(self.root).as_posix() not in listed:
-                _remove(path)
+        Raises:
+            OSError: a file cannot be written.
+        """
+        self.commit({}, {}, kept_ms)
+        self.sweep()
 
 
 class TemporaryWarehouse(WarehouseWriter):
@@ -441,8 +474,7 @@ class TemporaryWarehouse(WarehouseWriter):
             state = base.state(cluster)
             files = (replace(file, path=str(base.root / file.path)) for file in state.files)
             partitions = {
-                number: replace(each, members=each.members and str(base.root / each.members))
-                for number, each in state.partitions.items()
+                number: each.below(base.root) for number, each in state.partitions.items()
             }
             self._states[cluster] = replace(state, files=tuple(files), partitions=partitions)
 
@@ -462,7 +494,10 @@ class TemporaryWarehouse(WarehouseWriter):
         return known
 
     def commit(
-        self, states: Mapping[str, ClusterState], coverages: Mapping[tuple[str, int], Coverage]
+        self,
+        states: Mapping[str, ClusterState],
+        coverages: Mapping[tuple[str, int], Coverage],
+        kept_ms: int | None = None,
     ) -> None:
         """Take over a new state; see `WarehouseWriter.commit`."""
         self._states |= states
@@ -560,12 +595,6 @@ def _permissions(root: Path) -> Iterator[None]:
         yield
     finally:
         os.umask(before)
-
-
-def _paths(state: ClusterState) -> set[str]:
-    """Return the files that a state lists."""
-    own = ((partition.coverage, partition.members) for partition in state.partitions.values())
-    return {*(file.path for file in state.files), *filter(None, chain.from_iterable(own))}
 
 
 def _with_coverage(state: ClusterState, partition: int, path: str) -> ClusterState:

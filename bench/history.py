@@ -43,6 +43,8 @@ HOT_SIZE = 512 << 20
 SHARES = (1, 2, 4, 8)
 DAYS = 268
 DAYS_SIZE = 77 << 20
+CALM_RATE = "5/30s"
+"""Rate at which one group in seven of the log storms."""
 DAYS_PACE_MS = 289_000
 """Most time between two batches of that log: its batches are spread over so many days."""
 SIZES = (1, 2, 5, 10, 40)
@@ -97,6 +99,7 @@ def bench(files: int = 40, *, linear: bool = True) -> None:
     rate, total_size = _many_days()
     print_row(f"77 MiB of {DAYS} days, records/s and core", f"{rate:,.0f}", "200,000")
     print_row("its warehouse, MB", f"{total_size / 1e6:.0f}", "39")
+    _questions(files // 4)
     print()
     print_heads(
         f"tasks for a partition of {HOT_SIZE >> 20} MiB", "slowest, s", "all, s", "times as fast"
@@ -123,6 +126,26 @@ def bench(files: int = 40, *, linear: bool = True) -> None:
             size = count * FILE_SIZE / (1 << 30)
             work = _build(count, 2).work if count != files else two.work
             print_row(f"{size:.0f}", f"{work:.1f}", f"{work / size:.2f}")
+
+
+def _questions(files: int) -> None:
+    """Ask about all groups: where all of them storm, where one in seven does, and of twice as many.
+
+    All answers are written as JSON lines, into nothing.
+    """
+    print()
+    print_heads("all groups", "records", "s", "s of CPU", "MiB of memory")
+    calm = ["--rate", CALM_RATE]
+    for count in (files, 2 * files):
+        _command(count, more=False)
+        records = sum(
+            int((_log(count) / f"{number}.records").read_text()) for number in range(count)
+        )
+        for words in (["storms"], ["storms", *calm], ["rebalances"], ["stale"]):
+            asked = [*KGROUP, "history", *words, "--warehouse", str(HERE / "data" / "warehouse")]
+            run = measure([*asked, "-o", "jsonl"])
+            cells = f"{records:,}", f"{run.wall:.1f}", f"{run.cpu:.1f}", f"{run.memory:.0f}"
+            print_row(" ".join(words), *cells)
 
 
 def _row(files: int, cores: int) -> Build:

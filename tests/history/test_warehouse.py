@@ -186,6 +186,26 @@ def test_a_commit_that_fails_counts_not_at_all(
     assert newest(tmp_path) == ["1-a", "2-b"]
 
 
+def test_why_a_log_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line, without the colours and the stack trace of delta-rs."""
+    build(tmp_path, "1-a")
+
+    def fail(*args: Any, **options: Any) -> None:
+        raise OSError(
+            "Generic error\n   \x1b[31m↳\x1b[0m Unable to open file x\n   \x1b[31m↳\x1b[0m No "
+            "space left\n   0: <unknown>\n"
+        )
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", fail)
+    log = tmp_path / "tombstones" / "_delta_log"
+    with pytest.raises(
+        OSError, match=f"^{log}: Generic error: Unable to open file x: No space left$"
+    ):
+        build(tmp_path, "2-a")
+
+
 def newest(root: Path) -> list[str]:
     """What other engines find in a table."""
     table = DeltaTable(root / "tombstones")
@@ -577,6 +597,44 @@ def test_damage_of_the_state_is_told(tmp_path: Path, name: str) -> None:
         read_warehouse(tmp_path) as warehouse,
     ):
         warehouse.coverage("east", 7)
+
+
+def test_a_log_of_others_is_told(tmp_path: Path) -> None:
+    """Builds go by the statistics; without them, rows would be overlooked."""
+    build(tmp_path, "1-a")
+    log = tmp_path / "tombstones" / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('offsets_partition\\":7', 'other\\":7'))
+    with read_warehouse(tmp_path) as warehouse:
+        assert warehouse.state("east").files[0].offsets == (3, 9)
+    log.write_text(log.read_text().replace("offsets_partition", "other"))
+    with (
+        pytest.raises(InputError, match="the table tombstones has no statistics of this file"),
+        read_warehouse(tmp_path) as warehouse,
+    ):
+        warehouse.files()
+
+
+@pytest.mark.parametrize("number", [3, 102])
+def test_logs_that_were_summarized_say_the_same(tmp_path: Path, number: int) -> None:
+    """delta-rs writes a checkpoint every hundred versions; then older commits may be removed."""
+    state = build(tmp_path, "1-a")
+    for _ in range(number):
+        with write_warehouse(tmp_path) as writer:
+            writer.commit({"east": replace(state, topic_names={"id": str(writer.build)})}, {})
+    tables = [tmp_path / "tombstones", tmp_path / "_kgroup" / "state"]
+    for table in tables:
+        DeltaTable(table).create_checkpoint()
+    with read_warehouse(tmp_path) as warehouse:
+        before = warehouse.state("east")
+        listed = warehouse.listed()
+    for table in tables:
+        for path in sorted((table / "_delta_log").glob("*.json"))[:-1]:
+            path.unlink()
+    with read_warehouse(tmp_path) as warehouse:
+        assert warehouse.state("east") == before
+        assert warehouse.listed() == listed
+    build(tmp_path, "1-a", "9-b")
+    assert newest(tmp_path) == ["1-a", "9-b"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"{}", b"[]\n", b'{"add": 7}\n'])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from kgroup.history.warehouse.state import ClusterState
 from kgroup.history.warehouse.table import TABLES
-from kgroup.history.warehouse.table_file import WrittenFile
+from kgroup.history.warehouse.table_file import WrittenFile, limits_of
 from kgroup.history.warehouse.warehouse import write_warehouse
 
 NO_DAY = "none"
@@ -82,7 +82,7 @@ def make_warehouse(
                         path=path.relative_to(root).as_posix(),
                         rows=pq.read_metadata(path).num_rows,
                         size=path.stat().st_size,
-                        limits={},
+                        limits=limits_of(pq.read_metadata(path)),
                     )
                     for name, paths in files.items()
                     for path in paths

@@ -6,6 +6,7 @@ delta-rs reads and writes the log, without a JVM. kgroup writes the Parquet file
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -147,12 +148,22 @@ class DeltaLog:
 
 
 def written_file(table: str, row: Mapping[str, Any]) -> WrittenFile:
-    """Return a file of a table from a row of its log; see `DeltaLog.files`."""
+    """Return a file of a table from a row of its log; see `DeltaLog.files`.
+
+    Raises:
+        InputError: the log lacks statistics, without which builds would overlook the file.
+    """
     limits = {
         name: Limits(row[f"min.{name}"], row[f"max.{name}"], row[f"null_count.{name}"])
         for name in TABLES[table].columns
         if row.get(f"null_count.{name}") is not None
     }
+    if row["min.cluster"] is None or "offsets_partition" in {*TABLES[table].columns} - {*limits}:
+        raise InputError(
+            f"{row['path']}: the Delta log of the table {table} has no statistics of this file, so "
+            "kgroup did not write it. Restore the log, or build a new warehouse in another folder.",
+            path=row["path"],
+        )
     return WrittenFile(
         table,
         row["min.cluster"],
@@ -199,8 +210,14 @@ def _errors(path: Path, convert: Callable[[Path, str], Exception]) -> Iterator[N
     except (CommitFailedError, TableNotFoundError, MemoryError):
         raise
     except Exception as error:  # its own, pyarrow's, and those of Python's bindings
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise convert(path, reason) from error
+        raise convert(path, _reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return an error and its causes in one line, without colours and stack traces."""
+    first, *rest = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines() or [""]
+    causes = [line.partition("↳")[2].strip() for line in rest if "↳" in line]
+    return ": ".join([first.strip() or type(error).__name__, *causes])
 
 
 def _unreadable(path: Path, reason: str) -> InputError:
@@ -212,6 +229,4 @@ def _unreadable(path: Path, reason: str) -> InputError:
 
 
 def _unwritable(path: Path, reason: str) -> OSError:
-    error = OSError(reason)
-    error.filename = str(path / "_delta_log")
-    return error
+    return OSError(f"{path / '_delta_log'}: {reason}")

@@ -611,7 +611,13 @@ def test_a_log_of_others_is_told(tmp_path: Path) -> None:
         pytest.raises(InputError, match="the table tombstones has no statistics of this file"),
         read_warehouse(tmp_path) as warehouse,
     ):
-        warehouse.files()
+        warehouse.state("east")
+    log.write_text(log.read_text().replace("cluster", "other2"))
+    with (
+        pytest.raises(InputError, match="the table tombstones has no statistics of this file"),
+        read_warehouse(tmp_path) as warehouse,
+    ):
+        warehouse.files("east")
 
 
 @pytest.mark.parametrize("number", [3, 102])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgroup.errors import InputError, KgroupError
 from kgroup.history.warehouse.table import TABLES
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _T = TypeVar("_T")
+
+_NO_FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("num_records", pa.int64()),
+        ("min.cluster", pa.string()),
+    ]
+).empty_table()
 
 _APPLICATION = "kgroup"
 """Name under which a build writes its number into a log."""
@@ -79,16 +89,16 @@ class DeltaLog:
             return False
         return True
 
-    def files(self) -> Iterator[Mapping[str, Any]]:
-        """Yield path, size_bytes, num_records, min.*, max.* and null_count.* of each file.
+    def files(self) -> pa.Table:
+        """Return path, size_bytes, num_records, min.*, max.*, null_count.* of files, by path.
 
         Raises:
             InputError: the log is damaged.
         """
-        if self._table is not None:
-            with _errors(self.path, _unreadable):
-                rows = pa.table(self._table.get_add_actions(flatten=True)).to_pylist()
-            yield from rows
+        if self._table is None:
+            return _NO_FILES
+        with _errors(self.path, _unreadable):
+            return pa.table(self._table.get_add_actions(flatten=True)).sort_by("path")
 
     def commit(
         self,
@@ -147,31 +157,55 @@ class DeltaLog:
         return self.version == (0 if before is None else before + 1)
 
 
-def written_file(table: str, row: Mapping[str, Any]) -> WrittenFile:
-    """Return a file of a table from a row of its log; see `DeltaLog.files`.
+def written_files(table: str, rows: pa.Table) -> Iterator[WrittenFile]:
+    """Yield the files of a table; see `DeltaLog.files`.
 
     Raises:
-        InputError: the log lacks statistics, without which builds would overlook the file.
+        InputError: statistics are missing, see `check_statistics`.
     """
-    limits = {
-        name: Limits(row[f"min.{name}"], row[f"max.{name}"], row[f"null_count.{name}"])
+    if "offsets_partition" in TABLES[table].columns:
+        check_statistics(table, rows, "null_count.offsets_partition")
+    columns = [rows[name].to_pylist() for name in ("min.cluster", "path", "num_records")]
+    sizes = rows["size_bytes"].to_pylist()
+    known = [
+        name
         for name in TABLES[table].columns
-        if row.get(f"null_count.{name}") is not None
-    }
-    if row["min.cluster"] is None or "offsets_partition" in {*TABLES[table].columns} - {*limits}:
-        raise InputError(
-            f"{row['path']}: the Delta log of the table {table} has no statistics of this file, so "
-            "kgroup did not write it. Restore the log, or build a new warehouse in another folder.",
-            path=row["path"],
+        if f"null_count.{name}" in rows.column_names
+        and rows[f"null_count.{name}"].null_count < len(rows)
+    ]
+    limits = [
+        zip(
+            *(rows[f"{kind}.{name}"].to_pylist() for kind in ("min", "max", "null_count")),
+            strict=True,
         )
-    return WrittenFile(
-        table,
-        row["min.cluster"],
-        f"{table}/{row['path']}",
-        row["num_records"],
-        row["size_bytes"],
-        limits,
-    )
+        for name in known
+    ]
+    for cluster, path, count, size, *of_columns in zip(*columns, sizes, *limits, strict=True):
+        of_file = {
+            name: Limits(*values)
+            for name, values in zip(known, of_columns, strict=True)
+            if values[2] is not None
+        }
+        yield WrittenFile(table, cluster, f"{table}/{path}", count, size, of_file)
+
+
+def check_statistics(table: str, rows: pa.Table, column: str) -> None:
+    """Check that the log has a value for each file, without which files would be overlooked.
+
+    Raises:
+        InputError: it lacks some.
+    """
+    if not len(rows):
+        return
+    of_files = rows["path"]
+    if column in rows.column_names:
+        of_files = of_files.filter(pc.is_null(rows[column]))
+    for path in of_files.slice(0, 1).to_pylist():
+        raise InputError(
+            f"{path}: the Delta log of the table {table} has no statistics of this file, so kgroup "
+            "did not write it. Restore the log, or build a new warehouse in another folder.",
+            path=path,
+        )
 
 
 def added_file(file: WrittenFile) -> AddedFile:

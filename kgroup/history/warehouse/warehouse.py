@@ -30,15 +30,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.errors import BusyError, InputError, UsageError
 from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.delta_log import AddedFile, DeltaLog, added_file, written_file
+from kgroup.history.warehouse.delta_log import (
+    AddedFile,
+    DeltaLog,
+    added_file,
+    check_statistics,
+    written_files,
+)
 from kgroup.history.warehouse.old_format import has_old_format, remove_old_format, rewritten_states
 from kgroup.history.warehouse.state import ClusterState, PartitionState
 from kgroup.history.warehouse.table import TABLES
@@ -167,32 +174,39 @@ class Warehouse:
     def files(self, cluster: str | None = None) -> dict[str, list[Path]]:
         """Return the files of each table, of one cluster or of all; empty without rows."""
         return {
-            table: [self.root / file.path for file in self._select(table, cluster)]
+            table: [self.root / table / path for path in self._column(table, "path", cluster)]
             for table in TABLES
         }
 
     def row_count(self, table: str, cluster: str | None = None) -> int:
         """Return the number of rows of a table, of one cluster or of all."""
-        return sum(file.rows for file in self._select(table, cluster))
+        return sum(self._column(table, "num_records", cluster))
 
-    def _select(self, table: str, cluster: str | None) -> Iterator[WrittenFile]:
-        files = self._of_table(table)
-        for name in self.clusters if cluster is None else (cluster,):
-            yield from files.get(name, ())
+    def _column(self, table: str, name: str, cluster: str | None) -> list[Any]:
+        rows = self._logged(table)
+        if cluster is not None:
+            rows = rows.filter(pc.equal(rows["min.cluster"], cluster))
+        values: list[Any] = rows[name].to_pylist()
+        return values
 
     def _of_table(self, table: str) -> dict[str, list[WrittenFile]]:
         """Return the files of a table by cluster, in the version of the state."""
         if table not in self._files:
             files: dict[str, list[WrittenFile]] = {}
-            if table in self._head.versions:
-                log = self._logs[table]
-                if not log.read(self._head.versions[table]):
-                    raise _damaged(log.path, FileNotFoundError(2, "no such table"))
-                for row in sorted(log.files(), key=lambda row: row["path"]):
-                    file = written_file(table, row)
-                    files.setdefault(file.cluster, []).append(file)
+            for file in written_files(table, self._logged(table)):
+                files.setdefault(file.cluster, []).append(file)
             self._files[table] = files
         return self._files[table]
+
+    def _logged(self, table: str) -> pa.Table:
+        """Return the files of a table in the version of the state; see `DeltaLog.files`."""
+        log = self._logs[table]
+        version = self._head.versions.get(table)
+        if version is not None and not log.read(version):
+            raise _damaged(log.path, FileNotFoundError(2, "no such table"))
+        files = log.files()
+        check_statistics(table, files, "min.cluster")
+        return files
 
     def listed(self, clusters: Iterable[str] | None = None) -> set[str]:
         """Return the files that are valid, or kept for readers, of some clusters or of all.
@@ -250,9 +264,9 @@ class Warehouse:
                     path=str(self.root),
                 )
             return
-        self._rows = {
-            row["min.cluster"]: f"{_STATE}/{row['path']}" for row in self._state_log.files()
-        }
+        rows = self._state_log.files()
+        names, paths = rows["min.cluster"].to_pylist(), rows["path"].to_pylist()
+        self._rows = {name: f"{_STATE}/{path}" for name, path in zip(names, paths, strict=True)}
         path = self.root / self._rows[None]
         found = _read_state(path, _Format).format
         if found > FORMAT:
@@ -390,7 +404,9 @@ class WarehouseWriter(Warehouse):
             if log.version == pinned:
                 found = {file.path: file.size for files in known.values() for file in files}
             else:  # a build was killed between its commits
-                found = {f"{name}/{row['path']}": row["size_bytes"] for row in log.files()}
+                rows = log.files()
+                paths = (f"{name}/{path}" for path in rows["path"].to_pylist())
+                found = dict(zip(paths, rows["size_bytes"].to_pylist(), strict=True))
             added = {
                 path.removeprefix(f"{name}/"): added_file(wanted[path])
                 for path in wanted.keys() - found.keys()
@@ -505,11 +521,20 @@ class TemporaryWarehouse(WarehouseWriter):
         self._files.clear()
         self._head = replace(self._head, build=self.build + 1)
 
-    def _of_table(self, table: str) -> dict[str, list[WrittenFile]]:
-        return {
-            cluster: [file for file in state.files if file.table == table]
-            for cluster, state in self._states.items()
-        }
+    def files(self, cluster: str | None = None) -> dict[str, list[Path]]:
+        """Return the files of each table; see `Warehouse.files`."""
+        paths: dict[str, list[Path]] = {name: [] for name in TABLES}
+        for file in self._select(cluster):
+            paths[file.table].append(self.root / file.path)
+        return paths
+
+    def row_count(self, table: str, cluster: str | None = None) -> int:
+        """Return the number of rows of a table; see `Warehouse.row_count`."""
+        return sum(file.rows for file in self._select(cluster) if file.table == table)
+
+    def _select(self, cluster: str | None) -> Iterator[WrittenFile]:
+        for name in self.clusters if cluster is None else (cluster,):
+            yield from self.state(name).files
 
 
 @contextmanager

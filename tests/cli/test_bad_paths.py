@@ -94,6 +94,7 @@ NEEDS: Mapping[str, Sequence[str]] = {
     "plan new-consumer --consumer-config": ["--sample"],
     "offsets reset --to-file": ["--sample"],
     "history build --to": ["--sample"],
+    "history build --metrics": ["--sample"],
     "history stream --to": CLUSTER,
     "offsets import path": ["--sample"],
     "plan verify path": ["--sample"],

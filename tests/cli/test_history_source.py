@@ -184,3 +184,12 @@ def test_damage_of_a_source_is_not_said_to_be_in_a_warehouse(cli: Cli, tmp_path:
     command = f"kgroup history sql 'SELECT * FROM damage' --warehouse {root} --cluster c\n"
     assert both.err.startswith("kgroup: note: 1 place of the log could not be read, so records ")
     assert command in both.err
+
+
+def test_a_warehouse_may_have_a_relative_path(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli("history", "build", "--sample", "--to", "w").status == 0
+    asked = cli("history", "rebalances", "order-service", "--sample", "--warehouse", "w")
+    assert (asked.status, "order-service" in asked.out) == (0, True), asked.err

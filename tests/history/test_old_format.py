@@ -130,6 +130,21 @@ def test_a_conversion_that_is_broken_off_is_repeated(
     assert set(names_of(root)) == {"_delta_log", "eu_2F1"}
 
 
+def test_a_conversion_that_was_not_cleaned_up_is(tmp_path: Path) -> None:
+    """As is one that was killed while the log of the state was created."""
+    root = old_warehouse(tmp_path / "old", SAMPLE)
+    kept = tmp_path / "builds"
+    shutil.copytree(root / "_kgroup" / "builds", kept)
+    (root / "_kgroup" / "state" / "_delta_log").mkdir()
+    build(root, SAMPLE, cluster=CLUSTER)
+    shutil.copytree(kept, root / "_kgroup" / "builds")
+    tables = read_tables(root, CLUSTER)
+    report = build(root, SAMPLE, cluster=CLUSTER)
+    assert not [note for note in report.notes if "was converted" in note]
+    assert not (root / "_kgroup" / "builds").exists()
+    assert read_tables(root, CLUSTER) == tables
+
+
 @pytest.mark.parametrize("name", ["_kgroup/builds/4.json", "_kgroup/state/4-0.json", "members"])
 def test_a_damaged_one_is_left_as_it_is(tmp_path: Path, name: str) -> None:
     root = old_warehouse(tmp_path / "old", SAMPLE)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -180,8 +181,9 @@ def test_a_commit_that_fails_counts_not_at_all(
     with read_warehouse(tmp_path) as warehouse:
         assert [path.stem for path in warehouse.files()["tombstones"]] == ["1-a"]
         assert warehouse.coverage("east", 7) == COVERAGE
-    assert tables_on_disk(tmp_path) == ["1-a"]
-    assert newest(tmp_path) == (["1-a"] if of_table else ["2-a"])
+    # as long as the state cannot be written, files stay
+    assert tables_on_disk(tmp_path) == (["1-a"] if of_table else ["1-a", "2-a"])
+    assert newest(tmp_path) == ["1-a"]
     build(tmp_path, "1-a", "2-b")
     assert newest(tmp_path) == ["1-a", "2-b"]
 
@@ -234,6 +236,69 @@ def test_an_interrupt_behind_the_commit_point_removes_nothing(
         assert warehouse.coverage("east", 7) == COVERAGE
     build(tmp_path, "3-a")
     assert newest(tmp_path) == ["3-a"]
+
+
+def test_tables_that_are_ahead_of_the_state_are_set_right_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other engines would look for files that are gone; also after a build that was killed."""
+    build(tmp_path, "1-a")
+    commit = DeltaLog.commit
+
+    def interrupted(log: DeltaLog, *args: Any) -> bool:
+        if log.path.name == "state":
+            patch.undo()
+            raise KeyboardInterrupt
+        return commit(log, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaLog, "commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build(tmp_path, "2-a")
+    assert newest(tmp_path) == tables_on_disk(tmp_path) == ["1-a"]
+    build_alone(tmp_path, "3-a")
+    log = DeltaLog(tmp_path / "tombstones", TABLES["tombstones"].full_schema, "")
+    assert log.read()
+    assert log.commit(4, {}, {"east/2026-01-01/3-a.parquet": 4})
+    (tmp_path / "_kgroup" / "unfinished").touch()
+    with write_warehouse(tmp_path):
+        assert newest(tmp_path) == ["3-a"]
+
+
+@pytest.mark.parametrize("cluster", [".", "..", "a.b", "_", "%", "é"])
+@pytest.mark.parametrize("folder", ["w", "a b#?ü%2"])
+def test_names_of_clusters_and_folders(tmp_path: Path, cluster: str, folder: str) -> None:
+    root = tmp_path / folder
+    build(root, "1-a", cluster=cluster)
+    build(root, "1-a", "2-a", cluster=cluster)
+    with read_warehouse(root) as warehouse:
+        paths = warehouse.files(cluster)["tombstones"]
+        assert [path.read_bytes() for path in paths] == [b"rows", b"rows"]
+        assert all(path.parents[2] == root / "tombstones" for path in paths)
+    assert newest(root) == ["1-a", "2-a"]
+
+
+def test_logs_are_summarized_and_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only behind the commit of the state, and on the disk before the next one."""
+    state = build(tmp_path, "1-a")
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watched(number: int) -> None:
+        fsync(number)
+        synced.append(os.readlink(f"/proc/self/fd/{number}"))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    for _ in range(100):
+        with write_warehouse(tmp_path) as writer:
+            writer.commit({"east": replace(state, topic_names={"id": str(writer.build)})}, {})
+    log = tmp_path / "_kgroup" / "state" / "_delta_log"
+    names = [path.name for path in log.iterdir() if path.suffix != ".json"]
+    assert sorted(names) == [f"{100:020}.checkpoint.parquet", "_last_checkpoint"]
+    assert {str(log / name) for name in names} <= set(synced)
+    assert DeltaTable(log.parent).metadata().configuration == {
+        "delta.logRetentionDuration": "interval 1 day"
+    }
 
 
 def test_a_commit_of_somebody_else_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,6 +481,17 @@ def test_the_coverage_of_each_partition_counts(tmp_path: Path) -> None:
         assert warehouse.coverage("east", 8) == other
         partition = warehouse.state("east").partitions[7]
     assert (partition.seen, partition.live_end, partition.derived_end) == ((SEEN,), 12, 4)
+
+
+@pytest.mark.parametrize("name", ["pct%20x", "50%ab/w"])
+def test_a_path_that_delta_rs_would_decode_is_refused(tmp_path: Path, name: str) -> None:
+    for opened in (write_warehouse, read_warehouse):
+        with (
+            pytest.raises(UsageError, match=r"expected a folder without %(20|ab) in its path"),
+            opened(tmp_path / name),
+        ):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", [b"w\xff", b"p\xff/w"])
@@ -670,6 +746,21 @@ def test_a_field_of_a_partition_that_is_missing_is_damage(tmp_path: Path, field:
     path = change_state(tmp_path, "east", remove)
     with (
         pytest.raises(InputError, match=rf"{path}: not as .*`{field}`.* restore it, or build"),
+        read_warehouse(tmp_path) as warehouse,
+    ):
+        warehouse.state("east")
+
+
+@pytest.mark.parametrize("cluster", [None, "east"])
+@pytest.mark.parametrize("table", [pa.table({"other": [1]}), pa.table({"state": ["", ""]})])
+def test_a_state_that_is_no_row_of_text_is_told(
+    tmp_path: Path, cluster: str | None, table: pa.Table
+) -> None:
+    build(tmp_path, "1-a")
+    path = state_file(tmp_path, cluster)
+    pq.write_table(table, path)
+    with (
+        pytest.raises(InputError, match=rf"{path}: not as the build wrote it"),
         read_warehouse(tmp_path) as warehouse,
     ):
         warehouse.state("east")

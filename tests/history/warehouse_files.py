@@ -21,7 +21,7 @@ def escaped(name: str) -> str:
     """Return the name of a cluster as the name of a folder."""
     return "".join(
         letter
-        if letter.isascii() and (letter.isalnum() or letter in ".-")
+        if letter.isascii() and (letter.isalnum() or letter == "-")
         else "".join(f"_{byte:02X}" for byte in letter.encode())
         for letter in name
     )

@@ -192,7 +192,12 @@ def _resolve_file(
 
 
 def _outcomes(rows: pa.Table, markers: pa.Table) -> pa.Array:
-    """Return the outcome of each row's transaction; null if no marker follows.
+    """Return the outcome of each row's transaction; null if no marker follows."""
+    return markers["outcome"].combine_chunks().take(next_markers(rows, markers))
+
+
+def next_markers(rows: pa.Table, markers: pa.Table) -> pa.Array:
+    """Return the number of the marker that ends each row's transaction; null if none follows.
 
     Both tables have the columns offsets_partition, producer_id and log_offset.
     """
@@ -210,7 +215,7 @@ def _outcomes(rows: pa.Table, markers: pa.Table) -> pa.Array:
     marker = np.full(len(order), -1, np.int64)
     marker[order] = np.where(has_one, ends - count, -1)
     marker = marker[:count]
-    return markers["outcome"].combine_chunks().take(pa.array(marker, mask=marker < 0))
+    return pa.array(marker, mask=marker < 0)
 
 
 def _ints(column: pa.ChunkedArray) -> Offsets:
@@ -679,16 +684,18 @@ def live_tasks(
     """
     partitions = warehouse.state(source.cluster).partitions
     known = {number: warehouse.coverage(source.cluster, number) for number in source.ranges}
+    # a log may have lost records since `ends` were stored
+    lasts = {number: min(ends.get(number, 0), end) for number, (_, end) in source.ranges.items()}
     starts = {
         number: live_start(
             partitions.get(number, PartitionState.none()).live_end or 0,
             known[number],
             first,
-            ends.get(number, 0),
+            lasts[number],
         )
         for number, (first, _) in source.ranges.items()
     }
-    for split in source.splits(starts, {number: ends.get(number, 0) for number in starts}):
+    for split in source.splits(starts, lasts):
         place = split.location
         work = SplitWork(split, known[split.offsets_partition].within(place.start, place.end - 1))
         yield BuildTask(str(warehouse.root), source.cluster, warehouse.build + 1, (work,))

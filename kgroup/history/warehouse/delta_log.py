@@ -34,8 +34,11 @@ _NO_FILES = pa.schema(
     ]
 ).empty_table()
 
-_APPLICATION = "kgroup"
-"""Name under which a build writes its number into a log."""
+_CHECKPOINT = 100
+"""Number of versions between two checkpoints."""
+
+_SETTINGS = {"delta.logRetentionDuration": "interval 1 day"}
+"""Old versions are of no use: the files that they name are soon gone."""
 
 AddedFile = tuple[int, Mapping[str, Any]]
 """Size and statistics of a file, as `DeltaLog.commit` needs them."""
@@ -101,12 +104,7 @@ class DeltaLog:
             return pa.table(self._table.get_add_actions(flatten=True)).sort_by("path")
 
     def commit(
-        self,
-        build: int,
-        added: Mapping[str, AddedFile],
-        removed: Mapping[str, int],
-        *,
-        is_exclusive: bool = False,
+        self, build: int, added: Mapping[str, AddedFile], removed: Mapping[str, int]
     ) -> bool:
         """Commit a version on top of the one that was read; create the table if there is none.
 
@@ -114,7 +112,6 @@ class DeltaLog:
             build: number of the build.
             added: new files, by path.
             removed: sizes of files that are no longer valid, by path.
-            is_exclusive: whether another commit with this build number must not come first.
 
         Returns:
             False if another commit came first.
@@ -122,7 +119,7 @@ class DeltaLog:
         Raises:
             OSError: the log cannot be written.
         """
-        from deltalake import CommitProperties, Schema, Transaction
+        from deltalake import CommitProperties, PostCommitHookProperties, Schema
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
@@ -133,8 +130,8 @@ class DeltaLog:
         ]
         removes = [RemoveAction(path, True, now, size) for path, size in removed.items()]
         schema = Schema.from_arrow(self._schema)
-        number = [Transaction(_APPLICATION, build)] if is_exclusive else None
-        properties = CommitProperties({"kgroup.build": str(build)}, app_transactions=number)
+        properties = CommitProperties({"kgroup.build": str(build)})
+        hooks = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
         before = self.version
         try:
             with _errors(self.path, _unwritable):
@@ -145,16 +142,41 @@ class DeltaLog:
                         adds,
                         name=self.path.name,
                         description=self._meaning,
+                        configuration=_SETTINGS,
                         commit_properties=properties,
+                        post_commithook_properties=hooks,
                     )
                 else:
                     self._table.create_write_transaction(
-                        [*adds, *removes], "append", schema, commit_properties=properties
+                        [*adds, *removes],
+                        "append",
+                        schema,
+                        commit_properties=properties,
+                        post_commithook_properties=hooks,
                     )
         except CommitFailedError:
             return False
         self.read()
         return self.version == (0 if before is None else before + 1)
+
+    def summarize(self) -> list[Path]:
+        """Write a checkpoint, every hundred versions, and remove older versions.
+
+        Call this once the version that was read last is that of the state: what is older may go.
+
+        Returns:
+            The files written.
+
+        Raises:
+            OSError: the log cannot be written.
+        """
+        if self._table is None or not self.version or self.version % _CHECKPOINT:
+            return []
+        with _errors(self.path, _unwritable):
+            self._table.create_checkpoint()
+            self._table.cleanup_metadata()
+        log = self.path / "_delta_log"
+        return [log / f"{self.version:020}.checkpoint.parquet", log / "_last_checkpoint"]
 
 
 def written_files(table: str, rows: pa.Table) -> Iterator[WrittenFile]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +19,7 @@ import msgspec
 from kgroup.errors import InputError
 from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
 from kgroup.history.warehouse.table import TABLES
-from kgroup.history.warehouse.table_file import OWN, FactWriter, row_groups
+from kgroup.history.warehouse.table_file import OWN, FactWriter, WrittenFile, row_groups
 
 _T = TypeVar("_T")
 
@@ -33,6 +35,10 @@ class _File:
     table: str
     path: str
     is_open: bool
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +83,17 @@ def rewritten_states(root: Path) -> tuple[int, dict[str, ClusterState]]:
     states: dict[str, ClusterState] = {}
     for cluster, path in manifest.clusters.items():
         old = _read(root / path, _State)
-        with FactWriter(root, cluster, manifest.build + 1) as writer:
-            for file in old.files:
-                for rows in row_groups(root / file.path, TABLES[file.table].schema):
-                    writer.add({file.table: rows}, is_open=file.is_open)
-            partitions = {number: each.state for number, each in old.partitions.items()}
-            states[cluster] = ClusterState(writer.finish(), partitions, old.topic_names)
+        files: list[WrittenFile] = []
+        folders = attrgetter("folder", "is_open")
+        for _, alike in groupby(sorted(old.files, key=folders), key=folders):
+            # a writer for each folder: there may be very many
+            with FactWriter(root, cluster, manifest.build + 1) as writer:
+                for file in alike:
+                    for rows in row_groups(root / file.path, TABLES[file.table].schema):
+                        writer.add({file.table: rows}, is_open=file.is_open)
+                files += writer.finish()
+        partitions = {number: each.state for number, each in old.partitions.items()}
+        states[cluster] = ClusterState(tuple(files), partitions, old.topic_names)
     return manifest.build, states
 
 

@@ -4,7 +4,7 @@
 
 The files also have the columns `PLACE`, because some readers of Delta tables would take them from
 the folders' names, and others from the log. In the cluster's name, all bytes except ASCII letters,
-digits, dots and hyphens are written as ``_`` and two hexadecimal digits. The day is in UTC; rows
+digits and hyphens are written as ``_`` and two hexadecimal digits. The day is in UTC; rows
 without a time, and assignments that have not ended, are in ``none``. The folder of rows that may
 change, such as commits of transactions without a marker, ends in ``-open``.
 """
@@ -146,7 +146,7 @@ def table_folder(table: str, cluster: str, date: str | None, *, is_open: bool) -
 def cluster_folder(cluster: str) -> str:
     """Return the name of the folder that each table has for a cluster."""
     return re.sub(
-        "[^A-Za-z0-9.-]",
+        "[^A-Za-z0-9-]",
         lambda found: "".join(f"_{byte:02X}" for byte in found[0].encode()),
         cluster,
     )

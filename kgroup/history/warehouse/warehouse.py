@@ -267,6 +267,8 @@ class Warehouse:
         rows = self._state_log.files()
         names, paths = rows["min.cluster"].to_pylist(), rows["path"].to_pylist()
         self._rows = {name: f"{_STATE}/{path}" for name, path in zip(names, paths, strict=True)}
+        if None not in self._rows:
+            raise _damaged(self._state_log.path, InputError("it has no row of the warehouse"))
         path = self.root / self._rows[None]
         found = _read_state(path, _Format).format
         if found > FORMAT:
@@ -294,7 +296,10 @@ class WarehouseWriter(Warehouse):
             InputError: it is damaged.
             OSError: a file cannot be written.
         """
-        if self.build or not has_old_format(self.root):
+        if not has_old_format(self.root):
+            return
+        if self.build:  # it was converted, but not cleaned
+            remove_old_format(self.root)
             return
         build, states = rewritten_states(self.root)
         self._head = replace(self._head, build=build)
@@ -307,7 +312,7 @@ class WarehouseWriter(Warehouse):
         )
 
     def _read(self) -> None:
-        if not has_old_format(self.root) or (self.root / _STATE / "_delta_log").exists():
+        if self._state_log.read() or not has_old_format(self.root):
             super()._read()
 
     def check(self, cluster: str) -> None:
@@ -374,6 +379,9 @@ class WarehouseWriter(Warehouse):
         self._rows |= rows
         self._states |= states
         self._files.clear()
+        for log in (*self._logs.values(), self._state_log):
+            written = [path.relative_to(self.root).as_posix() for path in log.summarize()]
+            _sync(self.root, written)
         for path in due:
             _remove(self.root / path)
         # Lost executors whose tasks were repeated may have left files. Their names have the number
@@ -453,6 +461,18 @@ class WarehouseWriter(Warehouse):
         pq.write_table(row, self.root / path)
         return path
 
+    def repair(self) -> None:
+        """Make the tables what the state says, if a build was killed between their commits.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        is_old = not self._rows and has_old_format(self.root)
+        for name, log in self._logs.items():
+            if not is_old and log.read() and log.version != self._head.versions.get(name):
+                self.commit({}, {})
+                return
+
     def sweep(self) -> None:
         """Remove files of tables and states that no state lists."""
         for path in self._unlisted():
@@ -488,10 +508,9 @@ class TemporaryWarehouse(WarehouseWriter):
         for cluster in () if base is None else base.clusters:
             assert base is not None
             state = base.state(cluster)
-            files = (replace(file, path=str(base.root / file.path)) for file in state.files)
-            partitions = {
-                number: each.below(base.root) for number, each in state.partitions.items()
-            }
+            folder = base.root.absolute()
+            files = (replace(file, path=str(folder / file.path)) for file in state.files)
+            partitions = {number: each.below(folder) for number, each in state.partitions.items()}
             self._states[cluster] = replace(state, files=tuple(files), partitions=partitions)
 
     def _read(self) -> None:
@@ -543,7 +562,9 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
 
     Raises:
         InputError: there is no warehouse, or it is damaged.
+        UsageError: libraries do not understand its path.
     """
+    _check_path(root)
     if not (root / OWN).is_dir():
         folder = str(root) if _what_is(root) in _FREE else "FOLDER"
         build = kgroup_command("history build", (), ("--from", "LOG_DIR", "--to", folder))
@@ -563,16 +584,11 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
     Raises:
         BusyError: another process is changing the warehouse.
         InputError: the folder is not a warehouse.
-        UsageError: the path is not UTF-8, which the writers and readers of its files require.
+        UsageError: libraries do not understand its path.
         OSError: the warehouse cannot be written.
     """
     own = root / OWN
-    try:
-        str(own.absolute()).encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            f"{own.absolute().parent}: expected a folder with a UTF-8 path; choose another one"
-        ) from None
+    _check_path(root)
     if not own.is_dir() and _what_is(root) not in _FREE:
         raise InputError(
             f"{root}: expected a warehouse, an empty folder or the name of a new one; found "
@@ -592,6 +608,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         writer = WarehouseWriter(root.absolute())  # executors have another working directory
         unfinished = own / "unfinished"
         if was_left := unfinished.exists():
+            writer.repair()
             writer.sweep()
         unfinished.touch()
         # Otherwise a power failure may leave files without the mark that reveals them.
@@ -603,11 +620,33 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
             # The mark stays: executors may still be writing. The state is read again: the error,
             # such as Ctrl-C, may have come between its commit and the next line.
             with suppress(OSError, InputError):
-                WarehouseWriter(root).sweep()
+                left = WarehouseWriter(writer.root)
+                left.repair()
+                left.sweep()
             raise
         if was_left:
             writer.sweep()  # executors of the unfinished build may have written more files
         unfinished.unlink()
+
+
+def _check_path(root: Path) -> None:
+    """Check that all libraries understand a path.
+
+    Raises:
+        UsageError: it is not UTF-8, or delta-rs would decode it.
+    """
+    path = root.absolute()
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{path}: expected a folder with a UTF-8 path; choose another one"
+        ) from None
+    if escape := re.search("%[0-9A-Fa-f]{2}", str(path)):
+        raise UsageError(
+            f"{path}: expected a folder without {escape[0]} in its path, which deltalake would "
+            "decode; choose another one"
+        )
 
 
 @contextmanager
@@ -635,7 +674,7 @@ def _read_state(path: Path, kind: type[_T]) -> _T:
             _check_size(file.metadata.row_group(0).total_byte_size)
             [text] = file.read(["state"])["state"].to_pylist()
         return msgspec.json.decode(text, type=kind)
-    except (OSError, InputError, ValueError, TypeError, pa.ArrowException) as error:
+    except (OSError, InputError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
         raise _damaged(path, error) from None
 
 

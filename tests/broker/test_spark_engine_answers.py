@@ -35,7 +35,7 @@ GROUPS = (
 """Of every type: classic and then consumer, share, streams, with transactions, without epochs."""
 END = "2100-01-01T00:00:00Z"
 
-WRITING = ("build", "stream")
+WRITING = ("build", "stream", "expire", "delete", "vacuum")
 """Commands that ask nothing."""
 QUESTIONS = [name for name in history.command.commands if name not in WRITING]
 

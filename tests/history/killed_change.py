@@ -14,12 +14,14 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from kgroup.errors import UnknownGroupError
 from kgroup.history.build import retention
 from kgroup.history.build.build import Build
 from kgroup.history.input.segment_source import find_sources
@@ -59,9 +61,9 @@ def expire(source: str, root: Path) -> None:
 
 
 def delete(source: str, root: Path) -> None:
-    """Remove a group."""
-    with warehouse.write_warehouse(root) as writer:
-        retention.delete_group(writer, GROUP)
+    """Remove a group, if it is there."""
+    with suppress(UnknownGroupError), warehouse.write_warehouse(root) as writer:
+        retention.delete_groups(writer, [GROUP])
 
 
 def vacuum(source: str, root: Path) -> None:

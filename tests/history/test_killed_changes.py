@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
+from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.warehouse import write_warehouse
 from tests.examples import examples, in_depth
 from tests.history.build_file import files_on_disk, files_that_count, write_halves
@@ -52,6 +54,8 @@ def test_killed_at_any_step(tmp_path: Path, name: str) -> None:
         seen.append(left)
         CHANGES[name](str(late), root)
         assert read_tables(root, "c") == after, copy
+        for table in TABLES:  # as other engines read them
+            assert all(Path(path).exists() for path in DeltaTable(root / table).file_uris()), copy
         with write_warehouse(root) as writer:
             writer.vacuum(0)
         assert read_tables(root, "c") == after, copy

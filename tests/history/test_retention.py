@@ -6,19 +6,21 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, UnknownGroupError
 from kgroup.history.build.derivation import without
-from kgroup.history.build.retention import delete_group, expire, expired_rows, rows_of_group
+from kgroup.history.build.retention import delete_groups, expire, expired_rows, rows_of_groups
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.history.warehouse.state import PartitionBase, PartitionState
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, read_rows
 from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
+from tests.cli.command_line import Cli
 from tests.history.build_file import change_state, files_on_disk, files_that_count
 from tests.history.builds import SAMPLE, build
 from tests.history.log_copy import Log, read_log, write_log
@@ -133,16 +135,71 @@ def test_records_that_come_late_find_the_owners_of_before(
     assert lasts(read_tables(root, "c")) == lasts(read_tables(tmp_path / "other", "c"))
 
 
-def test_what_is_kept_expires_later(tmp_path: Path) -> None:
+RECORDS = ("offset_commits", "group_generations", "consumer_group_epochs", "tombstones")
+
+
+def last_of_keys(tables: Tables, before_ms: int) -> dict[str, list[object]]:
+    """What a topic compacted at a time would have, without transactions that were not committed."""
+    lasts: dict[tuple[object, ...], tuple[int, str]] = {}
+    kept: dict[str, list[object]] = {}
+    keyed = {"offset_commits": "OffsetCommit", "group_generations": "GroupMetadata"}
+    for name in (*keyed, "consumer_group_epochs", "tombstones"):
+        for row in tables.get(name, ()):
+            if row["time_ms"] >= before_ms or row.get("transaction") == "open":
+                kept.setdefault(name, []).append((row["offsets_partition"], row["log_offset"]))
+            elif row.get("transaction") in (None, "committed"):
+                kind = row.get("type", keyed.get(name))
+                names = ("offsets_partition", "group_id", "member_id", "topic", "partition")
+                key = (kind, *(row.get(each) for each in names))
+                mine = (row["log_offset"], name)
+                lasts[key] = max(mine, lasts.get(key, mine))
+    for (_, number, *_), (offset, name) in lasts.items():
+        kept.setdefault(name, []).append((number, offset))
+    return {name: sorted(offsets, key=repr) for name, offsets in kept.items()}
+
+
+def test_what_held_at_that_time_stays(tmp_path: Path) -> None:
     root, end_ms = expired(tmp_path, LOG)
-    carry_out(root, end_ms + 1)
+    before = read_tables(root, "c")
     later_ms = last_ms(root)
-    carry_out(root, later_ms + 1)
-    tables = read_tables(root, "c")
-    assert counts(tables).keys() <= {"assignments", "damage"}
+    for before_ms in (end_ms + 1, later_ms + 1):
+        assert carry_out(root, before_ms)
+        assert not carry_out(root, before_ms)
+        tables = read_tables(root, "c")
+        # until a later time expires
+        assert ("tombstones" in tables) == (before_ms == end_ms + 1)
+        found = {"tombstones": list[Any]()} | {
+            name: sorted(((row["offsets_partition"], row["log_offset"]) for row in rows), key=repr)
+            for name, rows in tables.items()
+            if name
+            in ("offset_commits", "group_generations", "consumer_group_epochs", "tombstones")
+        }
+        if before_ms > later_ms:  # files before may have later records, too
+            assert found == last_of_keys(before, before_ms) | {"tombstones": []}
+        places = {place for name in found if name != "offset_commits" for place in found[name]}
+        members = [(row["offsets_partition"], row["log_offset"]) for row in tables["members"]]
+        assert set(members) <= places
     assert all(row["to_ms"] is None for row in tables["assignments"])
+    assert not tables.keys() & {"other_records", "log_ends"}
+    markers = {row["log_offset"] for row in tables["transactions"]}
+    assert markers == {row["log_offset"] for row in before["transactions"]} - {4}  # an abort
     build(root, tmp_path / "log-0")
     assert read_tables(root, "c") == tables
+
+
+def test_the_present_is_as_before(tmp_path: Path, cli: Cli) -> None:
+    """Groups, members, lags and stale offsets of now: what a compacted topic would tell."""
+    questions = (
+        *(("as-of", "now", group_id) for group_id in ("order-service", "shipping", "pricing")),
+        ("stale", "--for", "1s", "--at", "2026-11-21T22:15:00Z"),
+        ("owner", "orders", "0"),
+    )
+    root, _ = expired(tmp_path, LOG)
+    asked = [cli("history", *words, "--warehouse", root, "-o", "csv").out for words in questions]
+    carry_out(root, last_ms(root) + 1)
+    again = [cli("history", *words, "--warehouse", root, "-o", "csv").out for words in questions]
+    assert again == asked
+    assert all(len(out.splitlines()) > 1 for out in asked)
 
 
 def test_a_group_goes_from_all_tables(tmp_path: Path) -> None:
@@ -152,9 +209,9 @@ def test_a_group_goes_from_all_tables(tmp_path: Path) -> None:
     before = {name: read_tables(root, name) for name in ("c", "d")}
     for group_id in ("order-service", "shipping"):
         with read_warehouse(root) as warehouse:
-            planned = rows_of_group(warehouse, group_id, "c")
+            planned = rows_of_groups(warehouse, [group_id], "c")
         with write_warehouse(root) as writer:
-            assert delete_group(writer, group_id, "c") == planned
+            assert delete_groups(writer, [group_id], "c") == planned
         assert {each.table for each in planned} >= {"members", "offset_commits", "assignments"}
         expected = {
             name: [row for row in rows if row.get("group_id") != group_id]
@@ -166,7 +223,8 @@ def test_a_group_goes_from_all_tables(tmp_path: Path) -> None:
         assert after == {name: rows for name, rows in expected.items() if rows}
     assert read_tables(root, "d") == before["d"]
     with write_warehouse(root) as writer:
-        assert not delete_group(writer, "order-service", "c")
+        with pytest.raises(UnknownGroupError, match="no rows of group 'order-service'"):
+            delete_groups(writer, ["pricing", "order-service"], "c")
         assert writer.build == 4
         writer.vacuum(0)
     assert files_on_disk(root) == files_that_count(root)

@@ -59,7 +59,7 @@ from kgroup.cli.output.context import (
 )
 from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.cli.output.progress import ProgressLine
-from kgroup.errors import ExitStatus, UnknownGroupError, UsageError
+from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.instant import shown_time
 from kgroup.source.config.client_setting import MOST_LONG, whole_number
 
@@ -187,12 +187,11 @@ def build_command(
         ):
             report = build_from(Build(writer, run, progress.show_share))
         progress.finish()
-        if target is not None:
-            with target.open() as file:
-                file.writelines(
-                    text.encode() for text in build_metrics(report, time_ns() // 1_000_000)
-                )
-    return show(report, output, sheet=build_sheet)
+    status = show(report, output, sheet=build_sheet)
+    if target is not None:
+        with target.open() as file:
+            file.writelines(text.encode() for text in build_metrics(report, time_ns() // 1_000_000))
+    return status
 
 
 @command.command(
@@ -886,9 +885,10 @@ _EXECUTE = "nothing was changed; --execute carries it out"
 def expire_command(age_ms: int, stored: StoredChoice, output: Output) -> ExitStatus:
     """Remove the records of past days from a warehouse.
 
-    A file goes when all its rows are older, so the last day goes when it is past entirely. An
-    assignment is as old as its end; assignments that have not ended stay. What has expired is not
-    read again by later builds. Later questions say in a note where the retained time begins.
+    A file goes when all its rows are older, so the last day goes when it is past entirely. What
+    still holds stays: the last record of each group, member and committed offset, as in a compacted
+    topic, and assignments that have not ended. What has expired is not read again by later builds.
+    Later questions say in a note where the retained time begins.
 
     The files are deleted an hour later, by the next build, or by 'history vacuum'.
     """
@@ -912,34 +912,31 @@ def expire_command(age_ms: int, stored: StoredChoice, output: Output) -> ExitSta
 )
 @click.option(
     "--group",
-    "group_id",
+    "group_ids",
     metavar="GROUP",
     type=ID,
     required=True,
+    multiple=True,
     shell_complete=suggest_groups,
-    help="Id of the group.",
+    help="Id of the group. Repeatable.",
 )
 @stored_options
 @output_options("history.REMOVAL_COLUMNS")
-def delete_command(group_id: str, stored: StoredChoice, output: Output) -> ExitStatus:
-    """Remove all rows of a group from all tables of a warehouse.
+def delete_command(group_ids: Sequence[str], stored: StoredChoice, output: Output) -> ExitStatus:
+    """Remove all rows of groups from all tables of a warehouse.
 
-    Records that the group writes later are stored by later builds, as for any group. Records that
+    Records that a group writes later are stored by later builds, as for any group. Records that
     were removed are not read again.
 
     The files are deleted an hour later, by the next build, or by 'history vacuum'.
     """
-    from kgroup.history.build.retention import delete_group, rows_of_group
+    from kgroup.history.build.retention import delete_groups, rows_of_groups
 
     with json_errors(output):
         rows = stored.plan(
-            lambda warehouse: rows_of_group(warehouse, group_id, stored.cluster),
-            lambda writer: delete_group(writer, group_id, stored.cluster),
+            lambda warehouse: rows_of_groups(warehouse, group_ids, stored.cluster),
+            lambda writer: delete_groups(writer, group_ids, stored.cluster),
         )
-        if not rows:
-            raise UnknownGroupError(
-                f"{stored.root}: the warehouse has no rows of group {group_id!r}", group_id=group_id
-            )
     return _show_removals(rows, stored, output, "")
 
 
@@ -984,13 +981,14 @@ def vacuum_command(kept_ms: int, stored: StoredChoice, output: Output) -> ExitSt
     """
     if stored.cluster is not None:
         raise click.UsageError("--cluster: files are deleted of all clusters; leave it out")
-    from kgroup.history.build.retention import unneeded_files, vacuum
+    from kgroup.history.build.retention import unneeded_files
+    from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
     from kgroup.operation.report import Report
 
-    with json_errors(output):
-        found = stored.plan(
-            lambda warehouse: unneeded_files(warehouse, kept_ms),
-            lambda writer: vacuum(writer, kept_ms),
-        )
+    with json_errors(output), read_warehouse(stored.root) as warehouse:
+        found = unneeded_files(warehouse, kept_ms)
+        if stored.execute:
+            with explain_write_errors(stored.root), write_warehouse(stored.root) as writer:
+                writer.vacuum(kept_ms)
     notes = () if stored.execute else (_EXECUTE,)
     return show(Report((found,), notes=notes), output)

@@ -1,10 +1,10 @@
-"""Remove old days, or a group, from a warehouse.
+"""Remove old days, or groups, from a warehouse.
 
 A day goes once it is past entirely: files whose records are all too old, except for the last one of
 each key, so that what held at that time is still known, as in a compacted topic. Records of open
-transactions stay. An assignment is as old as its
-end; one that has not ended stays. Ownership at the end of the expired records is kept as the base
-of each partition: if assignments must be derived anew, they are derived from there.
+transactions stay. An assignment is as old as its end; one that has not ended stays. Ownership at
+the end of the expired records is kept as the base of each partition: if assignments must be derived
+anew, they are derived from there.
 
 Offsets of removed records stay known: builds do not read them again.
 """

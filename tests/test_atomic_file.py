@@ -102,6 +102,7 @@ OF_KIND: dict[FileKind, list[bytes]] = {
         b'"metadata":null,"commit_timestamp_ms":null}\n',
     ],
     FileKind.COMPLETION: [b"# Completion of kgroup for fish.\n"],
+    FileKind.METRICS: [b"# HELP kgroup_build_timestamp_seconds Time of the run.\n"],
     FileKind.PAGE: [
         b'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         b'<meta name="generator" content="kgroup 0.1.0">\n'
@@ -110,6 +111,7 @@ OF_KIND: dict[FileKind, list[bytes]] = {
 OTHERS = [
     b"my notes",
     b"topic,1,7\n",
+    b"# HELP node_time_seconds System time.\n",
     b'{"command":"list","schema_version":1,"data":[]}',
     b'{"data":{"command":"snapshot"}}',
     b'{"topic":"t","partition":0,"offset":1}',

@@ -97,6 +97,7 @@ def test_every_command_that_changes_something_is_tried() -> None:
         name
         for name, command in EVERY_COMMAND.items()
         if any(param.name == "execute" for param in command.params)
+        and not name.startswith("history")  # changes a warehouse
     }
     assert changing == set(LINES)
 

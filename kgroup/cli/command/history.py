@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
-from time import time_ns
 from typing import TYPE_CHECKING
 
 import click
@@ -190,7 +189,9 @@ def build_command(
     status = show(report, output, sheet=build_sheet)
     if target is not None:
         with target.open() as file:
-            file.writelines(text.encode() for text in build_metrics(report, time_ns() // 1_000_000))
+            file.writelines(
+                text.encode() for text in build_metrics(report, time.time_ns() // 1_000_000)
+            )
     return status
 
 

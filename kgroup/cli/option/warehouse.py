@@ -86,7 +86,7 @@ class WarehouseChoice:
     def _warn_of_gaps(self, warehouse: Warehouse) -> None:
         clusters = warehouse.clusters if self.cluster is None else (self.cluster,)
         for cluster in clusters:
-            retained_ms = warehouse.state(cluster).retained_ms
+            retained_ms = warehouse.retained_ms(cluster)
             if retained_ms is not None:
                 of_cluster = f" of cluster {cluster}" if len(clusters) > 1 else ""
                 warn(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,8 +22,6 @@ from kgroup.history.warehouse.table_file import Limits, WrittenFile
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-_T = TypeVar("_T")
 
 _NO_FILES = pa.schema(
     [

@@ -149,12 +149,23 @@ class Warehouse:
             InputError: its files are damaged.
         """
         if cluster not in self._states and cluster in self._rows:
-            saved = _read_state(self.root / self._rows[cluster], _SavedCluster)
+            saved = self._saved(cluster)
             files = [file for name in TABLES for file in self._of_table(name).get(cluster, ())]
             self._states[cluster] = ClusterState(
                 tuple(files), saved.partitions, saved.topic_names, saved.retained_ms
             )
         return self._states.get(cluster, ClusterState.none())
+
+    def retained_ms(self, cluster: str) -> int | None:
+        """Return `ClusterState.retained_ms`, without reading the tables' logs.
+
+        Raises:
+            InputError: its file is damaged.
+        """
+        return self._saved(cluster).retained_ms
+
+    def _saved(self, cluster: str) -> _SavedCluster:
+        return _read_state(self.root / self._rows[cluster], _SavedCluster)
 
     def coverage(self, cluster: str, partition: int) -> Coverage:
         """Return the known offsets of a partition.
@@ -596,7 +607,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
             path=str(root),
         )
     holder = f"process {os.getpid()} on {socket.gethostname()}"
-    with _permissions(root), _locked(own / "lock", fcntl.LOCK_EX, holder) as is_alone:
+    with _permissions(root), _locked(own / "lock", holder) as is_alone:
         if not is_alone:
             lock = _bytes(own / "lock").decode("utf-8", "replace")
             holder = lock.strip() or "another process"
@@ -739,32 +750,21 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path, kind: int, holder: str = "") -> Iterator[bool]:
+def _locked(path: Path, holder: str) -> Iterator[bool]:
     """Hold a lock while the context lasts; yield whether it is held.
 
     Args:
-        path: file to lock; a process without write permission does not create it.
-        kind: `fcntl.LOCK_SH`, shared: waits, because exclusive locks are held briefly. Or
-            `fcntl.LOCK_EX`, exclusive: does not wait.
+        path: file to lock.
         holder: text to write into the file.
     """
-    try:
-        number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError:
-        if kind == fcntl.LOCK_EX:
-            raise
-        try:
-            number = os.open(path, os.O_RDONLY)
-        except OSError:
-            yield False
-            return
+    number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            fcntl.flock(number, kind | fcntl.LOCK_NB if kind == fcntl.LOCK_EX else kind)
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_held = True
         except BlockingIOError:
             is_held = False
-        if is_held and holder:
+        if is_held:
             os.ftruncate(number, 0)
             os.write(number, holder.encode())
         yield is_held

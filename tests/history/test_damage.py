@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from kgroup.cli.command import history
 from kgroup.errors import InputError, ProblemKind
 from kgroup.history.build import task
+from kgroup.history.build.build import Build, build_from_files
 from kgroup.history.build.cluster_update import DamageRow, damage_row, damage_rows, replace_damage
 from kgroup.history.build.task import SplitRead, SplitWork
 from kgroup.history.input.split import OffsetRange, Split
 from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.sql.view import view_statements
 from kgroup.history.warehouse.coverage import Coverage
+from kgroup.history.warehouse.table import ADDED, TABLES, WarehouseTable
 from kgroup.history.warehouse.table_file import OWN, FactWriter, WrittenFile, read_rows
-from kgroup.history.warehouse.warehouse import LARGEST, read_warehouse
+from kgroup.history.warehouse.warehouse import LARGEST, read_warehouse, write_warehouse
 from kgroup.model.problem import Problem
-from kgroup.protocol.batch.batch import Damage
+from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.source.config.client_config import client_config
 from tests.cli.command_line import Cli
 from tests.history.builds import SAMPLE, build
@@ -39,6 +47,8 @@ def row(position: int | None, kind: str = "bad-crc", path: str = "a.log") -> Dam
         "size": size,
         "kind": kind,
         "reason": "Expected this, found that.",
+        "first_offset": None,
+        "last_offset": None,
         "time_ms": 1000,
     }
 
@@ -233,3 +243,152 @@ def _read_all(root: Path) -> None:
         for cluster in warehouse.clusters:
             for partition in warehouse.state(cluster).partitions:
                 warehouse.coverage(cluster, partition)
+
+
+# ---- damage that heals
+
+
+def damaged_copy(folder: Path, batches: Sequence[RecordBatch], *numbers: int) -> Path:
+    """Write a log directory whose partition 2 has a bad checksum in some batches."""
+    write_log(folder, {2: batches})
+    (path,) = (folder / "__consumer_offsets-2").iterdir()
+    data = bytearray(path.read_bytes())
+    for number in numbers:
+        data[sum(batch.size for batch in batches[:number]) + 30] ^= 0xFF
+    path.write_bytes(data)
+    return path
+
+
+def damage_of(root: Path) -> list[tuple[str, int | None, int | None]]:
+    """Give kind and offsets of the rows."""
+    with read_warehouse(root) as warehouse, DuckEngine(warehouse.files()) as engine:
+        rows = engine.query("SELECT kind, first_offset, last_offset FROM damage ORDER BY 2, 3")
+    return [tuple(each.values()) for each in rows.to_pylist()]
+
+
+def lost_in(batches: Sequence[RecordBatch], number: int) -> tuple[str, int, int]:
+    following = batches[number + 1].base_offset
+    assert following is not None
+    return "bad-crc", batches[number - 1].last_offset + 1, following - 1
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize("is_sound_first", [False, True])
+def test_another_copy_heals(tmp_path: Path, is_compacted: bool, is_sound_first: bool) -> None:
+    """Whichever is read first, by the offsets around, also if compaction removed records there."""
+    batches = read_log(SAMPLE)[2]
+    damaged_copy(tmp_path / "a", batches, 3, 7)
+    damaged_copy(
+        tmp_path / "b", [batch for at, batch in enumerate(batches) if at != 3 or not is_compacted]
+    )
+    one, other = ("b", "a") if is_sound_first else ("a", "b")
+    build(tmp_path / "w", tmp_path / one)
+    expected = [] if is_sound_first else [lost_in(batches, 3), lost_in(batches, 7)]
+    assert damage_of(tmp_path / "w") == expected
+    (report,) = build(tmp_path / "w", tmp_path / other).data
+    assert damage_of(tmp_path / "w") == []
+    assert report.damage_count == (2 if is_sound_first else 0)  # it was found all the same
+
+
+def test_a_copy_with_damage_there_does_not_heal(tmp_path: Path) -> None:
+    batches = read_log(SAMPLE)[2]
+    damaged_copy(tmp_path / "a", batches, 3, 7)
+    damaged_copy(tmp_path / "b", batches, 7, 9)
+    for _ in range(2):
+        build(tmp_path / "w", tmp_path / "a", tmp_path / "b")
+        found = damage_of(tmp_path / "w")
+        assert found == [lost_in(batches, 7), lost_in(batches, 7)]
+
+
+def test_what_is_lost_at_the_end_of_a_log_is_unknown(tmp_path: Path) -> None:
+    batches = read_log(SAMPLE)[2]
+    damaged_copy(tmp_path / "a", batches[:5], 4)
+    damaged_copy(tmp_path / "b", batches[:4])
+    build(tmp_path / "w", tmp_path / "a", tmp_path / "b")
+    assert damage_of(tmp_path / "w") == [("bad-crc", batches[3].last_offset + 1, None)]
+
+
+def test_a_repaired_file_is_not_passed_over(tmp_path: Path) -> None:
+    """Its size and both its ends are as before, and its path is another one."""
+    batches = read_log(SAMPLE)[2]
+    middle = next(at for at, batch in enumerate(batches) if batch.position > 4096)
+    path = damaged_copy(tmp_path / "a", batches, middle)
+    assert batches[middle + 1].position < path.stat().st_size - 4096
+    for skipped in (0, 1):
+        (report,) = build(tmp_path / "w", tmp_path / "a").data
+        assert (report.segments_skipped, len(damage_of(tmp_path / "w"))) == (skipped, 1)
+    (tmp_path / "a").rename(tmp_path / "b")
+    damaged_copy(tmp_path / "b", batches)
+    (report,) = build(tmp_path / "w", tmp_path / "b").data
+    assert report.new_record_count == batches[middle].record_count
+    assert damage_of(tmp_path / "w") == []
+
+
+def test_damage_before_new_records_still_identifies_a_file(tmp_path: Path) -> None:
+    batches = read_log(SAMPLE)[2]
+    damaged_copy(tmp_path / "a", batches[:30], 5)
+    build(tmp_path / "w", tmp_path / "a")
+    damaged_copy(tmp_path / "a", batches, 5)
+    (report,) = build(tmp_path / "w", tmp_path / "a").data
+    assert report.bytes_read == sum(batch.size for batch in batches[30:])
+    damaged_copy(tmp_path / "a", batches)
+    build(tmp_path / "w", tmp_path / "a")
+    assert damage_of(tmp_path / "w") == []
+
+
+def test_a_folder_that_cannot_be_read_is_damage_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the cluster of its log directory, or of the one that was named."""
+    log = read_log(SAMPLE)
+    write_log(tmp_path / "log", {2: log[2], 3: log[2]})
+    hidden = tmp_path / "log" / "__consumer_offsets-3"
+    with monkeypatch.context() as patch:
+        _hide(patch, hidden)
+        with write_warehouse(tmp_path / "w") as writer:
+            report = build_from_files([str(tmp_path / "log")], "c")(Build(writer))
+    (error,) = report.errors
+    assert (error.path, error.offsets_partition) == (str(hidden), 3)
+    assert damage_of(tmp_path / "w") == [("unreadable", None, None)]
+    build(tmp_path / "w", tmp_path / "log")
+    assert damage_of(tmp_path / "w") == []
+
+
+def _hide(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    listed = os.scandir
+
+    def scandir(path: str | Path) -> Any:
+        if Path(path) == folder:
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
+def test_a_table_without_offsets_is_read_and_extended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version wrote it: all its readers find nulls, and the next build adds columns."""
+    batches = read_log(SAMPLE)[2]
+    damaged_copy(tmp_path / "a", batches, 3)
+    root = tmp_path / "w"
+    table = TABLES["damage"]
+    columns = {name: column for name, column in table.columns.items() if name not in ADDED}
+    with monkeypatch.context() as patch:
+        patch.setitem(
+            cast("dict[str, WarehouseTable]", TABLES), "damage", replace(table, columns=columns)
+        )
+        build(root, tmp_path / "a")
+    with read_warehouse(root) as warehouse:
+        (file,) = warehouse.files()["damage"]
+        assert "first_offset" not in pq.read_schema(file).names
+        statements = "\n".join(view_statements(1, warehouse.files()))
+    assert damage_of(root) == [("bad-crc", None, None)]
+    rows = duckdb.sql(f"{statements}SELECT kind, last_offset FROM damage").fetchall()
+    assert rows == [("bad-crc", None)]
+    damaged_copy(tmp_path / "b", batches[:9], 3)
+    build(root, tmp_path / "b")
+    found = sorted(damage_of(root), key=str)
+    assert found == [lost_in(batches, 3), ("bad-crc", None, None)]
+    delta = DeltaTable(root / "damage").to_pyarrow_table()["first_offset"]
+    assert sorted(delta.to_pylist(), key=str) == [found[0][1], None]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path, PurePath
 from time import perf_counter
 from typing import TypeAlias
@@ -59,6 +59,7 @@ from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_ro
 from kgroup.history.warehouse.warehouse import Warehouse, WarehouseWriter
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
+from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.source.config.client_config import ClientConfig
 from kgroup.source.snapshot.file import is_snapshot, read_snapshot
@@ -338,6 +339,10 @@ class Build:
         """Add names of users' topics, by topic id."""
         self._change(cluster).topic_names |= names
 
+    def add_unreadable(self, cluster: str, problems: Iterable[Problem]) -> None:
+        """Add damage for folders and files of partitions that cannot be read."""
+        self._change(cluster).damage += map(damage_row, problems)
+
     def read(self, sources: Sequence[SegmentSource]) -> None:
         """Read new records of segments.
 
@@ -544,7 +549,7 @@ class Build:
                 files = list(change.files.values())
                 old = resolve_transactions(self._writer.root, files, change.new, writer)
                 repaired, change.new_damage = replace_damage(
-                    self._writer.root, files, change.damage, change.reread, writer
+                    self._writer.root, files, change.damage, change.reread, writer, change.is_read
                 )
                 if change.log_ends:
                     rows = [asdict(end) for end in change.log_ends.values()]
@@ -597,6 +602,8 @@ class Build:
 
     def _plan(self, replica: Sequence[SegmentSource]) -> Iterator[SplitWork]:
         """Yield work for the new parts of the segments of one replica of a partition."""
+        for folder in {str(PurePath(source.name).parent) for source in replica}:
+            self._change(replica[0].cluster).reread.append((folder, 0, 0))  # it can be read
         for source, following in pairwise([*replica, None]):
             assert source is not None
             end = following.base_offset if following else None
@@ -605,7 +612,7 @@ class Build:
                 splits = source.splits(change.start(source, end))
                 before = fingerprint(source, source.size) if splits else ""
             except OSError as error:
-                change.add_unreadable(source, error)
+                change.add_unreadable(source, end, error)
                 continue
             if not splits:
                 change.pass_over(source)
@@ -613,14 +620,18 @@ class Build:
             reading = _Reading(partial(change.finish, source, before), len(splits))
             self._reading |= {_key(split): reading for split in splits}
             for split in splits:
-                yield self._work(split, end)
+                work = self._work(split, end)
+                place = split.location
+                yield replace(
+                    work,
+                    first=work.first if place.start == 0 else None,
+                    last=work.last if place.end == source.size else None,
+                )
 
     def _work(self, split: Split, end: int | None) -> SplitWork:
         """Return work with the known offsets between the split's base offset and `end`."""
-        known = self._known(split)
-        return SplitWork(
-            split, known.within(split.base_offset or 0, None if end is None else end - 1)
-        )
+        first, last = split.base_offset, None if end is None else end - 1
+        return SplitWork(split, self._known(split).within(first or 0, last), first, last)
 
     def _work_again(self, split: Split) -> SplitWork:
         """Return work with all known offsets: the split's offsets do not match its name."""
@@ -697,7 +708,8 @@ def live_tasks(
     }
     for split in source.splits(starts, lasts):
         place = split.location
-        work = SplitWork(split, known[split.offsets_partition].within(place.start, place.end - 1))
+        limits = place.start, place.end - 1
+        work = SplitWork(split, known[split.offsets_partition].within(*limits), *limits)
         yield BuildTask(str(warehouse.root), source.cluster, warehouse.build + 1, (work,))
 
 
@@ -784,8 +796,9 @@ def build_from_files(
     ]
     others = [location for location in locations if Path(location) not in files]
     sources = find_sources(others, cluster, unnamed) if others else Sources((), {}, (), ())
-    if sources.problems and not (sources.segments or files):
-        problem = sources.problems[0]
+    found = [*sources.problems, *chain.from_iterable(sources.unreadable.values())]
+    if found and not (sources.segments or files):
+        problem = found[0]
         raise InputError(f"{problem.path}: {problem.reason}", path=problem.path)
 
     def build_from(build: Build) -> Report[ClusterReport]:
@@ -794,6 +807,8 @@ def build_from_files(
             build.add_log_ends(name, ends_of(snapshot))
         for name, topic_names in sources.topic_names.items():
             build.add_topic_names(name, topic_names)
+        for name, problems in sources.unreadable.items():
+            build.add_unreadable(name, problems)
         build.read(sources.segments)
         report = build.commit()
         summaries = _summaries(report, "segment") if others and is_summed else ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroup.errors import ProblemKind
-from kgroup.history.build.task import SplitRead, TaskResult
+from kgroup.history.build.task import LostRange, SplitRead, TaskResult
 from kgroup.history.input.remote import first_line
 from kgroup.history.input.segment_source import SegmentSource
 from kgroup.history.input.split import FileRange
@@ -23,7 +24,7 @@ from kgroup.history.sql.question import LogEnd
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
 from kgroup.history.warehouse.table import TABLES
-from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows
+from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, lacks_columns, read_rows
 from kgroup.history.warehouse.warehouse import WarehouseWriter
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
@@ -38,6 +39,8 @@ class DamageRow(TypedDict):
     size: int | None
     kind: str
     reason: str
+    first_offset: int | None
+    last_offset: int | None
     time_ms: int
 
 
@@ -47,6 +50,7 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
     name, number = split.name, split.offsets_partition
     # positions in a live partition's temporary copy mean nothing
     is_file = isinstance(split.location, FileRange)
+    lost = chain(read.lost, repeat(LostRange()))
     rows = [
         _row(
             name,
@@ -55,29 +59,41 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
             damage.reason,
             damage.position if is_file else None,
             damage.size,
+            lost=next(lost),
         )
         for damage in read.damage
     ]
     if read.more_damage:
         reason = f"{read.more_damage} further places in these bytes cannot be read."
         begin = read.damage[-1].position + read.damage[-1].size
-        where = (begin, split.location.end - begin) if is_file else (None, None)
-        rows.append(_row(name, number, ProblemKind.MORE, reason, *where))
+        size = split.location.end - begin
+        rows.append(
+            _row(
+                name,
+                number,
+                ProblemKind.MORE,
+                reason,
+                begin if is_file else None,
+                size if is_file else None,
+                lost=next(lost),
+            )
+        )
     if read.error is not None:
-        rows.append(unreadable_row(name, number, read.error))
+        rows.append(_unreadable_row(name, number, read.error, next(lost)))
     return rows
 
 
-def unreadable_row(name: str, partition: int, error: str) -> DamageRow:
+def _unreadable_row(name: str, partition: int, error: str, lost: LostRange) -> DamageRow:
     """Return the row for a segment that cannot be read, or not completely."""
-    return _row(name, partition, ProblemKind.UNREADABLE, f"It cannot be read: {error}.")
+    reason = f"It cannot be read: {error}."
+    return _row(name, partition, ProblemKind.UNREADABLE, reason, lost=lost)
 
 
 def damage_row(problem: Problem) -> DamageRow:
-    """Return the row for a live partition, or several, that cannot be read now."""
+    """Return the row for a folder, a live partition or several that cannot be read now."""
     partition = problem.offsets_partition
     name = OFFSETS_TOPIC if partition is None else f"{OFFSETS_TOPIC}-{partition}"
-    return _row(name, partition, problem.kind, problem.reason)
+    return _row(problem.path or name, partition, problem.kind, problem.reason)
 
 
 def shorter_row(partition: int, before: int, end: int) -> DamageRow:
@@ -108,11 +124,12 @@ def replace_damage(
     rows: Iterable[DamageRow],
     reread: Iterable[tuple[str, int, int]],
     writer: FactWriter,
+    is_read: Callable[[int, int, int], bool] = lambda partition, first, last: False,
 ) -> tuple[set[str], int]:
-    """Add rows, and remove rows of bytes that were reread and are readable now.
+    """Add rows, and remove rows of bytes that were reread, or whose records were read elsewhere.
 
-    Damage that is found again keeps its row, with the time when it was first found. Damage in
-    records fetched from a live partition is kept: they are not read again.
+    Damage that is found again keeps the time when it was first found. Damage in records fetched
+    from a live partition is not reread.
 
     Args:
         warehouse: its folder.
@@ -121,22 +138,39 @@ def replace_damage(
         reread: name of each file or live partition that was read, with the start and end of the
             bytes. Rows without a size, which concern the whole, are removed in any case.
         writer: writer for the rows.
+        is_read: whether all records of a partition between two offsets were read.
 
     Returns:
         Paths of the replaced files, which are no longer valid, and the number of rows added.
     """
-    by_identity = {_identity(row): row for row in rows}
+
+    def is_healed(row: DamageRow) -> bool:
+        number, last = row["offsets_partition"], row["last_offset"]
+        return (
+            number is not None
+            and last is not None
+            and is_read(number, row["first_offset"] or 0, last)
+        )
+
+    by_identity = {_identity(row): row for row in rows if not is_healed(row)}
     parts: dict[str, list[tuple[int, int]]] = {}
     for name, start, end in reread:
         parts.setdefault(name, []).append((start, end))
+    later: list[DamageRow] = []
 
     def stays(row: DamageRow) -> bool:
-        if by_identity.pop(_identity(row), None) is not None:
-            return True
-        position, again = row["position"], parts.get(row["path"], [])
+        if is_healed(row):
+            return False
+        again = by_identity.pop(_identity(row), None)
+        if again is not None:
+            now = again | {"time_ms": row["time_ms"]}
+            if now != row:  # other records around it are known by now
+                later.append(now)
+            return now == row
+        position, places = row["position"], parts.get(row["path"], [])
         if row["size"] is None:
-            return not again
-        return position is None or not any(start <= position < end for start, end in again)
+            return not places
+        return position is None or not any(start <= position < end for start, end in places)
 
     names = pa.array({*parts, *(row["path"] for row in by_identity.values())}, pa.string())
     replaced: set[str] = set()
@@ -145,20 +179,23 @@ def replace_damage(
             continue
         old = read_rows(warehouse, file)
         is_kept = np.ones(len(old), np.bool_)
-        asked = np.flatnonzero(pc.is_in(old["path"], names).to_numpy())
+        is_asked = pc.or_(pc.is_in(old["path"], names), pc.is_valid(old["last_offset"]))
+        asked = np.flatnonzero(is_asked.to_numpy())
         is_kept[asked] = [stays(cast("DamageRow", row)) for row in old.take(asked).to_pylist()]
-        if not is_kept.all():
+        if not is_kept.all() or lacks_columns(warehouse / file.path, file.table):
             replaced.add(file.path)
             writer.add({"damage": old.filter(pa.array(is_kept))})
-    if by_identity:
+    if by_identity or later:
         schema = TABLES["damage"].schema
-        writer.add({"damage": pa.Table.from_pylist(list(by_identity.values()), schema)})
+        new = [*by_identity.values(), *later]
+        writer.add({"damage": pa.Table.from_pylist(new, schema)})
     return replaced, len(by_identity)
 
 
 def _identity(row: DamageRow) -> frozenset[tuple[str, object]]:
-    """Return the identity of a row: all its values except the time."""
-    return frozenset(row.items() - {("time_ms", row["time_ms"])})
+    """Return the identity of a row: its values that do not depend on other builds and copies."""
+    later = ("first_offset", "last_offset", "time_ms")
+    return frozenset(item for item in row.items() if item[0] not in later)
 
 
 def _row(
@@ -168,6 +205,7 @@ def _row(
     reason: str,
     position: int | None = None,
     size: int | None = None,
+    lost: LostRange | None = None,
 ) -> DamageRow:
     return {
         "offsets_partition": partition,
@@ -176,6 +214,8 @@ def _row(
         "size": size,
         "kind": kind,
         "reason": reason,
+        "first_offset": None if lost is None else lost.first,
+        "last_offset": None if lost is None else lost.last,
         "time_ms": time.time_ns() // 1_000_000,
     }
 
@@ -185,6 +225,9 @@ MOST_SEEN = 1000
 
 _SAMPLE = 1 << 12
 """Bytes of the start and of the end that are in a fingerprint."""
+
+_PIECE = 1 << 20
+"""Damaged bytes to read at once."""
 
 
 class ClusterUpdate:
@@ -226,6 +269,7 @@ class ClusterUpdate:
         self.partitions = dict(self.before.partitions)
         self.coverages: dict[int, Coverage] = {}
         self._writer = writer
+        self._continued: dict[str, Sequence[tuple[int, int]]] = {}
         self._read: dict[int, Coverage] = {}
 
     def partition(self, number: int) -> PartitionState:
@@ -251,16 +295,18 @@ class ClusterUpdate:
             OSError: the segment cannot be read.
         """
         number, base = source.offsets_partition, source.base_offset
-        fingerprints: dict[int, str] = {}
+        fingerprints: dict[tuple[int, object], str] = {}
         alike = [
             seen
             for seen in self.partition(number).seen
             if seen.base_offset == base and seen.size <= source.size
         ]
         for seen in sorted(alike, key=lambda seen: seen.size, reverse=True):
-            if seen.size not in fingerprints:
-                fingerprints[seen.size] = fingerprint(source, seen.size)
-            if seen.fingerprint == fingerprints[seen.size]:
+            key = seen.size, seen.damaged
+            if key not in fingerprints:
+                fingerprints[key] = fingerprint(source, *key)
+            if seen.fingerprint == fingerprints[key]:
+                self._continued[source.path] = seen.damaged
                 return seen.size
         if base is not None and end is not None and base < end:
             return source.size if self.coverage(number).is_dense(base, end - 1) else 0
@@ -285,6 +331,10 @@ class ClusterUpdate:
         self.topic_names |= result.topic_names
         for read in result.reads:
             split = read.work.split
+            state = self.partition(split.offsets_partition)
+            sound = Coverage.union([Coverage.of_ranges(state.sound), read.sound]).ranges
+            if sound != state.sound:
+                self.partitions[split.offsets_partition] = replace(state, sound=sound)
             self.reread.append((split.name, split.location.start, split.location.end))
             self.damage += damage_rows(read)
         return True
@@ -308,11 +358,15 @@ class ClusterUpdate:
             return
         self.segments_read += 1
         end = _sound_end(source.size, reads)
+        begin = min(read.work.split.location.start for read in reads)
+        earlier = (place for place in self._continued.get(source.path, ()) if place[0] < begin)
+        damaged = (*earlier, *(place for place in _damaged(reads) if place[0] < end))
         try:
             if fingerprint(source, source.size) != before:
                 return
-            text = before if end == source.size else fingerprint(source, end)
-            seen = SeenSegment(source.base_offset, end, text)
+            is_whole = end == source.size and not damaged
+            text = before if is_whole else fingerprint(source, end, damaged)
+            seen = SeenSegment(source.base_offset, end, text, damaged)
         except OSError:
             return  # the file is gone; the rows that were read are valid
         state = self.partition(source.offsets_partition)
@@ -370,10 +424,21 @@ class ClusterUpdate:
             del self.files[path]
         self.files |= {file.path: file for file in new}
 
-    def add_unreadable(self, source: SegmentSource, error: OSError) -> None:
-        """Record that a segment cannot be read."""
-        row = unreadable_row(source.name, source.offsets_partition, first_line(error))
-        self.damage.append(row)
+    def add_unreadable(self, source: SegmentSource, end: int | None, error: OSError) -> None:
+        """Record that a segment cannot be read; `end`: see `start`."""
+        lost = LostRange(source.base_offset, None if end is None else end - 1)
+        self.damage.append(
+            _unreadable_row(source.name, source.offsets_partition, first_line(error), lost)
+        )
+
+    def is_read(self, number: int, first: int, last: int) -> bool:
+        """Return whether all records of a partition between two offsets were read, inclusive.
+
+        Another copy has them, even if compaction removed some of its records.
+        """
+        sound = Coverage.of_ranges(self.partition(number).sound)
+        known = self.coverage(number).within(first, last)
+        return Coverage.union([sound.within(first, last), known]).is_dense(first, last)
 
     def mixture(self) -> str | None:
         """Return a warning if topic ids show logs of several topics in one cluster."""
@@ -410,18 +475,22 @@ def live_start(live_end: int, coverage: Coverage, first: int, end: int) -> int:
     return min(coverage.end_from(max(first, live_end)), end)
 
 
-def fingerprint(source: SegmentSource, size: int) -> str:
+def fingerprint(source: SegmentSource, size: int, damaged: Sequence[tuple[int, int]] = ()) -> str:
     """Return a fingerprint of the first `size` bytes of a segment.
 
-    It covers both ends. Only compaction changes what is between them; it removes bytes, so the size
-    changes too.
+    It covers both ends, and damaged bytes, which a repair changes. Else only compaction changes
+    what is between the ends; it removes bytes, so the size changes too.
 
     Raises:
         OSError: the segment cannot be read.
     """
     head = source.read(0, min(_SAMPLE, size))
     tail = head if size <= _SAMPLE else source.read(size - _SAMPLE, _SAMPLE)
-    return blake2b(head + tail, digest_size=16).hexdigest()
+    digest = blake2b(head + tail, digest_size=16)
+    for position, length in damaged:
+        for begin in range(position, position + length, _PIECE):
+            digest.update(source.read(begin, min(_PIECE, position + length - begin)))
+    return digest.hexdigest()
 
 
 def _remembered(seen: list[SeenSegment]) -> tuple[SeenSegment, ...]:
@@ -446,3 +515,13 @@ def _sound_end(size: int, reads: Iterable[SplitRead]) -> int:
             break
         end = damaged.position
     return end
+
+
+def _damaged(reads: Iterable[SplitRead]) -> list[tuple[int, int]]:
+    """Return position and size of the damage in a segment."""
+    rows = (row for read in reads for row in damage_rows(read))
+    return sorted(
+        (row["position"], row["size"])
+        for row in rows
+        if row["position"] is not None and row["size"] is not None
+    )

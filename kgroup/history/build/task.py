@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -78,6 +78,9 @@ MOST_DAMAGE = 1000
 """Maximum number of damaged places to list for a split."""
 
 
+_LARGEST = np.iinfo(np.int64).max
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A unit of work that runs independently; it can be pickled.
@@ -137,10 +140,14 @@ class SplitWork:
     Attributes:
         split: the split.
         known: offsets already in the warehouse that the split may contain.
+        first: lowest offset that the split can contain; None if unknown.
+        last: highest offset that the split can contain; None if unknown.
     """
 
     split: Split
     known: Coverage
+    first: int | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,19 @@ class BuildTask(Job):
 
 
 @dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets that the records in damaged bytes can have had.
+
+    Attributes:
+        first: the offset after the last record before the bytes; None if unknown.
+        last: the offset before the first record after the bytes; None if unknown.
+    """
+
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SplitRead:
     """Result of reading a split.
 
@@ -171,6 +191,9 @@ class SplitRead:
         damage: damaged places, at most `MOST_DAMAGE`.
         more_damage: number of further damaged places.
         error: why the split was not read to its end; None if it was.
+        lost: a range for each damaged place, one for the further ones and one for what was not read
+            because of the error, as far as there are any.
+        sound: offsets between which everything was read, whether or not a record had them.
     """
 
     work: SplitWork
@@ -178,6 +201,8 @@ class SplitRead:
     damage: tuple[Damage, ...]
     more_damage: int = 0
     error: str | None = None
+    lost: tuple[LostRange, ...] = ()
+    sound: Coverage = field(default_factory=Coverage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +283,7 @@ class _Rows:
         unseen = _Unseen(Coverage.union([work.known, taken]))
         damage: list[Damage] = []
         count = 0
+        order = _Order(work)
         error: str | None = None
         parts = read_split(work.split, compiled=compiled)
         while True:
@@ -272,12 +298,17 @@ class _Rows:
                 count += 1
                 if count <= MOST_DAMAGE:
                     damage.append(part)
+                order.add_damage()
             else:
-                is_new = unseen.take(part["offset"].to_numpy())
+                offsets = part["offset"].to_numpy()
+                order.add(offsets)
+                is_new = unseen.take(offsets)
                 self._write(part if is_new.all() else part.filter(pa.array(is_new)))
         coverage = unseen.taken()
         self._taken[partition] = Coverage.union([taken, coverage])
-        return SplitRead(work, coverage, tuple(damage), count - len(damage), error)
+        more = count - len(damage)
+        lost, sound = order.finish(is_complete=error is None)
+        return SplitRead(work, coverage, tuple(damage), more, error, lost, sound)
 
     def _write(self, batch: pa.RecordBatch) -> None:
         if self._group_id is not None and len(batch):
@@ -306,6 +337,68 @@ class _Rows:
                 self._writer.add(facts, is_open=is_open)
                 batches.clear()
         self._waiting_rows = 0
+
+
+class _Order:
+    """Finds the values of `SplitRead.lost` and `SplitRead.sound`."""
+
+    def __init__(self, work: SplitWork) -> None:
+        self._last = work.last
+        self._begin = self._next = work.first
+        self._lost: list[LostRange] = []
+        self._closed = 0
+        self._sound: list[tuple[int, int]] = []
+        self._is_ordered = True
+
+    def add(self, offsets: Offsets) -> None:
+        """Add the offsets of the records that follow."""
+        if not len(offsets):
+            return
+        first, last = int(offsets[0]), int(offsets[-1])
+        self._is_ordered &= (
+            (self._next is None or self._next <= first)
+            and (self._last is None or last <= self._last)
+            and bool((np.diff(offsets) > 0).all())
+        )
+        self._close(first - 1)
+        self._begin = first if self._begin is None else self._begin
+        self._next = last + 1
+
+    def add_damage(self) -> None:
+        """Add damage that follows the records so far."""
+        if len(self._lost) <= MOST_DAMAGE:
+            self._add_sound(self._next)
+            self._lost.append(self._rest)
+            self._begin = None
+
+    def finish(self, *, is_complete: bool) -> tuple[tuple[LostRange, ...], Coverage]:
+        """Return both values; nothing is known where records are out of order."""
+        if len(self._lost) > MOST_DAMAGE:  # the last range is that of all further places
+            self._closed = MOST_DAMAGE
+        else:
+            end = self._next
+            if is_complete and self._last is not None:
+                end = self._last + 1
+            self._add_sound(end)
+        if not is_complete:
+            self._lost.append(self._rest)
+        self._close(self._last)
+        if not self._is_ordered:
+            return (LostRange(),) * len(self._lost), Coverage()
+        return tuple(self._lost), Coverage.of_ranges(self._sound)
+
+    @property
+    def _rest(self) -> LostRange:
+        return LostRange(None if self._next is None or self._next > _LARGEST else self._next)
+
+    def _close(self, last: int | None) -> None:
+        for at in range(self._closed, len(self._lost)):
+            self._lost[at] = replace(self._lost[at], last=last)
+        self._closed = len(self._lost)
+
+    def _add_sound(self, end: int | None) -> None:
+        if self._begin is not None and end is not None and end > self._begin:
+            self._sound.append((self._begin, end - 1))
 
 
 class _Unseen:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,7 +32,7 @@ from kgroup.protocol.batch.batch import LOG_OVERHEAD, MAX_BATCH_SIZE, Damage, Re
 from kgroup.protocol.batch.byte_window import ByteRange
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.source.log.folder import META_PROPERTIES, read_pairs, read_topic_names
-from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.segment_file import find_segments, partition_of
 
 LARGEST_INDEX = 64 << 20
 """Maximum bytes to read of an index; brokers allocate 10 MiB."""
@@ -254,14 +254,16 @@ class Sources:
     Attributes:
         segments: segments by cluster, partition, replica and base offset.
         topic_names: known names of users' topics by topic id, by cluster.
-        problems: what could not be read.
+        problems: what could not be read, and of what cluster or partition is unknown.
         notes: notes for the user on what was left out.
+        unreadable: folders and files of partitions that could not be read, by cluster.
     """
 
     segments: tuple[SegmentSource, ...]
     topic_names: Mapping[str, Mapping[str, str]]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+    unreadable: Mapping[str, tuple[Problem, ...]] = field(default_factory=dict)
 
 
 def find_sources(
@@ -300,12 +302,39 @@ def find_sources(
     for directory, name in names.items():
         topic_names.setdefault(name, {}).update(directory.topic_names())
     segments = (_source(segment, directory, names[directory]) for directory, segment in located)
+    others: list[Problem] = []
+    unreadable: dict[str, tuple[Problem, ...]] = {}
+    for problem in problems.problems():
+        name_of, located_problem = _located(problem, names, cluster, unnamed)
+        if name_of is None:
+            others.append(problem)
+        else:
+            unreadable[name_of] = (*unreadable.get(name_of, ()), located_problem)
     return Sources(
         tuple(sorted(segments, key=lambda segment: segment.order)),
         topic_names,
-        problems.problems(),
+        tuple(others),
         tuple(left_out_notes(left_out)),
+        unreadable,
     )
+
+
+def _located(
+    problem: Problem, names: Mapping[_Directory, str], cluster: str | None, unnamed: str | None
+) -> tuple[str | None, Problem]:
+    """Return the cluster of a local partition that cannot be read, and the problem's whole path.
+
+    The cluster is None if it, or the partition, is unknown.
+    """
+    if problem.kind != ProblemKind.UNREADABLE or problem.path is None:
+        return None, problem
+    path = Path(problem.path).absolute()
+    folder = path if partition_of(path) is not None else path.parent
+    if problem.offsets_partition is None or partition_of(folder) is None:
+        return None, problem
+    directory = _Directory(None, folder.parent)
+    name = names.get(directory) or cluster or directory.cluster_id() or unnamed
+    return name, replace(problem, path=directory.name(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +436,7 @@ def _source(segment: Segment, directory: _Directory, cluster: str) -> SegmentSou
         segment.base_offset,
         str(path.absolute() if files is None else path),
         segment.size,
-        directory.name(path),
+        directory.name(path.absolute() if files is None else path),
         directory.name(folder),
         None if files is None else files.uri,
     )

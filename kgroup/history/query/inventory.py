@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from kgroup.history.sql.engine import Engine
+from kgroup.history.sql.engine import Engine, sql_type
 from kgroup.history.sql.question import GROUP_TABLES, RECORD_TABLES, rows_of, times_by, where
-from kgroup.history.sql.view import column_meanings, sql_type
+from kgroup.history.sql.view import column_meanings
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.warehouse import Warehouse
 from kgroup.operation.report import Report

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kgroup.columnar.chunk_size import processor_count
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.sql.allowed import check_query, missing_table, refused_statement
-from kgroup.history.warehouse.table import TABLES, WarehouseTable
+from kgroup.history.warehouse.table import ADDED, TABLES, WarehouseTable
 from kgroup.history.warehouse.table_file import check_columns, damaged_file, row_groups
 from kgroup.interrupt import kept_signals
 
@@ -275,8 +275,40 @@ def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
     """Return SQL for the view of a table."""
     return (
         f"CREATE VIEW {table.name} AS SELECT {', '.join(table.full_schema.names)} "
-        f"FROM read_parquet({quoted_list(paths)}, hive_partitioning = false)"
+        f"FROM {parquet_rows(table, paths)}"
     )
+
+
+def parquet_rows(table: WarehouseTable, paths: Sequence[str]) -> str:
+    """Return SQL for the rows of a table in DuckDB; columns that old files lack are null."""
+    files = quoted_list(paths)
+    added = [field for field in table.schema if field.name in ADDED]
+    if not added:
+        return f"read_parquet({files}, hive_partitioning = false)"
+    empty = ", ".join(f"NULL::{sql_type(field.type)} AS {field.name}" for field in added)
+    return (
+        f"(SELECT {empty} WHERE false UNION ALL BY NAME SELECT * FROM read_parquet({files}, "
+        "hive_partitioning = false, union_by_name = true))"
+    )
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """Return DuckDB's name of a type."""
+    if pa.types.is_list(kind):
+        return f"{sql_type(kind.value_type)}[]"
+    if pa.types.is_struct(kind):
+        fields = (f"{field.name} {sql_type(field.type)}" for field in kind.fields)
+        return f"STRUCT({', '.join(fields)})"
+    return _NAMES[kind]
+
+
+_NAMES = {
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.string(): "VARCHAR",
+    pa.date32(): "DATE",
+}
 
 
 def _as_text(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:

@@ -6,9 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-
-from kgroup.history.sql.engine import quoted, quoted_list
+from kgroup.history.sql.engine import parquet_rows, quoted, sql_type
 from kgroup.history.warehouse.table import PLACE_MEANINGS, TABLES, WarehouseTable
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -54,27 +52,8 @@ def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
     ]
     select = ",\n  ".join(columns)
     if paths:
-        source = f"read_parquet({quoted_list(paths)}, hive_partitioning = false)"
+        source = parquet_rows(table, paths)
     else:
         empty = (f"NULL::{sql_type(field.type)} AS {field.name}" for field in table.full_schema)
         source = f"(SELECT {', '.join(empty)} WHERE false)"
     return f"\nCREATE OR REPLACE VIEW {table.name} AS SELECT\n  {select}\nFROM {source};\n"
-
-
-def sql_type(kind: pa.DataType) -> str:
-    """Return DuckDB's name of a type."""
-    if pa.types.is_list(kind):
-        return f"{sql_type(kind.value_type)}[]"
-    if pa.types.is_struct(kind):
-        fields = (f"{field.name} {sql_type(field.type)}" for field in kind.fields)
-        return f"STRUCT({', '.join(fields)})"
-    return _NAMES[kind]
-
-
-_NAMES = {
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.string(): "VARCHAR",
-    pa.date32(): "DATE",
-}

@@ -41,6 +41,12 @@ class Coverage:
         return _joined(offsets, offsets)
 
     @classmethod
+    def of_ranges(cls, ranges: Iterable[tuple[int, int]]) -> Coverage:
+        """Return the set with these ranges: first and last offset, ascending and apart."""
+        firsts, lasts = np.array([*ranges], np.int64).reshape(-1, 2).T
+        return cls(firsts, lasts)
+
+    @classmethod
     def union(cls, parts: Iterable[Coverage]) -> Coverage:
         """Return the union of sets."""
         parts = [part for part in parts if part]
@@ -91,6 +97,11 @@ class Coverage:
             and np.array_equal(self.firsts, other.firsts)
             and np.array_equal(self.lasts, other.lasts)
         )
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """First and last offset of each interval."""
+        return tuple(zip(self.firsts.tolist(), self.lasts.tolist(), strict=True))
 
     @property
     def count(self) -> int:

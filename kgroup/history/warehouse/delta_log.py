@@ -21,7 +21,7 @@ from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import Limits, WrittenFile
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 
 _NO_FILES = pa.schema(
     [
@@ -145,6 +145,8 @@ class DeltaLog:
                         post_commithook_properties=hooks,
                     )
                 else:
+                    self._add_columns(properties, hooks)
+                    before = self.version
                     self._table.create_write_transaction(
                         [*adds, *removes],
                         "append",
@@ -156,6 +158,19 @@ class DeltaLog:
             return False
         self.read()
         return self.version == (0 if before is None else before + 1)
+
+    def _add_columns(self, properties: CommitProperties, hooks: PostCommitHookProperties) -> None:
+        """Add columns that the table lacks, as an older version created it."""
+        from deltalake import Schema
+
+        assert self._table is not None
+        known = {field.name for field in self._table.schema().fields}
+        added = [field for field in self._schema if field.name not in known]
+        if added:
+            fields = Schema.from_arrow(pa.schema(added)).fields
+            self._table.alter.add_columns(
+                fields, commit_properties=properties, post_commithook_properties=hooks
+            )
 
     def summarize(self) -> list[Path]:
         """Write a checkpoint, every hundred versions, and remove older versions.

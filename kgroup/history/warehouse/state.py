@@ -1,4 +1,7 @@
-"""What a build knows of a cluster, to continue from there."""
+"""What a build knows of a cluster, to continue from there.
+
+Fields with a default were added later: a state without them is complete.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,13 @@ class SeenSegment:
         base_offset: base offset in the file name; None if the name is not a number.
         size: number of bytes read; if the file has grown, the next build continues from there.
         fingerprint: fingerprint of these bytes.
+        damaged: position and size of damage in these bytes.
     """
 
     base_offset: int | None
     size: int
     fingerprint: str
+    damaged: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class PartitionState:
         derived_end: last offset from which assignments were derived; None if there are none.
         members: file with the members, for the next derivation; None if there are none.
         base: ownership before the retained records; None if all records are retained.
+        sound: first and last offsets between which a copy of the log was read without damage.
     """
 
     coverage: str | None
@@ -59,6 +65,7 @@ class PartitionState:
     derived_end: int | None
     members: str | None
     base: PartitionBase | None
+    sound: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def none(cls) -> PartitionState:

@@ -40,6 +40,9 @@ PLACE_MEANINGS = {
 }
 """Meanings of the columns of `PLACE`, by name."""
 
+ADDED = frozenset({"first_offset", "last_offset"})
+"""Columns that files of older versions lack; their values are null."""
+
 _INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
 _TEXT = pa.string()
 
@@ -297,7 +300,8 @@ _ALL = (
     ),
     WarehouseTable(
         "damage",
-        "A range of bytes that could not be read.",
+        "A range of bytes that could not be read, and whose records were not read from another "
+        "copy.",
         {
             "offsets_partition": (_INT32, "partition of __consumer_offsets"),
             "path": (_TEXT, "path of the file, or topic and partition of a live cluster"),
@@ -308,6 +312,14 @@ _ALL = (
             "size": (_INT64, "number of bytes; null for a whole file or partition"),
             "kind": (_TEXT, "kind of damage: a short word, as in decode-offsets"),
             "reason": (_TEXT, "what was expected and what was found"),
+            "first_offset": (
+                _INT64,
+                "the offset after the last record before these bytes; null if unknown",
+            ),
+            "last_offset": (
+                _INT64,
+                "the offset before the first record after these bytes; null if unknown",
+            ),
             "time_ms": (_INT64, "when the damage was first found"),
         },
     ),

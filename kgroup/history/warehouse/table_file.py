@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.errors import InputError
-from kgroup.history.warehouse.table import PLACE, TABLES
+from kgroup.history.warehouse.table import ADDED, PLACE, TABLES
 
 OWN = "_kgroup"
 """Folder in a warehouse for everything except the tables."""
@@ -445,10 +445,24 @@ def check_columns(path: str, schema: pa.Schema) -> None:
         raise damaged_file(path, str(error)) from None
     for field in schema:
         index = written.get_field_index(field.name)
+        if index < 0 and field.name in ADDED:
+            continue
         kind = written.field(index).type if index >= 0 else "no such column"
         if kind != field.type:
             reason = f"expected column {field.name} of type {field.type}, found {kind}"
             raise damaged_file(path, reason)
+
+
+def lacks_columns(path: Path, table: str) -> bool:
+    """Return whether a file lacks some of its table's columns, as an older version wrote it.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        return not {*TABLES[table].columns} <= {*pq.read_schema(path).names}
+    except (OSError, pa.ArrowException) as error:
+        raise damaged_file(str(path), str(error)) from None
 
 
 def row_groups(
@@ -474,6 +488,8 @@ def row_groups(
                 if partitions is None or _may_have(group, partitions):
                     rows = parquet.read_row_group(number, schema.names, use_threads=False)
                     rows = rows if select is None else select(rows)
+                    for name in ADDED.intersection(schema.names).difference(rows.column_names):
+                        rows = rows.append_column(name, pa.nulls(len(rows), pa.int64()))
                     yield rows.select(schema.names).cast(schema)
     except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: no such column
         raise damaged_file(str(path), str(error)) from None

@@ -678,7 +678,7 @@ def _with_coverage(state: ClusterState, partition: int, path: str) -> ClusterSta
 
 
 def _read_state(path: Path, kind: type[_T]) -> _T:
-    """Read a file of the state table; a missing field is damage, so no field has a default."""
+    """Read a file of the state table; a missing field without a default is damage."""
     try:
         _check_size(path.stat().st_size)
         with pq.ParquetFile(path) as file:

@@ -25,7 +25,7 @@ class Report(Generic[Row]):
         verdict: exit status, if it does not follow from rows and errors.
     """
 
-    data: tuple[Row, ...]
+    data: Sequence[Row]
     errors: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     verdict: ExitStatus | None = None

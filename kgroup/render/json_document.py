@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
+from kgroup.operation.packed_rows import PackedRows
 from kgroup.render.cell import HARMFUL
 
 SCHEMA_VERSION = 1
@@ -31,11 +32,13 @@ def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
     """Return dataclasses, or other values that msgspec supports, as JSON lines.
 
     Returns:
-        Blocks of whole lines: one block with all lines if all rows are there, else one block
-        per row.
+        Blocks of whole lines: some rows each if all rows are there, else one block per row.
     """
     import msgspec
 
+    if isinstance(rows, PackedRows):
+        yield from rows.json_lines()
+        return
     encoder = msgspec.json.Encoder(decimal_format="number")
     for block in _blocks(rows):
         try:

@@ -74,13 +74,13 @@ def commits(partition: int, *at_s: float) -> list[Row]:
 
 def ask(
     folder: Path, *generations: tuple[Row, list[Row]], **tables: Iterable[Row]
-) -> tuple[Rebalance, ...]:
+) -> Sequence[Rebalance]:
     return ask_report(folder, *generations, **tables)[0]
 
 
 def ask_report(
     folder: Path, *generations: tuple[Row, list[Row]], **tables: Iterable[Row]
-) -> tuple[tuple[Rebalance, ...], tuple[str, ...]]:
+) -> tuple[Sequence[Rebalance], tuple[str, ...]]:
     """Return the rebalances of a group, and the notes."""
     rows: dict[str, Iterable[Row]] = {
         "group_generations": [row for row, _ in generations],

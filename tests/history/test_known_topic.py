@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -109,7 +109,7 @@ def test_names_like_it_are_suggested_or_those_told_that_there_are(engine: DuckEn
         check_topic(engine, "xyz", "west")
 
 
-_Asked = Callable[..., tuple[object, ...]]
+_Asked = Callable[..., Sequence[object]]
 QUESTIONS: dict[str, _Asked] = {
     "timeline": lambda engine, **of: timeline(engine, "order-service", **of).data,
     "commits": lambda engine, **of: (

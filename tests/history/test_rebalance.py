@@ -16,6 +16,7 @@ from kgroup.errors import NotFoundError
 from kgroup.history.rebalance.query import find_storms, rebalances
 from kgroup.history.rebalance.rebalance import CauseKind, Rebalance
 from kgroup.history.sql.engine import DuckEngine, Engine, Parameter
+from kgroup.render.json_document import json_rows
 from kgroup.sample import sample_log_dir
 from tests.examples import examples, some_of
 from tests.history.random_history import Happening, RandomHistory
@@ -133,8 +134,13 @@ def test_how_many_groups_are_read_at_once_does_not_matter(
         with monkeypatch.context() as patch:
             patch.setattr(f"kgroup.history.rebalance.query.{limit}", number)
             patch.setattr("kgroup.history.rebalance.query._BATCH_ROWS", number)
-            assert rebalances(engine).data == found
-            assert find_storms(engine, count=2, within_ms=60_000) == storms
+            few = rebalances(engine)
+            assert tuple(few.data) == found
+            assert len(few.data) == len(found)
+            assert b"".join(json_rows(few.data)) == b"".join(json_rows(found))
+            some = find_storms(engine, count=2, within_ms=60_000)
+            assert tuple(some.data) == storms.data
+            assert some.notes == storms.notes
 
 
 @pytest.mark.slow
@@ -905,7 +911,7 @@ def ask_epochs(
     *entries: tuple[float, str, Row],
     tombstones: Iterable[Row] = (),
     offset_commits: Iterable[Row] = (),
-) -> tuple[Rebalance, ...]:
+) -> Sequence[Rebalance]:
     """Ask about a consumer group; `who` of a MemberMetadata is its row of `members`."""
     rows = epoch_rows(*entries)
     members = []

@@ -441,7 +441,7 @@ def test_what_a_broker_that_crashes_stops_besides_is_stated(name: str, is_limite
     assert report.notes[: len(simulation.limits)] == simulation.limits
     if is_limited:
         assert "none is read for 9 s" in simulation.limits[0]
-        for runs in (report.data, report.data * 2):
+        for runs in (report.data, [simulation] * 2):
             page = "".join(page_text(simulations_page(runs), "markdown"))
             assert all(limit in page for limit in simulation.limits)
 

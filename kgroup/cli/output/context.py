@@ -292,7 +292,7 @@ def show(
     output: Output,
     page: Page | None = None,
     *,
-    sheet: Callable[[tuple[Any, ...]], Sheet] | None = None,
+    sheet: Callable[[Sequence[Any]], Sheet] | None = None,
     row: Callable[[Any], object] | None = None,
     always: bool = False,
 ) -> ExitStatus:
@@ -337,7 +337,7 @@ def show(
     return report.exit_status
 
 
-def _declared_sheet(output: Output) -> Callable[[tuple[Any, ...]], Sheet]:
+def _declared_sheet(output: Output) -> Callable[[Sequence[Any]], Sheet]:
     from kgroup.render.sheet import Sheet
 
     assert output.declared is not None

@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow as pa
 from kgroup.columnar.chunk_size import processor_count
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.sql.allowed import check_query, missing_table, refused_statement
+from kgroup.history.sql.worker import answers_of_workers, temporary_folder
 from kgroup.history.warehouse.table import ADDED, TABLES, WarehouseTable
 from kgroup.history.warehouse.table_file import check_columns, damaged_file, row_groups
 from kgroup.interrupt import kept_signals
@@ -36,6 +38,12 @@ MOST_MEMORY = 4 << 30
 
 MOST_SPILLED = 32 << 30
 """Limit of temporary files, in bytes."""
+
+FEW_JOBS = 3
+"""Number of jobs up to which no processes are started: a process takes half a second of CPU."""
+
+MOST_WORKERS = 4
+"""Maximum number of processes that answer one question, because each needs some 200 MiB."""
 
 
 class Engine(Protocol):
@@ -146,8 +154,16 @@ class DuckEngine:
     def each(
         self, function: Callable[[Engine, _Job], _Answer], jobs: Iterable[_Job]
     ) -> Iterator[_Answer]:
-        """Run one job after another; see `Engine.each`."""
-        return (function(self, job) for job in jobs)
+        """Run few jobs one after another, and many in processes; see `Engine.each`."""
+        left = iter(jobs)
+        first = list(islice(left, FEW_JOBS + 1))
+        count = min(processor_count(), MOST_WORKERS)
+        if len(first) <= FEW_JOBS or count < 2:
+            yield from (function(self, job) for job in chain(first, left))
+            return
+        files = {name: list(map(Path, paths)) for name, paths in self._files.items()}
+        open_engine = partial(DuckEngine, files, count=count)
+        yield from answers_of_workers(open_engine, function, chain(first, left), count)
 
     def _check(self, sql: str) -> None:
         """Parse a text without running it, and check that it only reads the tables.
@@ -255,7 +271,7 @@ def _connect(count: int) -> duckdb.DuckDBPyConnection:
             # do not resolve table names as variables of the caller
             "python_enable_replacements": "false",
             "memory_limit": f"{_memory() // count}B",
-            "temp_directory": str(Path(gettempdir(), f"kgroup-{os.getpid()}")),
+            "temp_directory": str(temporary_folder(os.getpid())),
             "max_temp_directory_size": f"{MOST_SPILLED}B",
             "threads": str(max(1, processor_count() // count)),
             "default_null_order": "nulls_first_on_asc_last_on_desc",  # as in Spark

@@ -229,7 +229,7 @@ class Audit:
     """
 
     report: Report[Finding]
-    groups: tuple[GroupDescription, ...]
+    groups: Sequence[GroupDescription]
     time_ms: int
 
 

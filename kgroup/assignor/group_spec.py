@@ -14,6 +14,7 @@ from kgroup.assignor.client.kafkajs import KAFKAJS
 from kgroup.assignor.client.librdkafka import LIBRDKAFKA
 from kgroup.assignor.client.sarama import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
+from kgroup.assignor.connect import ConnectCluster
 from kgroup.assignor.member_spec import NEWEST, OF_ZOOKEEPER, MemberSpec, Software
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
@@ -34,8 +35,11 @@ def versions(protocol: str) -> tuple[str, ...]:
 
 def newest(protocol: str) -> Software:
     """Return the newest implemented version of Kafka's own software for a protocol."""
-    names = {"classic": KAFKA_CLIENTS, "zookeeper": "kafka"}
+    names = {"classic": KAFKA_CLIENTS, "zookeeper": "kafka", "connect": "connect-runtime"}
     return Software(names.get(protocol, "group-coordinator"), versions(protocol)[0])
+
+
+_COOPERATIVE = ("cooperative-sticky", "sessioned", "compatible")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +50,8 @@ class GroupSpec:
         strategy: name of the assignor.
         members: members; in the order of the JoinGroup response for a classic group, unless
             `member_order` gives another one.
-        topics: topics of the cluster, by name.
-        protocol: "classic", "consumer", "share" or "zookeeper".
+        topics: topics of the cluster, by name; Connect: connectors with their numbers of tasks.
+        protocol: "classic", "consumer", "share", "connect" or "zookeeper".
         client: software chosen by the user; None: see `computed_as`.
         topic_ids: 16-byte ids by topic name, including deleted topics; the order of the
             coordinator's assignments depends on them.
@@ -59,6 +63,7 @@ class GroupSpec:
         leader_client: library of a classic group's leader, if it is known and the leader is not.
         not_imitated: client libraries of members whose assignors are not implemented.
         lags: lag in records by partition, where known.
+        connect: what else a Connect cluster has; None for other groups.
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the members whose library
             is known and has the strategy, if it is a single one that the leader's bytes do not
@@ -78,6 +83,7 @@ class GroupSpec:
     leader_client: Software | None = None
     not_imitated: tuple[str, ...] = ()
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    connect: ConnectCluster | None = None
     computed_as: Software = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,4 +140,4 @@ class GroupSpec:
     @property
     def is_cooperative(self) -> bool:
         """Whether members keep their partitions during a rebalance."""
-        return self.has_topic_ids or self.strategy == "cooperative-sticky"
+        return self.has_topic_ids or self.strategy in _COOPERATIVE

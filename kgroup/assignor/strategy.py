@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kgroup.assignor import zookeeper
+from kgroup.assignor import connect, zookeeper
 from kgroup.assignor.base import Assignment, Subscriber
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest
 from kgroup.assignor.member_spec import MemberSpec, Software
@@ -35,6 +35,12 @@ _ZOOKEEPER: Mapping[str, ZookeeperAssignor] = {
     "roundrobin": zookeeper.assign_round_robin,
 }
 
+_CONNECT: Mapping[str, Callable[..., Any]] = {
+    "sessioned": connect.assign_incremental,
+    "compatible": connect.assign_incremental,
+    connect.EAGER: connect.assign_eager,
+}
+
 
 def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]:
     """Return the names of the assignors of a protocol, the default first.
@@ -49,6 +55,8 @@ def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]
 def _assignors(protocol: str, client: Software | None) -> Mapping[str, Callable[..., Any]]:
     if protocol == "zookeeper":
         return _ZOOKEEPER
+    if protocol == "connect":
+        return _CONNECT
     if protocol != "classic":
         return _SERVER[protocol]
     name, version = client or newest(protocol)

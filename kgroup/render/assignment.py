@@ -12,8 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from kgroup.assignor.connect import CONNECTOR
 from kgroup.assignor.group_spec import newest
 from kgroup.assignor.zookeeper import thread_name
+from kgroup.model.cluster import TopicPartition
+from kgroup.operation.assign.connect import item_name
 from kgroup.operation.assign.dry_run import Bounce, Run
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.zookeeper import Overlap
@@ -409,11 +412,21 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
     rows = (
         (
             *(getattr(member, column.name) for column in _MEMBER_COLUMNS[:-1]),
-            ranges(sorted((plan.assignment or {})[member.member_id])),
+            _owned(plan, (plan.assignment or {})[member.member_id]),
         )
         for member in sorted(plan.members, key=lambda member: member.member_id)
     )
     return Sheet(_MEMBER_COLUMNS, rows)
+
+
+def _owned(plan: AssignPlan, items: Iterable[TopicPartition]) -> str:
+    """Return partitions, or the connectors and tasks of a worker."""
+    if plan.connect is None:
+        return ranges(sorted(items))
+    items = sorted(items)
+    connectors = [cell(name, Kind.NAME) for name, task in items if task == CONNECTOR]
+    tasks = ranges(item for item in items if item[1] != CONNECTOR)
+    return "; ".join(filter(None, (", ".join(connectors), tasks and f"tasks {tasks}")))
 
 
 def _unowned_sheet(plan: AssignPlan) -> Sheet:
@@ -546,6 +559,8 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     yield "rebalance", stops[plan.rebalance]
     if plan.leader_id is not None:
         yield "leader", cell(plan.leader_id, Kind.NAME)
+    if plan.connect is not None and plan.connect.after_ms:
+        yield "begins", f"{cell(plan.connect.after_ms, Kind.DURATION)} after the first one"
     if plan.error is None:
         waiting = sum(move.to_member is None for move in plan.moves)
         later = f", {waiting} of them given up without a new owner" if waiting else ""
@@ -555,9 +570,10 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
         yield "stay", str(plan.kept)
     if plan.balance is not None:
         balance = plan.balance
+        what = "partitions" if plan.connect is None else "connectors and tasks"
         yield (
             "balance",
-            f"{balance.minimum} to {balance.maximum} partitions a member, "
+            f"{balance.minimum} to {balance.maximum} {what} a member, "
             f"standard deviation {balance.deviation}",
         )
         if balance.idle_members:
@@ -567,6 +583,13 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     ]
     if idle:
         yield "idle threads", f"{len(idle)}: {_list(idle)}"
+    if plan.connect is not None and (plan.connect.is_at_once or plan.connect.delay_ms):
+        delay_ms = plan.connect.delay_ms
+        until = "at once" if plan.connect.is_at_once else f"in {cell(delay_ms, Kind.DURATION)}"
+        yield "next rebalance", until
+    if plan.connect is not None and plan.connect.waiting:
+        waits = [item_name(item) for item in plan.connect.waiting]
+        yield "run nowhere until then", f"{len(waits)}: {_list(waits)}"
     if plan.overlaps is not None:
         yield "rebalance together", _overlaps(plan.overlaps)
     if plan.rack_local is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from kgroup.assignor.connect import CONNECTOR, as_sent
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.dry_run import Bounce, Run
@@ -14,7 +15,7 @@ MoveObject = TypedDict(
     "MoveObject",
     {
         "topic": str,
-        "partition": int,
+        "partition": int | None,
         "from": str,
         "to": str | None,
         "lag": int | None,
@@ -26,8 +27,8 @@ MoveObject = TypedDict(
 MoveObject.__doc__ = """A partition whose owner changes.
 
 Attributes:
-    topic: topic name.
-    partition: partition number.
+    topic: topic name; of Connect the name of a connector.
+    partition: partition number; of Connect a task number, None for the connector itself.
     from: member id of the previous owner; the member may have left.
     to: member id of the new owner; None if the partition is only revoked, for now or for good.
     lag: lag of the partition, which the new owner has to catch up; in records; None if unknown.
@@ -61,12 +62,28 @@ class OwnershipObject(TypedDict):
     is_as_given: bool
 
 
+class ConnectObject(TypedDict):
+    """What a rebalance of Connect's workers leaves to do.
+
+    Attributes:
+        after_ms: time from the first rebalance to this one; in milliseconds.
+        delay_ms: time to the next rebalance, which the leader schedules; in milliseconds; 0 if it
+            schedules none.
+        waiting: connectors and tasks that no worker runs until the next rebalance;
+            `[connector, task]` pairs, the task of a connector itself is null.
+    """
+
+    after_ms: int
+    delay_ms: int
+    waiting: list[tuple[str, int | None]]
+
+
 class PlanObject(TypedDict):
     """A rebalance of a group.
 
     Attributes:
         id: group id; None if the spec has none.
-        protocol: `classic`, `consumer`, `share` or `zookeeper`.
+        protocol: `classic`, `consumer`, `share`, `connect` or `zookeeper`.
         strategy: assignment strategy.
         computed_as: library and version whose assignor is simulated; such as `kafka-clients
             4.3.1`.
@@ -78,7 +95,8 @@ class PlanObject(TypedDict):
         error: exception of the assignor, or what happens to the leader's process; there is no
             assignment then, and the exit status is 4; None without an error.
         assignment: partitions by member id; `[topic, partition]` pairs in the assignor's order;
-            None if the assignor fails.
+            of Connect `[connector, task]` pairs, where the task of a connector itself is null; None
+            if the assignor fails.
         members: members before and after the rebalance; in the assignor's order; empty if the
             assignor fails.
         moves: partitions whose owner changes; by topic and partition; None if the assignor
@@ -95,6 +113,7 @@ class PlanObject(TypedDict):
         owners: current and computed owner of each partition of ZooKeeper consumers; None for
             other groups.
         overlaps: sets of ZooKeeper consumers whose topics overlap; None for other groups.
+        connect: what a rebalance of Connect's workers leaves to do; None for other groups.
     """
 
     id: str | None
@@ -104,7 +123,7 @@ class PlanObject(TypedDict):
     rebalance: str
     leader_id: str | None
     error: AssignFailure | None
-    assignment: dict[str, tuple[TopicPartition, ...]] | None
+    assignment: dict[str, tuple[tuple[str, int | None], ...]] | None
     members: tuple[MemberOutcome, ...]
     moves: list[MoveObject] | None
     kept: int | None
@@ -115,6 +134,7 @@ class PlanObject(TypedDict):
     threads: dict[str, tuple[TopicPartition, ...]] | None
     owners: list[OwnershipObject] | None
     overlaps: tuple[Overlap, ...] | None
+    connect: ConnectObject | None
 
 
 class RunObject(PlanObject, total=False):
@@ -214,7 +234,7 @@ def _plan_object(plan: AssignPlan) -> PlanObject:
         "rebalance": plan.rebalance,
         "leader_id": plan.leader_id,
         "error": plan.error,
-        "assignment": None if plan.assignment is None else {**plan.assignment},
+        "assignment": None if plan.assignment is None else _assignment(plan),
         "members": plan.members,
         "moves": None if plan.assignment is None else [move_object(move) for move in plan.moves],
         "kept": plan.kept,
@@ -227,7 +247,29 @@ def _plan_object(plan: AssignPlan) -> PlanObject:
         else {thread_name(partition): partitions for partition, partitions in threads.items()},
         "owners": None if owners is None else [_ownership(owner) for owner in owners],
         "overlaps": plan.overlaps,
+        "connect": None
+        if plan.connect is None
+        else {
+            "after_ms": plan.connect.after_ms,
+            "delay_ms": plan.connect.delay_ms,
+            "waiting": [(name, task_number(task)) for name, task in plan.connect.waiting],
+        },
     }
+
+
+def _assignment(plan: AssignPlan) -> dict[str, tuple[tuple[str, int | None], ...]]:
+    assignment = plan.assignment or {}
+    if plan.connect is None:
+        return {**assignment}
+    return {
+        worker: tuple((name, task_number(task)) for name, task in as_sent(items))
+        for worker, items in assignment.items()
+    }
+
+
+def task_number(task: int) -> int | None:
+    """Return the number of a task or partition; None for a connector itself."""
+    return None if task == CONNECTOR else task
 
 
 def lag_moved(plan: AssignPlan) -> int | None:
@@ -240,7 +282,7 @@ def move_object(move: Move) -> MoveObject:
     """Return the object of a partition whose owner changes."""
     return {
         "topic": move.topic,
-        "partition": move.partition,
+        "partition": task_number(move.partition),
         "from": move.from_member,
         "to": move.to_member,
         "lag": move.lag,

@@ -202,7 +202,6 @@ def test_a_topic_that_is_subscribed_to_and_not_known(cli: Cli) -> None:
     ("group", "message"),
     [
         ("order-totals", "is a streams group"),
-        ("warehouse-sync", "found 'connect' (protocol sessioned)"),
         ("search-index", "expected members that subscribe, found none (state Empty)"),
     ],
 )
@@ -210,6 +209,29 @@ def test_groups_that_nobody_assigns_partitions_in(cli: Cli, group: str, message:
     result = cli("assign", group, "--sample", "--dry-run")
     assert (result.status, result.out) == (1, "")
     assert message in result.err
+
+
+def test_connect(cli: Cli) -> None:
+    """A second worker gets what the first one has too much of, after that has stopped it."""
+    args = ["assign", "warehouse-sync", "--sample", "--add-member", "--settle"]
+    row = json.loads(cli(*args, "-o", "jsonl").out)
+    (worker,) = (member for member in row["assignment"] if member != "new-1")
+    connector = "shipments-warehouse"
+    assert (row["protocol"], row["computed_as"]) == ("connect", "connect-runtime 4.3.1")
+    assert row["assignment"] == {worker: [[connector, None], [connector, 1]], "new-1": []}
+    assert row["connect"] == {"after_ms": 0, "delay_ms": 0, "waiting": [[connector, 0]]}
+    (after,) = row["following"]
+    assert after["assignment"]["new-1"] == [[connector, 0]]
+    page = cli(*args).out
+    assert "run nowhere until then  1: shipments-warehouse-0" in page
+    assert f"{connector}; tasks {connector} 1" in page
+    leaves = ["assign", "warehouse-sync", "--sample", "--restart-member", worker]
+    rows = cli(*leaves, "-o", "csv").out.splitlines()
+    assert [line.split(",")[3] for line in rows] == ["partition", "", "0", "1"]
+    result = cli(*args, "--grid")
+    assert (result.status, "not connectors and tasks" in result.err) == (2, True)
+    result = cli("assign", "order-service", "--sample", "--max-delay", "1m")
+    assert (result.status, "have no connectors" in result.err) == (2, True)
 
 
 def test_moves_as_rows(cli: Cli) -> None:

@@ -99,7 +99,7 @@ def test_members_and_strategies(cli: Cli) -> None:
     assert suggested(cli, "kgroup assign --sample --remove-member ")[1] == []
     line = "kgroup members remove --sample order-service --member "
     assert suggested(cli, line)[1] == ids, "the command has two words"
-    assert suggested(cli, "kgroup assign g --strategy s")[1] == ["sticky", "simple"]
+    assert suggested(cli, "kgroup assign g --strategy s")[1] == ["sticky", "simple", "sessioned"]
     _, columns = suggested(cli, "kgroup assign g --sample --columns ")
     assert columns[:3] == ["id", "rebalance", "topic"]
 

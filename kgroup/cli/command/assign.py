@@ -13,6 +13,7 @@ import click
 from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import ID, PATH, examples, options_into, output_options, parsed
 from kgroup.cli.option.file import read_whole
+from kgroup.cli.option.parameter import parse_duration
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members, suggest_topics_of_group
 from kgroup.cli.output.context import Output, Page, drawing_width, json_errors, show, uncollected
@@ -157,6 +158,22 @@ what_if_options = options_into(
         suggest=suggest_topics_of_group,
     ),
     _what_if(
+        "--connector",
+        "connectors",
+        "NAME=TASKS",
+        "a Connect cluster has this connector, with this number of tasks?",
+        parse=_topic_count,
+    ),
+    _what_if("--drop-connector", "drop_connectors", "NAME", "a connector is deleted?"),
+    click.option(
+        "--max-delay",
+        "max_delay_ms",
+        metavar="DURATION",
+        callback=parsed(parse_duration),
+        help="scheduled.rebalance.max.delay.ms of Connect's workers.  [default: 5m, Kafka's; or "
+        "that of the delay in progress]",
+    ),
+    _what_if(
         "--subscribe",
         "subscribe",
         "MEMBER=TOPIC,...",
@@ -199,6 +216,7 @@ def _checked_client(text: str) -> str:
         "kgroup assign order-service --sample --add-member 2 --partitions orders=12",
         "kgroup assign order-service --sample --compare",
         "kgroup assign stock-sync --sample --add-member 1:host=depot-3,streams=2",
+        "kgroup assign warehouse-sync --sample --add-member --settle",
         "kgroup assign -b kafka-1:9092 billing --remove-member billing-3-0a4f",
         "kgroup assign --spec groups.jsonl -o jsonl",
     ),
@@ -222,9 +240,9 @@ def _checked_client(text: str) -> str:
     metavar="NAME",
     shell_complete=suggest_strategies,
     help="Assignor: range, roundrobin, sticky or cooperative-sticky for classic groups, uniform "
-    "or range for consumer groups, simple for share groups, range or roundrobin for ZooKeeper "
-    "consumers.  [default: the group's own; for ZooKeeper consumers, the one that matches the "
-    "current owners]",
+    "or range for consumer groups, simple for share groups, sessioned, compatible or default "
+    "(eager) for Connect, range or roundrobin for ZooKeeper consumers.  [default: the group's own; "
+    "for ZooKeeper consumers, the one that matches the current owners]",
 )
 @click.option(
     "--kafka-version",
@@ -307,6 +325,8 @@ def command(
             assert group is not None
             with source.that_has([group]).open() as opened:
                 report = assign_group(opened, group, request)
+    if grid and any(plan.connect is not None for row in report.data for plan in row.plans):
+        raise click.UsageError("--grid draws partitions, not connectors and tasks; leave it out")
     sheet: Callable[[Any], Sheet]
     page: Page
     if mode is Mode.COMPARE:

@@ -29,6 +29,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.client import later_note, software
+from kgroup.operation.assign.connect import during_delay
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.group_record import (
     accepted_record_bytes,
@@ -88,7 +89,13 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
     )
     leader_id = spec.leader_id and ids.get(spec.leader_id, spec.leader_id)
     order = _order(spec, ids, seed)
-    made_up = replace(spec, members=members, leader_id=leader_id, member_order=order)
+    made_up = replace(
+        spec,
+        members=members,
+        leader_id=leader_id,
+        member_order=order,
+        connect=spec.connect and spec.connect.renamed(ids),
+    )
     plan = dry_run(made_up, warns=not seed)
     return replace(
         _renamed(plan, {made: name for name, made in ids.items()}), leader_id=spec.leader_id
@@ -155,6 +162,9 @@ def _random_id(
         return f"{spec.id or 'group'}_{host}-{began[0]}-{began[1]:08x}"
     while True:
         uuid = UUID(int=random.getrandbits(128), version=4)
+        if spec.protocol == "connect":  # the default client id has the worker's address
+            host = "".join(random.choices(ascii_lowercase, k=8))
+            return f"{member.client_id or f'connect-{host}:8083'}-{uuid}"
         if spec.protocol == "classic":
             return f"{_beginning(member, spec, usual, seed)}-{uuid}"
         text = urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
@@ -204,6 +214,7 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
             for move in plan.moves
         ),
         balance=balance,
+        connect=plan.connect and replace(plan.connect, cluster=plan.connect.cluster.renamed(names)),
         threads=plan.threads
         and {
             (name(member_id), number): partitions
@@ -388,7 +399,8 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     """
     most = 0 if alone else _MOST_REBALANCES
     run, _ = _settle(spec, most=most)
-    if is_small(spec) and run.error is None and 0 < len(run.following) < most:
+    may_race = spec.protocol != "connect"  # workers stop what they give up before they join again
+    if may_race and is_small(spec) and run.error is None and 0 < len(run.following) < most:
         end = _shares(run)
         if any(_shares(other) != end for other in _races(spec, run.first)):
             *following, last = run.following
@@ -498,7 +510,8 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
                 continue
             name = member.client_id or member.member_id
             whose = member.member_id if called[member.client_id] > 1 else name
-            run, spec = _settle(spec, seed=seed)
+            is_leaving = change is leaves
+            run, spec = _settle(spec, seed=seed, waits=not is_leaving)
             run = replace(run, what=f"{name} {what}", what_of_whom=f"{whose} {what}")
             is_unknown = is_unknown or any(member.unknown_id for member in spec.members)
             if is_unknown and not is_small:
@@ -507,22 +520,24 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
             if run.error is not None:
                 return runs
             spec = after(spec, run.last)
+            if is_leaving and run.last.connect is not None:
+                spec = during_delay(spec, run.last.connect)
     return runs
 
 
 def _settle(
-    spec: GroupSpec, *, most: int = _MOST_REBALANCES, seed: int = 0
+    spec: GroupSpec, *, most: int = _MOST_REBALANCES, seed: int = 0, waits: bool = True
 ) -> tuple[Run, GroupSpec]:
     """Return a run with at most `most` follow-up rebalances, and the group before the last one.
 
     In the cooperative protocol, members that revoke partitions rejoin, which causes a follow-up
-    rebalance (`ConsumerCoordinator.onJoinComplete`).
+    rebalance (`ConsumerCoordinator.onJoinComplete`). So does the end of a delay of Connect, unless
+    `waits` is false.
     """
     first = plan = dry_run_as(spec, seed)
     following: list[AssignPlan] = []
     while plan.assignment is not None:
-        revoked = any(move.from_member in plan.assignment for move in plan.moves)
-        if plan.rebalance != "cooperative" or not revoked:
+        if not _is_followed(plan, plan.assignment, waits=waits):
             break
         if len(following) == most:
             if following:
@@ -532,6 +547,13 @@ def _settle(
         plan = dry_run_as(spec, seed)
         following.append(plan)
     return Run(first, tuple(following)), spec
+
+
+def _is_followed(plan: AssignPlan, assignment: Mapping[str, object], *, waits: bool) -> bool:
+    if plan.connect is not None:
+        return plan.connect.is_at_once or (waits and plan.connect.delay_ms > 0)
+    revoked = any(move.from_member in assignment for move in plan.moves)
+    return plan.rebalance == "cooperative" and revoked
 
 
 class Mode(Enum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.client import asked_software, ruled_out
+from kgroup.operation.assign.connect import CONNECT, connect_spec
 from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id
 from kgroup.operation.assign.zookeeper import (
     check_registrations,
@@ -80,6 +82,8 @@ def read_group(
         UsageError: the requested strategy does not exist for this type of group.
     """
     reading, group = find_group(source, group_id)
+    if group.protocol_type == CONNECT:
+        return _read_connect(source, reading, group, strategy, kafka_version, client)
     return group_spec(
         source,
         reading,
@@ -89,6 +93,27 @@ def read_group(
         client=client,
         topics=topics,
     )
+
+
+def _read_connect(
+    source: GroupSource,
+    reading: Reading,
+    group: Group,
+    strategy: str | None,
+    kafka_version: str | None,
+    client: Software | None,
+) -> Report[GroupSpec]:
+    notes = list(reading.notes)
+    group = before_rebalance(group, notes)
+    try:
+        asked = asked_software(CONNECT, kafka_version, client)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    now_ms = group.state_timestamp_ms if source.is_log else source.data_time_ms
+    spec = connect_spec(
+        group, strategy, asked, time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    )
+    return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
 
 
 def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:

@@ -19,6 +19,7 @@ from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
+from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, connect_warnings
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names
 
@@ -230,7 +231,7 @@ class AssignPlan:
 
     Attributes:
         id: group id, or id of the spec.
-        protocol: "classic", "consumer", "share" or "zookeeper".
+        protocol: "classic", "consumer", "share", "connect" or "zookeeper".
         computed_as: implemented software: for a classic group, the client library of the leader, as
             far as known.
         rebalance: "eager" (all members stop), "cooperative" (only partitions that move stop) or
@@ -249,6 +250,7 @@ class AssignPlan:
         threads: partitions by thread, including idle ones; None except for ZooKeeper consumers.
         owners: current and computed owners; None except for ZooKeeper consumers.
         overlaps: ZooKeeper consumers that can claim each other's partitions; None for other groups.
+        connect: what a rebalance of Connect's workers leaves to do; None for other groups.
     """
 
     id: str | None
@@ -270,6 +272,7 @@ class AssignPlan:
     threads: Mapping[ThreadId, tuple[TopicPartition, ...]] | None = None
     owners: tuple[PartitionOwner, ...] | None = None
     overlaps: tuple[Overlap, ...] | None = None
+    connect: ConnectRebalance | None = None
 
 
 def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
@@ -279,7 +282,7 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         spec: the group.
         warns: whether to add warnings; some of them require many more runs of the assignor.
     """
-    cooperative = "cooperative" if spec.protocol == "classic" else "incremental"
+    cooperative = "cooperative" if spec.protocol in ("classic", "connect") else "incremental"
     plan = AssignPlan(
         id=spec.id,
         protocol=spec.protocol,
@@ -295,6 +298,9 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         if spec.protocol == "zookeeper":
             threads = assign_threads(spec)
             assignment = by_member(spec, threads)
+        elif spec.protocol == "connect":
+            assignment, rebalance = assign_workers(spec)
+            plan = replace(plan, connect=rebalance)
         else:
             assignment = assign(spec)
     except AssignorError as error:
@@ -329,7 +335,8 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),
         warnings=(
-            *_warnings(spec, assignment, by_topic, moves),
+            *(connect_warnings(spec, plan.connect) if plan.connect else ()),
+            *(() if plan.connect else _warnings(spec, assignment, by_topic, moves)),
             *chance_warnings(spec),
             *leader_warnings(spec),
         )
@@ -356,6 +363,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
     return replace(
         spec,
         departed=(),
+        connect=None if plan.connect is None else plan.connect.cluster,
         members=tuple(
             replace(
                 member,

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import orjson
 
 from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.connect import CONNECTOR, configured_items
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software, UserData
 from kgroup.assignor.strategy import strategies
@@ -23,6 +24,7 @@ from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.operation.assign.client import asked_software, later_note, software
+from kgroup.operation.assign.connect import CONNECT, MOST_TASKS, connect_group, topics_of
 from kgroup.operation.report import Report
 from kgroup.protocol.record.consumer_protocol import decode_subscription
 
@@ -110,7 +112,7 @@ def _failure_in_1_1(raw: bytes) -> str | None:
 
 _T = TypeVar("_T")
 _Known = dict[tuple[str, ...], tuple[str, ...]]
-_PROTOCOLS = ("classic", "consumer", "share", "zookeeper")
+_PROTOCOLS = ("classic", "consumer", "share", "connect", "zookeeper")
 _SPEC_FIELDS = (
     "id", "protocol", "strategy", "kafka_version", "client", "topics", "topic_ids", "members",
 )  # fmt: skip
@@ -119,6 +121,17 @@ _MEMBER_FIELDS = (
     "member_id", "instance_id", "client_id", "topics", "owned", "generation", "rack",
     "protocol_version", "subscription_generation", "user_data", "client",
 )  # fmt: skip
+_CONNECT_FIELDS = (
+    "id",
+    "protocol",
+    "strategy",
+    "connectors",
+    "leader",
+    "max_delay_ms",
+    "delay_left_ms",
+    "members",
+)
+_WORKER_FIELDS = ("member_id", "client_id", "owned")
 _CONSUMER_FIELDS = ("member_id", "topics", "streams", "owned")
 MOST_PARTITIONS = 10_000_000
 """Maximum number of partitions of a topic; limits the memory use."""
@@ -222,6 +235,8 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
     Raises:
         SpecError: the object is not a valid spec.
     """
+    if isinstance(spec, Mapping) and spec.get("protocol") == CONNECT:
+        return _connect(spec)
     fields = _object(spec, "", _SPEC_FIELDS)
     protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
     version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
@@ -257,13 +272,7 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
         else _member(member, f"members[{at}]", strategy, known)
         for at, member in enumerate(members)
     )
-    for name in ("member_id", "instance_id"):
-        seen: dict[str, int] = {}
-        for at, own in enumerate(getattr(member, name) for member in read):
-            if own is not None and (first := seen.setdefault(own, at)) != at:
-                raise SpecError(
-                    f"members[{at}].{name}: {own!r} is that of members[{first}] already"
-                )
+    _check_distinct(read, "member_id", "instance_id")
     ids = {
         name: _topic_id(text, f"topic_ids.{name}")
         for name, text in _mapping(fields, "topic_ids").items()
@@ -276,6 +285,76 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
         for name in dict.fromkeys(chain(topics, owned)):
             ids.setdefault(name, made_up_topic_id(name))
     return group
+
+
+def _check_distinct(members: Sequence[MemberSpec], *names: str) -> None:
+    for name in names:
+        seen: dict[str, int] = {}
+        for at, own in enumerate(getattr(member, name) for member in members):
+            if own is not None and (first := seen.setdefault(own, at)) != at:
+                raise SpecError(
+                    f"members[{at}].{name}: {own!r} is that of members[{first}] already"
+                )
+
+
+def _connect(spec: object) -> GroupSpec:
+    """Parse a Connect cluster."""
+    fields = _object(spec, "", _CONNECT_FIELDS)
+    names = strategies(CONNECT)
+    workers = _list(fields.get("members"), "members")
+    if not workers:
+        raise SpecError("members: expected at least one worker, found none")
+    members = tuple(_worker(worker, f"members[{at}]") for at, worker in enumerate(workers))
+    _check_distinct(members, "member_id")
+    ids = {member.member_id for member in members}
+    leader_id = _optional(fields, "leader", "", _text)
+    if leader_id is not None and leader_id not in ids:
+        raise SpecError(f"leader: no member has the id {leader_id!r}")
+    connectors = {
+        name: _number(count, f"connectors.{name}", range(MOST_TASKS))
+        for name, count in _mapping(fields, "connectors").items()
+    }
+    owned = [item for member in members for item in member.owned or ()]
+    delays = [
+        _optional(fields, name, "", lambda value, at: _number(value, at, range(1 << 31)))
+        for name in ("max_delay_ms", "delay_left_ms")
+    ]
+    return connect_group(
+        GroupSpec(
+            _choice(fields, "strategy", names, names[0]),
+            members,
+            topics_of((*owned, *configured_items(connectors))),
+            CONNECT,
+            id=_optional(fields, "id", "", _text),
+            leader_id=leader_id,
+        ),
+        *delays,
+    )
+
+
+def _worker(value: object, path: str) -> MemberSpec:
+    fields = _object(value, path, _WORKER_FIELDS)
+    return MemberSpec(
+        _text(fields.get("member_id"), f"{path}.member_id"),
+        (),
+        client_id=_optional(fields, "client_id", path, _text),
+        owned=_optional(fields, "owned", path, _work),
+    )
+
+
+def _work(value: object, path: str) -> tuple[TopicPartition, ...]:
+    items = []
+    for at, item in enumerate(_list(value, path)):
+        where = f"{path}[{at}]"
+        if not isinstance(item, list) or len(item) != 2:
+            raise SpecError(
+                f"{where}: expected [connector, task] or [connector, null], found {_shown(item)}"
+            )
+        task = CONNECTOR
+        if item[1] is not None:
+            task = _number(item[1], f"{where}[1]", range(MOST_TASKS))
+        items.append((_text(item[0], f"{where}[0]"), task))
+    return tuple(items)
 
 
 def as_asked(

@@ -13,6 +13,13 @@ from kgroup.assignor.member_spec import MemberSpec
 from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, find_member
+from kgroup.operation.assign.connect import (
+    CONNECT,
+    at_end_of_delay,
+    check_changes,
+    set_connector,
+    set_max_delay,
+)
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
@@ -50,6 +57,9 @@ class Changes:
         drop_topics: topics to delete.
         add_topics: topics to create, with their numbers of partitions.
         partitions: topics whose number of partitions changes.
+        drop_connectors: Connect: connectors to delete.
+        connectors: Connect: connectors with their numbers of tasks; new ones, or ones that change.
+        max_delay_ms: Connect: `scheduled.rebalance.max.delay.ms` of the workers; None: unknown.
         remove: members that leave, by any name that `find_member` knows.
         restart: members that leave and rejoin.
         add: members that join.
@@ -61,6 +71,9 @@ class Changes:
     drop_topics: Sequence[str] = ()
     add_topics: Sequence[tuple[str, int]] = ()
     partitions: Sequence[TopicPartition] = ()
+    drop_connectors: Sequence[str] = ()
+    connectors: Sequence[tuple[str, int]] = ()
+    max_delay_ms: int | None = None
     remove: Sequence[str] = ()
     restart: Sequence[str] = ()
     add: Sequence[AddedMembers] = ()
@@ -82,6 +95,18 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         NotFoundError: a member or topic does not exist.
         UsageError: several members have a name, or no member is left.
     """
+    check_changes(
+        spec,
+        bool(changes.drop_topics or changes.add_topics or changes.partitions or changes.subscribe),
+        bool(changes.drop_connectors or changes.connectors or changes.max_delay_ms is not None),
+    )
+    if changes.max_delay_ms is not None:
+        spec = set_max_delay(spec, changes.max_delay_ms)
+    for name in changes.drop_connectors:
+        spec = drop_connector(spec, name)
+    for name, tasks in changes.connectors:
+        spec = set_connector(spec, name, tasks)
+    as_it_is = spec
     for topic in changes.drop_topics:
         spec = drop_topic(spec, topic)
     for topic, number in changes.add_topics:
@@ -117,7 +142,10 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
                 f"--leader: {changes.leader} was restarted and is a new member, {new_id}; "
                 f"--leader {new_id} lets it assign"
             ) from None
-    return forget(spec) if changes.fresh else spec
+    if changes.fresh:
+        spec = forget(spec)
+    is_as_it_is = spec == as_it_is and not changes.drop_connectors
+    return at_end_of_delay(spec) if spec.protocol == CONNECT and is_as_it_is else spec
 
 
 def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
@@ -141,7 +169,9 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     """
     of_others = ("client_id", "instance_id", "rack")
     of_zookeeper = ("host", "streams")
-    foreign = of_others if spec.protocol == "zookeeper" else of_zookeeper
+    foreign: tuple[str, ...] = of_others if spec.protocol == "zookeeper" else of_zookeeper
+    if spec.protocol == CONNECT:
+        foreign = ("instance_id", "rack", "topics", *of_zookeeper)
     for name in foreign:
         if getattr(added, name) is not None:
             raise UsageError(
@@ -225,6 +255,16 @@ def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
     return replace(spec, topics={n: t for n, t in spec.topics.items() if n != topic})
 
 
+def drop_connector(spec: GroupSpec, name: str) -> GroupSpec:
+    """Delete a connector."""
+    if name not in spec.topics:
+        known = first_names(sorted(spec.topics)) or "none"
+        raise NotFoundError(
+            f"--drop-connector: {_called(spec)} has no connector {name}; it has: {known}"
+        )
+    return replace(spec, topics={n: t for n, t in spec.topics.items() if n != name})
+
+
 def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
     """Change the subscription of a member."""
     changed_member = _find(spec, name)
@@ -237,7 +277,11 @@ def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
 
 def forget(spec: GroupSpec) -> GroupSpec:
     """Remove all previous assignments, as if the group had been empty for some time."""
-    return replace(spec, members=tuple(map(_forgetful, spec.members)))
+    return replace(
+        spec,
+        members=tuple(map(_forgetful, spec.members)),
+        connect=spec.connect and spec.connect.with_new_leader(),
+    )
 
 
 def lead(spec: GroupSpec, name: str) -> GroupSpec:
@@ -256,12 +300,15 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
         raise UsageError(
             "--leader: every consumer of a zookeeper group assigns for itself; omit --leader"
         )
-    if spec.protocol != "classic":
+    if spec.protocol not in ("classic", CONNECT):
         raise UsageError(
             f"--leader: the coordinator assigns in {spec.protocol} groups, not a member; "
             "omit --leader"
         )
-    spec = replace(spec, leader_id=_find(spec, name).member_id)
+    leader_id = _find(spec, name).member_id
+    if spec.connect is not None and spec.leader_id not in (None, leader_id):
+        spec = replace(spec, connect=spec.connect.with_new_leader())
+    spec = replace(spec, leader_id=leader_id)
     check_strategy(spec, f"--leader: no strategy {spec.strategy!r} for a leader")
     return spec
 
@@ -269,9 +316,11 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
 def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
     """Remove a member; if it is the leader, the next leader is unknown."""
     members = tuple(other for other in spec.members if other.member_id != member.member_id)
-    leader_id = None if spec.leader_id == member.member_id else spec.leader_id
+    leader_id, connect = spec.leader_id, spec.connect
+    if leader_id == member.member_id:
+        leader_id, connect = None, connect and connect.with_new_leader()
     departed = (*spec.departed, member)
-    return replace(spec, members=members, departed=departed, leader_id=leader_id)
+    return replace(spec, members=members, departed=departed, leader_id=leader_id, connect=connect)
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:

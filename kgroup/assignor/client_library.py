@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.assignor.base import ClassicAssignor, Subscriber, TopicMetadata
-from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec, Software
 
 IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, TopicMetadata]], bool]
 
@@ -59,6 +59,11 @@ class ClientLibrary:
     def versions(self) -> tuple[str, ...]:
         """Versions whose behaviour is known, newest first."""
         return tuple(self.strategies)
+
+    @property
+    def newest(self) -> Software:
+        """The library in the newest version whose behaviour is known."""
+        return Software(self.name, self.versions[0])
 
     @property
     def earliest(self) -> str:

@@ -16,7 +16,7 @@ from kgroup.assignor.client.sarama import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.connect import ConnectCluster
 from kgroup.assignor.member_spec import NEWEST, OF_ZOOKEEPER, MemberSpec, Software
-from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.client_library import AIOKAFKA, KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 
 CLIENTS: Mapping[str, ClientLibrary] = {
@@ -24,6 +24,9 @@ CLIENTS: Mapping[str, ClientLibrary] = {
     for library in (JAVA, LIBRDKAFKA, FRANZ_GO, SARAMA, KAFKA_GO, KAFKA_PYTHON, KAFKAJS)
 }
 """The client libraries whose assignors are implemented, by name."""
+
+ASSIGNS_LIKE: Mapping[str, Software] = {AIOKAFKA: Software(KAFKA_PYTHON.name, "2.2.21")}
+"""Libraries with the assignors of another one."""
 
 
 def versions(protocol: str) -> tuple[str, ...]:
@@ -60,14 +63,15 @@ class GroupSpec:
         leader_id: leader of a classic group; None if unknown.
         member_order: member ids in the order of the JoinGroup response, if it differs from
             `members`; other members come last.
-        leader_client: library of a classic group's leader, if it is known and the leader is not.
-        not_imitated: client libraries of members whose assignors are not implemented.
+        leader_client: library of a classic group's leader, if it is known and the leader is not; if
+            the leader has left, that of the one before.
         lags: lag in records by partition, where known.
         connect: what else a Connect cluster has; None for other groups.
         computed_as: the software that computes the assignment: `client`, or else the leader's
-            library. If the leader's library is unknown: the library of the members whose library
-            is known and has the strategy, if it is a single one that the leader's bytes do not
-            rule out; else the newest version of Kafka's own.
+            library. If the leader's library is unknown: the library of the leader before, or of
+            the members whose library is known and has the strategy, if it is a single one, unless
+            the leader's bytes rule it out; else the newest version of Kafka's own, or if they rule
+            that out, too, of the first library that they do not.
     """
 
     strategy: str
@@ -81,7 +85,6 @@ class GroupSpec:
     leader_id: str | None = None
     member_order: tuple[str, ...] = ()
     leader_client: Software | None = None
-    not_imitated: tuple[str, ...] = ()
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     connect: ConnectCluster | None = None
     computed_as: Software = field(init=False)
@@ -94,9 +97,10 @@ class GroupSpec:
         if self.client is not None or self.protocol != "classic":
             return self.client or newest(self.protocol)
         leader = self.leader
-        own = self.leader_client if leader is None or leader.client is None else leader.client
-        if own is not None:
-            return own
+        if leader is not None and leader.client is not None:
+            return leader.client
+        if self.leader_client is not None and self._may_lead(self.leader_client.name):
+            return self.leader_client
         libraries = {
             client
             for client in {member.client for member in self.members}
@@ -107,9 +111,22 @@ class GroupSpec:
             )
         }
         of_all = libraries.pop() if len(libraries) == 1 else None
-        if of_all is None or (leader is not None and of_all.name in leader.not_of):
-            return newest("classic")
-        return of_all
+        if of_all is not None and self._may_lead(of_all.name):
+            return of_all
+        could = (library for name, library in CLIENTS.items() if self._may_lead(name))
+        known = (
+            library for library in could if self.strategy in library.strategies[library.versions[0]]
+        )
+        first = next(known, JAVA)
+        return first.newest
+
+    def _may_lead(self, name: str) -> bool:
+        """Return whether the leader may be of a library; if it is unknown, any member."""
+        leader = self.leader
+        return any(
+            member.may_be is None or name in member.may_be
+            for member in (self.members if leader is None else [leader])
+        )
 
     def client_of(self, member: MemberSpec) -> Software:
         """Return the library of a member; if unknown, that of the leader."""

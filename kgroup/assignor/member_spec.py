@@ -66,7 +66,7 @@ class MemberSpec:
         threads: thread of a ZooKeeper consumer that owns each partition, where known.
         client: library that wrote the subscription; None if unknown.
         is_client_inferred: `client` is likely, not certain.
-        not_of: libraries that cannot have written the subscription, if `client` is unknown.
+        may_be: known libraries that write such subscriptions; None if they are unknown.
     """
 
     member_id: str
@@ -85,7 +85,7 @@ class MemberSpec:
     threads: Mapping[TopicPartition, int] = field(default_factory=dict)
     client: Software | None = None
     is_client_inferred: bool = False
-    not_of: frozenset[str] = frozenset()
+    may_be: frozenset[str] | None = None
 
     def streams_of(self, topic: str) -> int:
         """Return the number of threads for a topic; the largest number for a topic not listed."""

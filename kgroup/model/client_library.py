@@ -2,21 +2,24 @@
 
 Libraries differ in few details: the version of the message, the encoding of missing user
 data, the user data of sticky strategies, the encoding of a missing rack, and the order of
-topics. A library is certain if no other library writes, or has ever written, such bytes.
-Otherwise the client id may tell: each library has a default client id, but because any
-application may choose any client id, the library is only inferred.
+topics. There are more libraries than the known ones. Therefore, a library is certain only if
+the bytes have a mark, which no other library is known to write (`_MARKS`). That no other known
+library writes the rest of the bytes is not enough: then the library is inferred. So it is if the
+client id is the library's default, because any application may choose any client id.
 
 The bytes that libraries write were recorded from their groups (`tests/data/clients`); for
-earlier versions, and for ruby-kafka, they come from the sources.
+earlier versions, and for ruby-kafka, they come from the sources. node-rdkafka and
+@confluentinc/kafka-javascript contain librdkafka, and write what it writes. kafka-rust 0.10 and
+rskafka 0.6 never join a group (they have no JoinGroup request).
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
-from itertools import pairwise
+from itertools import pairwise, product
 from struct import Struct, error
 from typing import Any, NamedTuple
 
@@ -31,23 +34,36 @@ KAFKA_GO = "kafka-go"
 KAFKA_PYTHON = "kafka-python"
 KAFKAJS = "kafkajs"
 RUBY_KAFKA = "ruby-kafka"
+AIOKAFKA = "aiokafka"
+KAFKA_NODE = "kafka-node"
+PLATFORMATIC = "@platformatic/kafka"
 
 
 class Certainty(DescribedEnum):
     """How certain the identification of a client library is."""
 
-    CERTAIN = ("certain", "No other known library sends such bytes.")
+    CERTAIN = ("certain", "The bytes contain what no other library is known to write.")
     INFERRED = (
         "inferred",
-        "Other libraries may send the same bytes; the client id is this library's default.",
+        "Other libraries may send the same bytes; the client id is this library's default, or the "
+        "known libraries send others.",
     )
 
 
 class Recognition(NamedTuple):
-    """A library, and how sure that is."""
+    """What a member's bytes and client id say about its client library.
 
-    name: str
-    certainty: Certainty
+    Attributes:
+        name: name of the library; None if unknown.
+        certainty: how certain the library is.
+        evidence: sentence on what shows the library, or which libraries it may be.
+        candidates: known libraries that send such bytes, sorted.
+    """
+
+    name: str | None = None
+    certainty: Certainty | None = None
+    evidence: str | None = None
+    candidates: tuple[str, ...] = ()
 
 
 _HEAD = Struct(">hi")
@@ -182,6 +198,7 @@ _SUBSCRIPTIONS = (
     # until 1.4x, then by the version of Kafka that the application names
     _signature(SARAMA, _EAGER, [0, 1, 2], _NULL),
     _signature(SARAMA, _STICKY, [0, 1, 2], _NULL, _DATED),
+    _signature(SARAMA, _COOPERATIVE, [0, 1, 2], _NULL, _GENERATION),  # from 1.60.1
     _signature(KAFKA_GO, _EAGER, [1], _NULL, is_short=True),
     _signature(KAFKA_GO, _RACK_AFFINITY, [1], _NULL, _EMPTY, _OTHER, is_short=True),
     _signature(KAFKA_PYTHON, _EAGER, [0], _EMPTY),
@@ -191,6 +208,10 @@ _SUBSCRIPTIONS = (
     _signature(KAFKAJS, _KAFKAJS, [1], _EMPTY, is_short=True),
     _signature(KAFKAJS, _KAFKAJS, [0], _EMPTY),
     _signature(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
+    _signature(AIOKAFKA, _EAGER, [0], _EMPTY),
+    _signature(AIOKAFKA, _STICKY, [0], _EMPTY, _DATED),
+    _signature(KAFKA_NODE, _EAGER, [0], _NULL),
+    _signature(PLATFORMATIC, _ROUNDROBIN, [1], _NULL, is_short=True),
 )
 
 _ASSIGNMENTS = (
@@ -200,12 +221,172 @@ _ASSIGNMENTS = (
     # It returns members their own user data.
     _signature(LIBRDKAFKA, _EAGER | _COOPERATIVE, [0], *_ANY),
     _signature(FRANZ_GO, _EAGER | _STICKY | _COOPERATIVE, [0], _NULL, in_order=True),
-    _signature(SARAMA, _EAGER, [0], _NULL),
+    _signature(SARAMA, _EAGER | _COOPERATIVE, [0], _NULL),
     _signature(SARAMA, _STICKY, [0], _NULL, _OTHER),
     _signature(KAFKA_GO, _EAGER | _RACK_AFFINITY, [0, 1], _NULL, _EMPTY),
     _signature(KAFKA_PYTHON, _EAGER | _STICKY | _COOPERATIVE, [0, 1], _EMPTY, in_order=True),
     _signature(KAFKAJS, _KAFKAJS, [0, 1], _EMPTY),
     _signature(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
+    _signature(AIOKAFKA, _EAGER | _STICKY, [0], _EMPTY, in_order=True),
+    _signature(KAFKA_NODE, _EAGER, [0], _NULL),
+    _signature(PLATFORMATIC, _ROUNDROBIN, [0], _EMPTY),
+)
+
+
+class _Mark(NamedTuple):
+    """What only one library writes, as far as known.
+
+    Attributes:
+        library: name of the library.
+        text: what it is, for people.
+        strategies: strategies for which the library writes it.
+        is_in: returns whether a subscription has it.
+    """
+
+    library: str
+    text: str
+    strategies: frozenset[str]
+    is_in: Callable[[Data], bool]
+
+
+class _LeaderMark(NamedTuple):
+    """What only one library writes as the leader, as far as known; see `_Mark`.
+
+    Attributes:
+        is_in: returns whether an assignment has it.
+        subscribes: returns whether the subscription of the leader is like that of its library.
+    """
+
+    library: str
+    text: str
+    strategies: frozenset[str]
+    is_in: Callable[[Data], bool]
+    subscribes: Callable[[Data], bool]
+
+
+def _is_short(subscription: Data) -> bool:
+    """Return whether a subscription omits the fields added in version 1."""
+    return subscription["version"] > 0 and "ownedPartitions" not in subscription
+
+
+def _is_in_order(topics: Sequence[str]) -> bool:
+    return all(first < other for first, other in pairwise(topics))
+
+
+_BUILT_IN = _EAGER | _STICKY | _COOPERATIVE
+
+_MARKS = (
+    _Mark(
+        KAFKA_CLIENTS,
+        "a generation alone as user data of cooperative-sticky, in version 3 of the message",
+        _COOPERATIVE,
+        lambda said: said["version"] == 3 and _form(said["userData"]) is _GENERATION,
+    ),
+    _Mark(KAFKA_CLIENTS, "the strategy of Kafka Streams", _STREAM, lambda said: True),
+    _Mark(
+        LIBRDKAFKA,
+        "a rack of length 0 instead of none",
+        _EAGER | _COOPERATIVE,
+        lambda said: said.get("rackId") == "",
+    ),
+    _Mark(
+        LIBRDKAFKA,
+        "user data of length 0 instead of none, together with owned partitions",
+        _EAGER,
+        lambda said: "ownedPartitions" in said and _form(said["userData"]) is _EMPTY,
+    ),
+    _Mark(
+        FRANZ_GO,
+        "partitions as user data of cooperative-sticky, and no rack, in version 3 of the message",
+        _COOPERATIVE,
+        lambda said: (
+            said["version"] == 3
+            and _form(said["userData"]) in (_NO_MEMORY, _DATED)
+            and said.get("rackId") is None
+        ),
+    ),
+    _Mark(
+        SARAMA,
+        "topics that are not sorted, in version 2 of the message",
+        _BUILT_IN,
+        lambda said: said["version"] == 2 and not _is_in_order(said["topics"]),
+    ),
+    _Mark(
+        SARAMA,
+        "a generation in the user data, but none outside of it, in version 2 of the message",
+        _STICKY,
+        lambda said: (
+            said["version"] == 2
+            and _form(said["userData"]) is _DATED
+            and said["userData"]["generation"] >= 0 > said["generationId"]
+        ),
+    ),
+    _Mark(KAFKA_GO, "its own strategy rack-affinity", _RACK_AFFINITY, _is_short),
+    _Mark(
+        KAFKA_PYTHON,
+        "a version at the start of the user data of sticky",
+        _STICKY,
+        lambda said: said["version"] == 0 and _form(said["userData"]) is _VERSIONED,
+    ),
+    _Mark(
+        KAFKA_PYTHON,
+        "owned partitions with user data of length 0",
+        _COOPERATIVE,
+        lambda said: bool(said.get("ownedPartitions")) and _form(said["userData"]) is _EMPTY,
+    ),
+    _Mark(KAFKAJS, "its own strategy RoundRobinAssigner", _KAFKAJS, lambda said: True),
+)
+
+_LEADER_MARKS = (
+    _LeaderMark(
+        KAFKA_CLIENTS,
+        "assignments in version 2 or 3 of the message",
+        _BUILT_IN,
+        lambda given: given["version"] in (2, 3) and given["userData"] is None,
+        lambda said: True,
+    ),
+    _LeaderMark(
+        KAFKA_CLIENTS,
+        "assignments in version 1 of the message without user data",
+        _BUILT_IN,
+        lambda given: given["version"] == 1 and given["userData"] is None,
+        lambda said: "ownedPartitions" in said,
+    ),
+    _LeaderMark(
+        FRANZ_GO,
+        "assignments in version 0 without user data, and subscriptions in version 3",
+        _BUILT_IN,
+        lambda given: given["version"] == 0 and given["userData"] is None,
+        lambda said: said["version"] == 3,
+    ),
+    _LeaderMark(
+        SARAMA,
+        "assignments in version 0 without user data, and subscriptions in version 1 or 2",
+        _EAGER,
+        lambda given: given["version"] == 0 and given["userData"] is None,
+        lambda said: said["version"] in (1, 2) and "ownedPartitions" in said,
+    ),
+    _LeaderMark(
+        SARAMA,
+        "assignments in version 0 without user data, and a generation alone in subscriptions",
+        _COOPERATIVE,
+        lambda given: given["version"] == 0 and given["userData"] is None,
+        lambda said: said["version"] in (1, 2) and _form(said["userData"]) is _GENERATION,
+    ),
+    _LeaderMark(
+        SARAMA,
+        "user data in assignments of sticky",
+        _STICKY,
+        lambda given: given["version"] == 0 and _form(given["userData"]) is _OTHER,
+        lambda said: said["version"] in (0, 1, 2),
+    ),
+    _LeaderMark(
+        KAFKA_GO,
+        "assignments in version 1, and subscriptions in version 1 without its fields",
+        _EAGER,
+        lambda given: given["version"] == 1 and given["userData"] is None,
+        _is_short,
+    ),
 )
 
 _DEFAULT_CLIENT_IDS: Mapping[str, re.Pattern[str]] = {
@@ -216,14 +397,16 @@ _DEFAULT_CLIENT_IDS: Mapping[str, re.Pattern[str]] = {
     KAFKA_PYTHON: re.compile(r"kafka-python-\d+(\.\w+)+"),
     KAFKAJS: re.compile("kafkajs"),
     RUBY_KAFKA: re.compile("ruby-kafka"),
+    AIOKAFKA: re.compile(r"aiokafka-\d+(\.\w+)+"),
+    KAFKA_NODE: re.compile("kafka-node-client"),
 }
 """Default client ids; those of kafka-clients contain the group id, see `_is_default`."""
 
 
 def recognize(
     group_id: str, strategy: str | None, leader_id: str | None, members: Sequence[Data]
-) -> list[Recognition | None]:
-    """Return the library of each member; None if unknown.
+) -> list[Recognition]:
+    """Return what is known of the library of each member.
 
     Args:
         group_id: id of a classic group of consumers.
@@ -237,55 +420,144 @@ def recognize(
     recognitions = []
     for member in members:
         libraries = _subscribing(strategy, member)
+        marks = _marks(strategy, member)
         if member["memberId"] == leader_id and assigning is not None:
             libraries &= assigning
-        recognitions.append(_decided(libraries, group_id, member))
+            marks |= _leader_marks(strategy, [member], members)
+        recognitions.append(_decided(libraries, marks, group_id, member))
     return recognitions
 
 
-def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None:
-    """Return the library of the leader, whoever leads, from the assignments that it wrote.
+def recognize_again(
+    group_id: str, strategy: str | None, member: Data, before: Recognition
+) -> Recognition:
+    """Recognize the library of a member that an older version of kgroup described.
 
-    The arguments are those of `recognize`.
+    It knew fewer libraries, and kept neither the version of the subscription nor whether user data
+    or a rack is absent or empty. What it was certain of holds unless a library that it did not know
+    sends such bytes.
+
+    Args:
+        group_id: id of a classic group of consumers.
+        strategy: name of the assignor that its members agreed on.
+        member: the member, with the fields of the subscription that were kept.
+        before: what that version said.
     """
-    assigning = _assigning(strategy, members)
-    if assigning is None:
-        return None
-    subscribing = frozenset(
-        library for member in members for library in _subscribing(strategy, member)
-    )
-    libraries = assigning & subscribing
+    possible: set[str] = set()
+    is_doubtful = False
+    for version, data in _possible_subscriptions(member["subscription"]):
+        libraries = _subscribing(strategy, {"subscription": data})
+        if before.certainty is Certainty.CERTAIN and before.name not in libraries:
+            continue
+        possible |= libraries
+        is_doubtful |= not libraries.isdisjoint(_KNOWN_LATER)
+        is_doubtful |= SARAMA in libraries and strategy in _COOPERATIVE and version < 2
+    candidates = tuple(sorted(possible))
+    if before.name in possible and not (is_doubtful and before.certainty is Certainty.CERTAIN):
+        return before._replace(candidates=candidates)
+    return _decided(frozenset(possible), {}, group_id, member)
+
+
+_KNOWN_LATER = frozenset({AIOKAFKA, KAFKA_NODE, PLATFORMATIC})
+
+
+def _possible_subscriptions(kept: Data) -> Iterator[tuple[int, Data]]:
+    """Yield the subscriptions, with their versions, of which some fields were kept."""
+    owned, generation, rack = kept["ownedPartitions"], kept["generationId"], kept["rackId"]
+    user_data = kept["userData"]
+    remembered = user_data.get("generation", -1) if isinstance(user_data, Mapping) else -1
+    is_alone = remembered >= 0 and "previousAssignment" not in user_data
+    first = 2 if generation is not None else 1 if owned is not None else 0
+    last = 1 if generation is None and is_alone else 3  # later, it is sent twice
+    forms = product([user_data] if user_data else [None, ""], [rack] if rack else [None, ""])
+    for version, (form, no_rack) in product(range(first, last + 1), [*forms]):
+        data = {"version": version, "topics": kept["topics"], "userData": form}
+        if owned is not None:
+            data["ownedPartitions"] = owned
+        if version > 1:
+            data["generationId"] = -1 if generation is None else generation
+        if version > 2:
+            data["rackId"] = no_rack
+        yield version, data
+
+
+def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None:
+    """Return the library of the leader, if it is certain whoever leads.
+
+    The assignments that it wrote show it. The arguments are those of `recognize`.
+    """
+    libraries = _leader_marks(strategy, members, members)
     return next(iter(libraries)) if len(libraries) == 1 else None
 
 
-def always_told(strategy: str | None) -> frozenset[str]:
-    """Return the libraries whose members are recognized by their bytes alone."""
-    signatures = [signature for signature in _SUBSCRIPTIONS if strategy in signature.strategies]
-    shared = {
-        signature.library
-        for signature in signatures
-        for other in signatures
-        if signature.library != other.library
-        and signature.is_short == other.is_short
-        and signature.versions & other.versions
-        and signature.user_data & other.user_data
+def _marks(strategy: str | None, member: Data) -> dict[str, str]:
+    """Return libraries whose mark a subscription has, with the marks."""
+    data = readable(member.get("subscription"))
+    if data is None or "trailing" in data:
+        return {}
+    return {
+        mark.library: f"subscriptions with {mark.text}"
+        for mark in _MARKS
+        if strategy in mark.strategies and mark.is_in(data)
     }
-    return frozenset(signature.library for signature in signatures) - shared
 
 
-def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognition | None:
-    if len(libraries) == 1:
-        (library,) = libraries
-        return Recognition(library, Certainty.CERTAIN)
-    named = [library for library in libraries if _is_default(library, group_id, member)]
-    return Recognition(named[0], Certainty.INFERRED) if len(named) == 1 else None
+def _leader_marks(
+    strategy: str | None, leaders: Iterable[Data], members: Sequence[Data]
+) -> dict[str, str]:
+    """Return libraries whose mark is in the assignments, with the marks.
+
+    Args:
+        strategy: name of the assignor.
+        leaders: the leader, or all members if it is unknown.
+        members: all members, with their assignments.
+    """
+    subscriptions = [readable(leader.get("subscription")) for leader in leaders]
+    assignments = [
+        data
+        for member in members
+        if isinstance(data := member.get("assignment"), Mapping) and "assignedPartitions" in data
+    ]
+    return {
+        mark.library: mark.text
+        for mark in _LEADER_MARKS
+        if strategy in mark.strategies
+        and any(map(mark.is_in, assignments))
+        and all(said is not None and mark.subscribes(said) for said in subscriptions)
+    }
+
+
+def _decided(
+    libraries: frozenset[str], marks: Mapping[str, str], group_id: str, member: Data
+) -> Recognition:
+    candidates = tuple(sorted(libraries))
+    marked = [library for library in candidates if library in marks]
+    if len(marked) == 1:
+        text = f"No other library is known to write {marks[marked[0]]}."
+        return Recognition(marked[0], Certainty.CERTAIN, text, (marked[0],))
+    named = [library for library in candidates if _is_default(library, group_id, member)]
+    if len(named) == 1:
+        text = f"Its client id is the default of {named[0]}."
+        return Recognition(named[0], Certainty.INFERRED, text, candidates)
+    if len(candidates) == 1:
+        text = f"Of the known libraries, only {candidates[0]} sends such bytes."
+        return Recognition(candidates[0], Certainty.INFERRED, text, candidates)
+    if not candidates:
+        return Recognition(evidence="No known library sends such bytes.")
+    return Recognition(None, None, f"{all_of(candidates)} send such bytes.", candidates)
+
+
+def all_of(names: Sequence[str]) -> str:
+    """Return names of libraries as "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _is_default(library: str, group_id: str, member: Data) -> bool:
     """Return whether a library generates such a client id if the application sets none."""
     client_id, instance_id = member["clientId"] or "", member.get("groupInstanceId")
     if library != KAFKA_CLIENTS:
-        return _DEFAULT_CLIENT_IDS[library].fullmatch(client_id) is not None
+        pattern = _DEFAULT_CLIENT_IDS.get(library)  # some libraries have no default
+        return pattern is not None and pattern.fullmatch(client_id) is not None
     # Kafka: `ConsumerConfig.maybeOverrideClientId`; without the group until 2.3
     number = rf"consumer-({re.escape(group_id)}-)?\d+"
     is_static = bool(instance_id) and client_id == f"consumer-{group_id}-{instance_id}"
@@ -300,7 +572,7 @@ def _subscribing(strategy: str | None, member: Data) -> frozenset[str]:
     topics = data["topics"]
     rack = data.get("rackId")
     form = _form(data["userData"])
-    is_short = data["version"] > 0 and "ownedPartitions" not in data
+    is_short = _is_short(data)
     return frozenset(
         signature.library
         for signature in _SUBSCRIPTIONS
@@ -338,7 +610,7 @@ def _fits(
         strategy in signature.strategies
         and version in signature.versions
         and form in signature.user_data
-        and not (signature.in_order and any(first >= other for first, other in pairwise(topics)))
+        and (not signature.in_order or _is_in_order(topics))
     )
 
 

@@ -365,8 +365,11 @@ class Member:
         registered_ms: zookeeper: when the member registered.
         client_library: classic: client library of the member; recognized by the bytes that it sent,
             named as in "Client libraries" of docs/assign.md (`kafka-clients` is Kafka's own); None
-            if several libraries send the same bytes.
+            if it is unknown.
         client_library_certainty: classic: how certain `client_library` is; None if it is unknown.
+        client_library_evidence: classic: what shows the library, or why it is unknown.
+        client_library_candidates: classic: known libraries that send such bytes; None if the source
+            does not say.
     """
 
     member_id: str
@@ -402,6 +405,8 @@ class Member:
     registered_ms: int | None = None
     client_library: str | None = None
     client_library_certainty: Certainty | None = None
+    client_library_evidence: str | None = None
+    client_library_candidates: tuple[str, ...] | None = None
 
     @property
     def subscribed_topics(self) -> tuple[str, ...]:

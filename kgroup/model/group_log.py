@@ -15,7 +15,7 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kgroup.model.client_library import Recognition, readable, recognize
+from kgroup.model.client_library import Recognition, readable, recognize, recognize_again
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import (
     AssignedPartition,
@@ -294,6 +294,59 @@ def classic_members(group_id: str, data: Data) -> tuple[Member, ...]:
     return tuple(map(partial(_classic_member, protocol_type), members, libraries))
 
 
+def recognized_again(group: Group) -> Group:
+    """Return a group of a snapshot with what is known of its client libraries now.
+
+    Snapshots of earlier versions of kgroup have no candidates of them; see `recognize_again`.
+    """
+    if group.type is not GroupType.CLASSIC or group.protocol_type != _CONSUMER_PROTOCOL_TYPE:
+        return group
+    before = group.last_stable
+    if before is not None:
+        members = _recognized_again(group.group_id, before.assignor, before.members)
+        group = replace(group, last_stable=replace(before, members=members))
+    return replace(group, members=_recognized_again(group.group_id, group.assignor, group.members))
+
+
+def _recognized_again(
+    group_id: str, assignor: str | None, members: Iterable[Member]
+) -> tuple[Member, ...]:
+    return tuple(
+        member
+        if member.client_library_candidates is not None or member.subscription is None
+        else _with_library(
+            member,
+            recognize_again(
+                group_id,
+                assignor,
+                {
+                    "clientId": member.client_id,
+                    "groupInstanceId": member.instance_id,
+                    "subscription": {
+                        "topics": member.subscription.topics or (),
+                        "userData": member.subscription.user_data,
+                        "ownedPartitions": member.subscription.owned,
+                        "generationId": member.subscription.generation_id,
+                        "rackId": member.rack_id,
+                    },
+                },
+                Recognition(member.client_library, member.client_library_certainty),
+            ),
+        )
+        for member in members
+    )
+
+
+def _with_library(member: Member, library: Recognition) -> Member:
+    return replace(
+        member,
+        client_library=library.name,
+        client_library_certainty=library.certainty,
+        client_library_evidence=library.evidence,
+        client_library_candidates=library.candidates,
+    )
+
+
 def _classic_member(protocol_type: str | None, data: Data, library: Recognition | None) -> Member:
     session_timeout_ms = data["sessionTimeout"]
     rebalance_timeout_ms = known(data.get("rebalanceTimeout"))
@@ -310,7 +363,7 @@ def _classic_member(protocol_type: str | None, data: Data, library: Recognition 
             user_data = assignment.get("userData") or None
         elif assignment == _NO_BYTES:  # the leader assigned nothing to the member
             assigned = ()
-    return Member(
+    member = Member(
         member_id=data["memberId"],
         instance_id=data.get("groupInstanceId"),
         client_id=data["clientId"],
@@ -325,9 +378,8 @@ def _classic_member(protocol_type: str | None, data: Data, library: Recognition 
         metadata_bytes=data.get("metadataBytes"),
         assignment_bytes=data.get("assignmentBytes"),
         assignment_user_data=user_data,
-        client_library=library and library.name,
-        client_library_certainty=library and library.certainty,
     )
+    return member if library is None else _with_library(member, library)
 
 
 def _classic_subscription(data: Data) -> Subscription:

@@ -184,6 +184,7 @@ MEMBER_COLUMNS = columns_of(
     Column("registered_ms", Kind.TIME),
     Column("client_library", Kind.TEXT),
     Column("client_library_certainty", Kind.TEXT),
+    Column("client_library_evidence", Kind.TEXT),
 )
 OFFSET_COLUMNS = columns_of(
     "kgroup.operation.describe.OffsetDescription",

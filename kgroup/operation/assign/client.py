@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from itertools import islice
 
 from kgroup.assignor.base import AssignorError
-from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest, versions
-from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
+from kgroup.assignor.member_spec import Software
 from kgroup.assignor.strategy import assign, is_determined
 from kgroup.errors import near_names
-from kgroup.model.client_library import KAFKA_CLIENTS, always_told
+from kgroup.model.client_library import KAFKA_CLIENTS, all_of
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.report import first_names
 
@@ -37,7 +36,7 @@ def software(text: str) -> Software:
         suggestion = near_names(name, (*CLIENTS, *_OTHER_NAMES))
         raise ValueError(f"one of {', '.join(CLIENTS)}, found {asked!r}{suggestion}")
     if not at:
-        return Software(name, library.versions[0])
+        return library.newest
     try:
         known = library.version_of(version)
     except ValueError:
@@ -86,26 +85,6 @@ def asked_software(
             f"{' or '.join(versions(protocol))}; omit --kafka-version"
         )
     return newest(protocol)._replace(version=kafka_version)
-
-
-@cache
-def ruled_out(strategy: str | None, goes_on: bool) -> frozenset[str]:
-    """Return the libraries to exclude for a member whose library cannot be identified.
-
-    Args:
-        strategy: the group's strategy.
-        goes_on: whether the subscription has data after the user data.
-    """
-    libraries = set(always_told(strategy))
-    for name, library in CLIENTS.items():
-        written = {
-            library.as_sent([MemberSpec("", ())], strategy, version)[0].goes_on
-            for version, known in library.strategies.items()
-            if strategy is not None and strategy in known
-        }
-        if written and goes_on not in written:
-            libraries.add(name)
-    return frozenset(libraries)
 
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
@@ -209,35 +188,59 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     if spec.client is not None:
         own = None if leader is None or leader.is_client_inferred else leader.client
         # Members do not send their version; the newest one is assumed.
-        if own and own not in (leads, Software(leads.name, CLIENTS[leads.name].versions[0])):
+        if own and own not in (leads, CLIENTS[leads.name].newest):
             of = own if own.name == leads.name else own.name
             yield f"The leader uses {of}; computed as {leads}, as requested."
         return
-    is_known = True
+    is_certain = leader is not None and leader.client is not None and not leader.is_client_inferred
+    if is_certain or (leader is None and spec.leader_client is not None and not spec.departed):
+        return
+    different, not_imitated = _others(spec, leads)
+    if not different and not not_imitated:
+        return
     if leader is not None and leader.client is not None:
-        if leader.is_client_inferred:
-            yield (
-                f"The leader probably uses {leads.name}, because its client id is the default of "
-                f"that library; {_consequence(spec, leads)}"
-            )
-    elif spec.leader_client is None:
-        clients = {member.client for member in spec.members}
-        if None in clients or len(clients) > 1 or any(m.is_client_inferred for m in spec.members):
-            is_known = False
-            yield (
-                f"The client library of the leader is unknown. Computed as {leads}; "
-                f"{_consequence(spec, leads)}"
-            )
-    if spec.not_imitated:
-        yield (
-            f"Some members use {', '.join(spec.not_imitated)}, which is not imitated: if "
-            "one of them is the leader, the assignment may be different."
+        begin = f"The leader probably uses {leads.name}"
+    elif spec.leader_client == leads:
+        begin = f"The new leader probably uses {leads.name}, like the one before"
+    else:
+        begin = f"The client library of the leader is unknown. Computed as {leads}"
+    consequences = []
+    if different:
+        consequences.append(
+            f"{all_of(different)} would assign differently; --client LIBRARY chooses one"
         )
-    libraries = {member.client.name for member in spec.members if member.client is not None}
-    others = sorted(libraries - {leads.name})
-    if others:
-        who = f" too; the leader, of {leads.name}," if is_known else "; only the leader"
-        yield f"There are members of {', '.join(others)}{who} assigns."
+    if not_imitated:
+        consequences.append(f"it may use {' or '.join(not_imitated)}, which is not imitated")
+    yield f"{begin}; {'; '.join(consequences)}."
+
+
+def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
+    """Return other libraries that the leader may have.
+
+    Returns:
+        Those that would assign differently, and those that are not imitated.
+    """
+    names: set[str] = set()
+    for member in spec.members if spec.leader is None else (spec.leader,):
+        if member.client is not None and not member.is_client_inferred:
+            names.add(member.client.name)
+        elif member.may_be is not None:
+            names |= member.may_be
+        elif not member.unknown_id or spec.leader is not None:
+            names |= CLIENTS.keys()
+    as_computed = _shares(spec, leads)
+    imitated = {
+        name: ASSIGNS_LIKE.get(name) or CLIENTS[name].newest
+        for name in (*CLIENTS, *ASSIGNS_LIKE)
+        if name in names and name != leads.name
+    }
+    different = [
+        name
+        for name, client in imitated.items()
+        if spec.strategy in CLIENTS[client.name].strategies[client.version]
+        and _shares(spec, client) != as_computed
+    ]
+    return different, sorted(names - CLIENTS.keys() - ASSIGNS_LIKE.keys())
 
 
 def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
@@ -254,22 +257,6 @@ def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
 def is_failure_open(spec: GroupSpec) -> bool:
     """Return whether a failure of the assumed leader depends on which member leads."""
     return any(_shares(led, led.computed_as) is not None for led in _with_each_leader(spec))
-
-
-def _consequence(spec: GroupSpec, leads: Software) -> str:
-    """Return a sentence on which libraries would assign differently."""
-    as_computed = _shares(spec, leads)
-    others = [
-        name
-        for name, library in CLIENTS.items()
-        if name != leads.name
-        and (spec.leader is None or name not in spec.leader.not_of)
-        and spec.strategy in library.strategies[library.versions[0]]
-        and _shares(spec, Software(name, library.versions[0])) != as_computed
-    ]
-    if not others:
-        return "no other known library would assign differently."
-    return f"{' and '.join(others)} would assign differently; --client LIBRARY chooses one."
 
 
 def _shares(spec: GroupSpec, client: Software) -> Mapping[str, frozenset[TopicPartition]] | None:

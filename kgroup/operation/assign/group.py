@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.client.kafka_go import rack_in_user_data
-from kgroup.assignor.group_spec import CLIENTS, GroupSpec
+from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
@@ -20,7 +20,7 @@ from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
-from kgroup.operation.assign.client import asked_software, ruled_out
+from kgroup.operation.assign.client import asked_software
 from kgroup.operation.assign.connect import CONNECT, connect_spec
 from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id
 from kgroup.operation.assign.zookeeper import (
@@ -176,7 +176,6 @@ def group_spec(
         if protocol in ("consumer", "share") and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is unknown; the order may be different")
-    libraries = {member.client_library for member in group.members if member.client_library}
     spec = GroupSpec(
         strategy or group.assignor or "",
         members,
@@ -189,7 +188,6 @@ def group_spec(
         group.leader_id,
         group.member_order or _walked(group, protocol),
         leader_client=_newest(group.leader_library),
-        not_imitated=tuple(sorted(libraries - CLIENTS.keys())),
     )
     spec = _with_strategy(spec, strategy, notes, advice)
     lags, problems = _lags(source, group, notes)
@@ -402,16 +400,20 @@ def _member(
         generation=group.generation_id,
         client=_newest(member.client_library),
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
-        not_of=frozenset()
-        if protocol != "classic" or member.client_library
-        else ruled_out(group.assignor, subscription.owned is not None),
+        may_be=_may_be(member),
     )
+
+
+def _may_be(member: Member) -> frozenset[str] | None:
+    """Return the libraries that may have written a subscription; None if that is unknown."""
+    names = {member.client_library, *(member.client_library_candidates or ())}
+    return frozenset(name for name in names if name is not None) or None
 
 
 def _newest(library: str | None) -> Software | None:
     """Return the newest version of an implemented library, as members do not send their version."""
     client = CLIENTS.get(library or "")
-    return None if client is None else Software(client.name, client.versions[0])
+    return ASSIGNS_LIKE.get(library or "") if client is None else client.newest
 
 
 def _topics(

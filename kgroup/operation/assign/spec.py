@@ -558,7 +558,7 @@ def _having(protocol: str, strategy: object) -> str:
     similar = [
         name
         for name, library in CLIENTS.items()
-        if strategy in strategies(protocol, Software(name, library.versions[0]))
+        if strategy in strategies(protocol, library.newest)
     ]
     return f"; it is one of client: {' or '.join(similar)}" if similar else ""
 

@@ -314,13 +314,17 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
 
 
 def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
-    """Remove a member; if it is the leader, the next leader is unknown."""
+    """Remove a member; if it is the leader, the next one is unknown, but likely of its library."""
     members = tuple(other for other in spec.members if other.member_id != member.member_id)
-    leader_id, connect = spec.leader_id, spec.connect
-    if leader_id == member.member_id:
-        leader_id, connect = None, connect and connect.with_new_leader()
-    departed = (*spec.departed, member)
-    return replace(spec, members=members, departed=departed, leader_id=leader_id, connect=connect)
+    spec = replace(spec, members=members, departed=(*spec.departed, member))
+    if spec.leader_id != member.member_id:
+        return spec
+    return replace(
+        spec,
+        leader_id=None,
+        leader_client=member.client or spec.leader_client,
+        connect=spec.connect and spec.connect.with_new_leader(),
+    )
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:

@@ -138,6 +138,8 @@ class _Trace:
                     rebalance_timeout_ms=recorded[member.member_id].rebalance_timeout_ms,
                     client_library=recorded[member.member_id].client_library,
                     client_library_certainty=recorded[member.member_id].client_library_certainty,
+                    client_library_evidence=recorded[member.member_id].client_library_evidence,
+                    client_library_candidates=recorded[member.member_id].client_library_candidates,
                 )
                 for member in group.members
             ),

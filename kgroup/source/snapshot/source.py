@@ -9,6 +9,7 @@ from pathlib import Path
 from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic, TopicPartition
 from kgroup.model.group import Image
+from kgroup.model.group_log import recognized_again
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import parse_regex
@@ -61,7 +62,7 @@ class SnapshotSource(GroupSource):
         names = None if group_ids is None else frozenset(group_ids)
         image = Image(
             groups={
-                group.group_id: group
+                group.group_id: recognized_again(group)
                 for group in sorted(snapshot.groups, key=lambda group: group.group_id)
                 if question.names(group.group_id, names)
             },

@@ -1,7 +1,7 @@
 """The program of each library that is a consumer, made once for each version into the tests' cache.
 
-Python's come with the tests' environment, other versions of them and KafkaJS from their
-registries; Go's are compiled. Those need `go` and `npm`.
+Python's come with the tests' environment, other versions of them, aiokafka and Node's from their
+registries; Go's are compiled, and librdkafka for Node. Those need `go`, `npm` and a C++ compiler.
 """
 
 from __future__ import annotations
@@ -15,8 +15,20 @@ from pathlib import Path
 
 from tests.broker.maven import CACHE, made_once
 
-PYTHON: Mapping[str, str] = {"librdkafka": "confluent-kafka", "kafka-python": "kafka-python"}
+PYTHON: Mapping[str, str] = {
+    "librdkafka": "confluent-kafka",
+    "kafka-python": "kafka-python",
+    "aiokafka": "aiokafka",
+}
 """Libraries whose programs are Python's, and the packages they are in."""
+
+_NODE: Mapping[str, str] = {
+    "kafkajs": "kafkajs",
+    "@platformatic/kafka": "platformatic",
+    "kafka-node": "kafka_node",
+    "node-rdkafka": "node_rdkafka",
+}
+"""Libraries whose programs are Node's, and the folders they are in."""
 
 _GO: Mapping[str, str] = {
     "franz-go": "github.com/twmb/franz-go",
@@ -46,8 +58,11 @@ def command(library: str, version: str | None = None) -> tuple[list[str], dict[s
         package = f"{PYTHON[library]}=={version}"
         folder = made_once(CACHE / f"client-{package}", lambda target: _pip(package, target), _LOCK)
         return script, {"PYTHONPATH": str(folder)}
-    if library == "kafkajs":
-        folder = _made(name, version, lambda target: _npm(_HERE / name, version, target))
+    if library in _NODE:
+        source = _NODE[library]
+        folder = _made(
+            source, f"{library}@{version}", lambda target: _npm(source, library, version, target)
+        )
         return ["node", str(folder / "main.mjs")], {}
     module = _GO[library]
     folder = _made(name, version, lambda target: _go(_HERE / name, module, version, target))
@@ -72,10 +87,13 @@ def _pip(package: str, target: Path) -> None:
     _run([sys.executable, "-m", "pip", "install", "--quiet", f"--target={target}", package], target)
 
 
-def _npm(source: Path, version: str | None, target: Path) -> None:
-    shutil.copytree(source, target, dirs_exist_ok=True)
-    wanted = ["ci"] if version is None else ["install", f"kafkajs@{version}"]
+def _npm(source: str, package: str, version: str | None, target: Path) -> None:
+    shutil.copytree(_HERE / source, target, dirs_exist_ok=True)
+    wanted = ["ci"] if version is None else ["install", f"{package}@{version}"]
     _run(["npm", *wanted, "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], target)
+    if source == "node_rdkafka":
+        headers = Path(shutil.which("node") or "node").resolve().parents[1]
+        _run(["npm", "rebuild", package, f"--nodedir={headers}"], target)
 
 
 def _go(source: Path, module: str, version: str | None, target: Path) -> None:

@@ -90,6 +90,10 @@ CASES = (
     Case("kafka-python", "3.0.12", tuple(_JAVA)),
     Case("kafkajs", "1.16.0", ("RoundRobinAssigner",), is_static=False, brokers=_OLD),
     Case("kafkajs", "2.2.4", ("RoundRobinAssigner",), is_static=False),
+    Case("aiokafka", "0.14.0", (*_EAGER, "sticky"), has_rack=False),
+    Case("kafka-node", "5.0.0", _EAGER, False, None, _OLD, has_rack=False),
+    Case("@platformatic/kafka", "1.35.0", ("roundrobin",), has_rack=False),
+    Case("node-rdkafka", "3.6.1", (*_EAGER, "cooperative-sticky")),
 )
 
 

@@ -11,7 +11,6 @@ relations must be the views of the tables, and its functions Spark's own.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +29,15 @@ from kgroup.history.sql.allowed import (
     names,
     refused_statement,
 )
-from kgroup.history.sql.engine import DuckEngine, Engine, Parameter, check_texts, unreadable_file
+from kgroup.history.sql.engine import (
+    DuckEngine,
+    Engine,
+    Parameter,
+    check_texts,
+    in_order,
+    unreadable_file,
+)
+from kgroup.history.warehouse.store import Location, RemotePath
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import check_columns, damaged_file
 from kgroup.spark.session import first_line, run_on
@@ -53,12 +60,15 @@ class SparkEngine:
 
     has_infinities = False
 
-    def __init__(self, session: SparkSession, files: Mapping[str, Sequence[Path]]) -> None:
+    def __init__(self, session: SparkSession, files: Mapping[str, Sequence[Location]]) -> None:
         self._session = session
-        own = {
-            name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
-        }
-        self._files = {name: list(map(Path, paths)) for name, paths in own.items()}
+        self._files = {name: in_order(files.get(name, ())) for name in TABLES}
+        if any(isinstance(path, RemotePath) for paths in self._files.values() for path in paths):
+            raise UsageError(
+                "Spark answers questions about warehouses in folders, not in object stores; use "
+                "--engine duckdb"
+            )
+        own = {name: list(map(str, paths)) for name, paths in self._files.items()}
         self._paths = [path for paths in own.values() for path in paths]
         self._unchecked = dict(own)
         self._check = PlanCheck(session)
@@ -80,7 +90,7 @@ class SparkEngine:
         with self._errors():
             for name in [name for name in self._unchecked if name in sql.lower()]:
                 for path in self._unchecked[name]:
-                    check_columns(path, TABLES[name].full_schema)
+                    check_columns(Path(path), TABLES[name].full_schema)
                 del self._unchecked[name]
             frame: Any = self._session.sql(sql, args=list(parameters))
             if is_query:

@@ -25,6 +25,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -38,6 +39,7 @@ from kgroup.errors import BusyError, KgroupError
 from kgroup.history.build.build import Build, ClusterReport, live_tasks
 from kgroup.history.build.task import TaskResult, run_task
 from kgroup.history.input.live_source import LiveSource, ask_live
+from kgroup.history.warehouse.store import Location, location_of, written_as
 from kgroup.history.warehouse.warehouse import WarehouseWriter, read_warehouse, write_warehouse
 from kgroup.interrupt import kept_signals
 from kgroup.pandas_import import leave_out_pandas
@@ -68,6 +70,9 @@ _DUE = "log-ends"
 _CONFIG = "secretConfig"
 """Option with the pickled configuration; Spark redacts options with such names."""
 
+_WAREHOUSE = "secretWarehouse"
+"""Option with the warehouse, whose URI may contain a password."""
+
 _RESULT = "result"
 """Column of the stream. It is null except in the last row of a task, which has the pickled
 `TaskResult`, or the exception that the task raised.
@@ -94,7 +99,7 @@ def stream_history(
     session: SparkSession,
     config: ClientConfig,
     cluster: str,
-    root: Path,
+    root: Location,
     *,
     every_s: float,
     on_report: Callable[[Report[ClusterReport]], None],
@@ -106,7 +111,7 @@ def stream_history(
         session: session to run on.
         config: how to connect.
         cluster: name of the cluster.
-        root: folder of the warehouse.
+        root: where the warehouse is.
         every_s: seconds from the start of a batch to the start of the next.
         on_report: called with the report of each batch.
         on_progress: called after a batch with new records, in another thread.
@@ -118,13 +123,15 @@ def stream_history(
     """
     ended = threading.Event()
     batch = _Batch(session, config, cluster, root, on_report, ended)
-    checkpoint = root.absolute() / "_kgroup" / "stream" / quote(cluster, safe="")
-    options = {"cluster": cluster, "warehouse": str(root.absolute())}
+    options = {"cluster": cluster, _WAREHOUSE: written_as(root.absolute())}
     options[_CONFIG] = b64encode(pickle.dumps(config)).decode()
     listener = _Listener(on_progress)
-    with kept_signals(ended.set) as kept:
+    with kept_signals(ended.set) as kept, TemporaryDirectory(prefix="kgroup-") as temporary:
+        checkpoint = Path(temporary)  # of no use later: the tables tell where a batch begins
         with batch.warehouse():  # fail at once if it is not a warehouse
-            checkpoint.mkdir(parents=True, exist_ok=True)
+            if isinstance(root, Path):
+                checkpoint = root.absolute() / "_kgroup" / "stream" / quote(cluster, safe="")
+                checkpoint.mkdir(parents=True, exist_ok=True)
         session.dataSource.register(_WrittenRecords)
         session.streams.addListener(listener)
         query = (
@@ -188,7 +195,7 @@ class _Batch:
     session: SparkSession
     config: ClientConfig
     cluster: str
-    root: Path
+    root: Location
     on_report: Callable[[Report[ClusterReport]], None]
     ended: threading.Event
     running: threading.Lock = field(default_factory=threading.Lock)
@@ -268,13 +275,13 @@ class _WrittenRecords(DataSource):
 
     def streamReader(self, schema: StructType) -> _WrittenRecordsReader:  # noqa: N802
         config = pickle.loads(b64decode(self.options[_CONFIG]))
-        return _WrittenRecordsReader(config, self.options["cluster"], self.options["warehouse"])
+        return _WrittenRecordsReader(config, self.options["cluster"], self.options[_WAREHOUSE])
 
 
 class _WrittenRecordsReader(KgroupStreamReader):
     def __init__(self, config: ClientConfig, cluster: str, root: str) -> None:
         super().__init__(config, cluster, at_end=False)
-        self._root = Path(root)
+        self._root = location_of(root)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         """Return the end of the topic, and a number that grows when log ends are due."""

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,12 +13,13 @@ from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
 from kgroup.columnar.schema import records
 from kgroup.errors import InputError
-from kgroup.history.input.remote import RemoteFiles
 from kgroup.history.input.segment_source import SegmentSource, find_sources
 from kgroup.history.input.split import FileRange, Split, read_split
+from kgroup.history.remote import RemoteFiles
 from kgroup.model.segment import Segment
 from kgroup.protocol.batch.batch import Damage
 from kgroup.sample import sample_log_dir
+from tests.broker.object_store import s3_server, server
 from tests.broker.process import HOST, free_port
 from tests.history.cut_log import BASE, BATCHES, STARTS, index_of
 
@@ -31,36 +27,11 @@ DATA = Path(__file__).parents[1] / "data"
 SPLIT_SIZE = 1 << 19
 
 
-@contextmanager
-def server(port: int, *command: str) -> Iterator[None]:
-    """Run a module of Python's that serves a port."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        end = time.monotonic() + 60
-        while True:
-            with suppress(OSError), socket.create_connection((HOST, port), 1):
-                break
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
 @pytest.fixture(scope="module")
 def parameters() -> Iterator[str]:
     """What follows the path in a URI, for a server of S3 that is there."""
-    port = free_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "kgroup")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "swordfish")
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        with server(port, "moto.server", "-H", HOST, "-p", str(port)):
-            yield f"?endpoint_override={HOST}%3A{port}&scheme=http&region=us-east-1"
+    with s3_server() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -152,10 +152,10 @@ def test_warehouse_comes_from_the_environment(
     assert result.status == 1
     assert "expected a warehouse, found an empty folder" in result.err
     assert json.loads(result.out)["errors"][0]["kind"] == "unreadable"
-    monkeypatch.setenv("KGROUP_WAREHOUSE", "s3://bucket/w")
+    monkeypatch.setenv("KGROUP_WAREHOUSE", "hdfs://bucket/w")
     result = cli("history", "timeline", "g")
     assert result.status == 2
-    assert "expected a folder on a mounted file system, found the URI s3://bucket/w" in result.err
+    assert "hdfs://bucket/w: expected the folder of a warehouse" in result.err
 
 
 def test_one_cluster_needs_no_choice(cli: Cli, warehouse: str) -> None:

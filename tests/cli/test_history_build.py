@@ -142,8 +142,8 @@ def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
         (("--sample",), "Missing option '--to'"),
         (("--sample", "--to", "w", "--cluster", ""), "--cluster: expected a name"),
         (
-            ("--sample", "--to", "s3://b/w"),
-            "expected a folder on a mounted file system, found the URI s3://b/w",
+            ("--sample", "--to", "hdfs://user:swordfish@b/w"),
+            "hdfs://b/w: expected the folder of a warehouse: a path, s3://BUCKET/PATH or file:///PATH",
         ),
     ],
 )

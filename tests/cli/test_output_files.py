@@ -382,10 +382,11 @@ WRITERS = {
     "kgroup/history/build/derivation.py": {"pq.write_table"},  # in a warehouse
     "kgroup/history/build/recorded.py": {"TemporaryDirectory"},
     "kgroup/history/input/split.py": {"TemporaryDirectory"},
-    "kgroup/history/input/remote.py": {"NamedTemporaryFile", "open"},
+    "kgroup/history/remote.py": {"NamedTemporaryFile", "open"},
     "kgroup/history/warehouse/table_file.py": {"pq.ParquetWriter", "self._writer.write_table"},
+    "kgroup/history/warehouse/store.py": {"os.open", "path.open", "self.open"},
     "kgroup/history/warehouse/warehouse.py": {
-        "os.open",
+        "(root / _STARTED).write_bytes",
         "path.write_bytes",
         "pq.write_table",
         "unfinished.touch",
@@ -397,6 +398,7 @@ WRITERS = {
     "kgroup/source/config/tls.py": {"NamedTemporaryFile"},
     "kgroup/source/sql/engine.py": {"os.open", "sqlite3.connect"},
     "kgroup/spark/session.py": {"TemporaryFile"},
+    "kgroup/spark/stream.py": {"TemporaryDirectory"},
 }
 """Where files are made; what the user names goes through `kgroup.atomic_file`, or is a warehouse,
 a database or ~/.bashrc."""

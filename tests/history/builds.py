@@ -7,6 +7,7 @@ from pathlib import Path
 from kgroup.history.build.build import Build, ClusterReport
 from kgroup.history.build.task import JobRunner, run_here
 from kgroup.history.input.segment_source import find_sources
+from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.warehouse import write_warehouse
 from kgroup.operation.report import Report
 
@@ -24,7 +25,7 @@ RECORDED = [
 
 
 def build(
-    root: Path, *places: Path, cluster: str = "c", run: JobRunner = run_here
+    root: Location, *places: Path, cluster: str = "c", run: JobRunner = run_here
 ) -> Report[ClusterReport]:
     with write_warehouse(root) as writer:
         made = Build(writer, run)

@@ -1,9 +1,9 @@
 """Builds that are killed, each in a process of its own.
 
-    python -m tests.history.killed_build SOURCE FOLDER
+    python -m tests.history.killed_build SOURCE FOLDER NAME...
 
-The warehouses in the folder have names of `STAGES`; SOURCE is built into each until its stage is
-reached.
+FOLDER, which may be in an object store, has a warehouse for each NAME, which is one of `STAGES`;
+SOURCE is built into it until this stage is reached.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from kgroup.history.build import build, derivation, task
 from kgroup.history.input.segment_source import find_sources
 from kgroup.history.warehouse import delta_log, table_file, warehouse
+from kgroup.history.warehouse.store import location_of
 from kgroup.pandas_import import leave_out_pandas
 
 STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
@@ -31,7 +31,7 @@ STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
     "derived": (derivation, "run_derivation", 1, True),
     "assignments-written": (build, "derive_assignments", 1, True),
     "coverage-written": (warehouse, "_write", 2, True),
-    "synced": (warehouse, "_sync", 1, True),
+    "synced": (warehouse, "sync", 1, True),
     "no-table": (delta_log.DeltaLog, "commit", 1, False),
     "some-tables": (delta_log.DeltaLog, "commit", 3, True),
     "all-tables": (warehouse.WarehouseWriter, "_commit_tables", 1, True),
@@ -63,16 +63,16 @@ def kill_at(place: Any, name: str, times: int, behind: bool) -> None:
     setattr(place, name, counted)
 
 
-def main(source: str, folder: str) -> None:
+def main(source: str, folder: str, *stages: str) -> None:
     """See the module."""
     leave_out_pandas()  # as the command does
     import_module("pyarrow.acero")  # else each process would load it
-    for name in os.listdir(folder):
+    for name in stages:
         # Forked while there is no thread yet: a start of Python costs more than a build.
         pid = os.fork()
         if pid == 0:
             kill_at(*STAGES[name])
-            with warehouse.write_warehouse(Path(folder) / name) as writer:
+            with warehouse.write_warehouse(location_of(folder) / name) as writer:
                 made = build.Build(writer)
                 made.read(find_sources([source], "c").segments)
                 made.commit()

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from kgroup.columnar.schema import records
 from kgroup.columnar.segment import decode_chunks
+from kgroup.history.warehouse.store import Location, open_input
 from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.model.delta import Delta
 from kgroup.protocol.batch.batch import Damage
@@ -56,14 +57,14 @@ def expected_tables(log: Log, topic_names: dict[str, str]) -> Tables:
     return _in_order(tables)
 
 
-def read_tables(root: Path, cluster: str) -> Tables:
+def read_tables(root: Location, cluster: str) -> Tables:
     """Read the tables of a cluster from a warehouse, but for the damage."""
     tables: Tables = {}
     with read_warehouse(root) as warehouse:
         files = warehouse.files(cluster)
         for name, paths in files.items():
             for path in paths:
-                for row in pq.ParquetFile(path).read().to_pylist():
+                for row in pq.ParquetFile(open_input(path)).read().to_pylist():
                     assert row.pop("cluster") == cluster
                     assert row.pop("date") == _date(name, row)
                     tables.setdefault(name, []).append(_parsed(row))

@@ -450,7 +450,7 @@ def test_killed_at_every_stage(tmp_path: Path) -> None:
     for name in stages:
         shutil.copytree(base, tmp_path / "w" / name)
     run = subprocess.run(
-        [sys.executable, "-m", "tests.history.killed_build", late, tmp_path / "w"],
+        [sys.executable, "-m", "tests.history.killed_build", late, tmp_path / "w", *stages],
         capture_output=True,
         text=True,
         check=True,

@@ -17,9 +17,9 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError, UsageError
 from kgroup.history.build.task import BuildTask, SplitWork, run_task
 from kgroup.history.input.live_source import LiveSource
-from kgroup.history.input.remote import first_line
 from kgroup.history.input.segment_source import find_sources
 from kgroup.history.input.split import FileRange, OffsetRange, Split, read_split
+from kgroup.history.remote import first_line
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.sample import sample_log_dir
 from kgroup.source.config.client_config import client_config

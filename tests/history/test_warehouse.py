@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -24,6 +25,7 @@ from kgroup.history.warehouse import warehouse as module
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.delta_log import DeltaLog
 from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
+from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import Limits, WrittenFile
 from kgroup.history.warehouse.warehouse import WarehouseWriter, read_warehouse, write_warehouse
@@ -65,6 +67,10 @@ def build(root: Path, *names: str, cluster: str = "east") -> ClusterState:
         return writer.state(cluster)
 
 
+def paths(files: Iterable[Location]) -> list[Path]:
+    return [path for path in files if isinstance(path, Path)]
+
+
 def tables_on_disk(root: Path) -> list[str]:
     return sorted(path.stem for path in root.glob("*/*/*/*.parquet"))
 
@@ -88,7 +94,7 @@ def test_what_was_committed_is_read_again(tmp_path: Path) -> None:
         assert warehouse.coverage("east", 8) == Coverage()
         files = warehouse.files()
     assert files.keys() == TABLES.keys()
-    assert [path.stem for path in files["tombstones"]] == ["1-a"]
+    assert [path.stem for path in paths(files["tombstones"])] == ["1-a"]
     assert not files["members"]
 
 
@@ -97,8 +103,8 @@ def test_clusters_lie_side_by_side(tmp_path: Path) -> None:
     build(tmp_path, "2-a", cluster="west")
     with read_warehouse(tmp_path) as warehouse:
         assert warehouse.clusters == ("east", "west")
-        assert [path.stem for path in warehouse.files()["tombstones"]] == ["1-a", "2-a"]
-        assert [path.stem for path in warehouse.files("west")["tombstones"]] == ["2-a"]
+        assert [path.stem for path in paths(warehouse.files()["tombstones"])] == ["1-a", "2-a"]
+        assert [path.stem for path in paths(warehouse.files("west")["tombstones"])] == ["2-a"]
         assert warehouse.coverage("east", 7) == COVERAGE
 
 
@@ -109,11 +115,11 @@ def test_what_is_replaced_is_kept_for_a_time(
     build(tmp_path, "1-a", "1-b")
     with read_warehouse(tmp_path) as before:
         build(tmp_path, "1-b", "2-a")
-        assert [path.stem for path in before.files()["tombstones"]] == ["1-a", "1-b"]
+        assert [path.stem for path in paths(before.files()["tombstones"])] == ["1-a", "1-b"]
         assert before.coverage("east", 7) == COVERAGE
         assert before.state("east").partitions[7].seen == (SEEN,)
         with read_warehouse(tmp_path) as after:
-            assert [path.stem for path in after.files()["tombstones"]] == ["1-b", "2-a"]
+            assert [path.stem for path in paths(after.files()["tombstones"])] == ["1-b", "2-a"]
     assert tables_on_disk(tmp_path) == ["1-a", "1-b", "2-a"]
     now = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: now + module.KEPT_MS * 1_000_000)
@@ -179,7 +185,7 @@ def test_a_commit_that_fails_counts_not_at_all(
         with pytest.raises(OSError, match="No space"):
             build(tmp_path, "2-a")
     with read_warehouse(tmp_path) as warehouse:
-        assert [path.stem for path in warehouse.files()["tombstones"]] == ["1-a"]
+        assert [path.stem for path in paths(warehouse.files()["tombstones"])] == ["1-a"]
         assert warehouse.coverage("east", 7) == COVERAGE
     # as long as the state cannot be written, files stay
     assert tables_on_disk(tmp_path) == (["1-a"] if of_table else ["1-a", "2-a"])
@@ -231,8 +237,8 @@ def test_an_interrupt_behind_the_commit_point_removes_nothing(
         with pytest.raises(KeyboardInterrupt):
             build(tmp_path, "2-a")
     with read_warehouse(tmp_path) as warehouse:
-        assert [path.stem for path in warehouse.files()["tombstones"]] == ["2-a"]
-        assert all(path.exists() for path in warehouse.files()["tombstones"])
+        assert [path.stem for path in paths(warehouse.files()["tombstones"])] == ["2-a"]
+        assert all(path.exists() for path in paths(warehouse.files()["tombstones"]))
         assert warehouse.coverage("east", 7) == COVERAGE
     build(tmp_path, "3-a")
     assert newest(tmp_path) == ["3-a"]
@@ -272,9 +278,9 @@ def test_names_of_clusters_and_folders(tmp_path: Path, cluster: str, folder: str
     build(root, "1-a", cluster=cluster)
     build(root, "1-a", "2-a", cluster=cluster)
     with read_warehouse(root) as warehouse:
-        paths = warehouse.files(cluster)["tombstones"]
-        assert [path.read_bytes() for path in paths] == [b"rows", b"rows"]
-        assert all(path.parents[2] == root / "tombstones" for path in paths)
+        found = paths(warehouse.files(cluster)["tombstones"])
+        assert [path.read_bytes() for path in found] == [b"rows", b"rows"]
+        assert all(path.parents[2] == root / "tombstones" for path in found)
     assert newest(root) == ["1-a", "2-a"]
 
 
@@ -318,7 +324,7 @@ def test_a_commit_of_somebody_else_is_told(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(BusyError, match="another build was committed at the same time"):
             build(tmp_path, "2-a")
     with read_warehouse(tmp_path) as warehouse:
-        assert [path.stem for path in warehouse.files()["tombstones"]] == ["2-b"]
+        assert [path.stem for path in paths(warehouse.files()["tombstones"])] == ["2-b"]
     build(tmp_path, "2-b", "3-a")
     assert newest(tmp_path) == ["2-b", "3-a"]
 
@@ -514,7 +520,7 @@ def test_a_sweep_removes_nothing_that_somebody_may_be_reading(tmp_path: Path) ->
         (tmp_path / "_kgroup" / "unfinished").touch()
         with write_warehouse(tmp_path):
             pass
-        assert [path.read_bytes() for path in before.files()["tombstones"]] == [b"rows"]
+        assert [path.read_bytes() for path in paths(before.files()["tombstones"])] == [b"rows"]
 
 
 @pytest.mark.usefixtures("nothing_is_kept")
@@ -602,7 +608,7 @@ def test_who_may_not_write_can_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(PermissionError), write_warehouse(tmp_path):
             pass
         with read_warehouse(tmp_path) as warehouse:
-            assert [path.stem for path in warehouse.files()["tombstones"]] == ["1-a"]
+            assert [path.stem for path in paths(warehouse.files()["tombstones"])] == ["1-a"]
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -47,6 +47,7 @@ from kgroup.model.pattern import Pattern
 if TYPE_CHECKING:
     from kgroup.cli.option.warehouse import HistoryChoice
     from kgroup.history.sql.engine import Engine
+    from kgroup.history.warehouse.store import Location
     from kgroup.operation.check.look import Evidence, GroupThresholds, Past, Thresholds
     from kgroup.operation.check.rule import Finding, Rule
 
@@ -220,7 +221,7 @@ def command(
     source: Source,
     interval_s: float | None,
     no_past: bool,
-    warehouse: Path | None,
+    warehouse: Location | None,
     cluster: str | None,
     rules: frozenset[Rule],
     explain: bool,
@@ -365,7 +366,7 @@ def _tell_plugin(lines: Iterable[str], status: int) -> int:
 
 @contextmanager
 def _past(
-    source: Source, root: Path | None, cluster: str | None, log_budget: int
+    source: Source, root: Location | None, cluster: str | None, log_budget: int
 ) -> Iterator[_LookBack | None]:
     """Yield a function that checks the past; None without a warehouse or a budget for the log."""
     if root is None and not log_budget:

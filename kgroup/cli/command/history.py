@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from kgroup.history.query.lag import Lag
     from kgroup.history.sql.engine import Engine
     from kgroup.history.sql.question import Interval
+    from kgroup.history.warehouse.store import Location
     from kgroup.operation.report import Report
     from kgroup.spark.stream import BatchProgress
 
@@ -127,7 +128,7 @@ def build_command(
     locations: Sequence[str],
     more: Sequence[str],
     sample: bool,
-    root: Path,
+    root: Location,
     cluster: str | None,
     target: OutputFile | None,
     spark: SparkChoice,
@@ -221,7 +222,7 @@ def build_command(
 @spark_options("local[*]")
 @connection_options
 def stream_command(
-    root: Path, cluster: str | None, every_s: float, spark: SparkChoice, connection: Connection
+    root: Location, cluster: str | None, every_s: float, spark: SparkChoice, connection: Connection
 ) -> ExitStatus:
     """Keep a warehouse up to date from a cluster, until interrupted.
 
@@ -944,6 +945,7 @@ def delete_command(group_ids: Sequence[str], stored: StoredChoice, output: Outpu
 def _show_removals(
     rows: Sequence[TableRemoval], stored: StoredChoice, output: Output, otherwise: str
 ) -> ExitStatus:
+    from kgroup.history.warehouse.store import as_typed
     from kgroup.operation.printed_command import kgroup_command
     from kgroup.operation.report import Report
 
@@ -953,7 +955,9 @@ def _show_removals(
         notes = (_EXECUTE,)
     else:
         vacuum = kgroup_command(
-            "history vacuum", (), ("--warehouse", str(stored.root), "--keep", "0s", "--execute")
+            "history vacuum",
+            (),
+            ("--warehouse", as_typed(stored.root), "--keep", "0s", "--execute"),
         )
         notes = (f"the files are kept for an hour; to delete them now, run: {vacuum}",)
     return show(Report(tuple(rows), notes=notes), output)

@@ -22,7 +22,7 @@ from kgroup.cli.command_group import Block, BlockOption
 from kgroup.cli.option.parameter import local_time_note, parse_time
 from kgroup.cli.output.context import COLORS, Output, choose_color, columns_named, warn_notes
 from kgroup.cli.shell.suggestion import Items, suggest_parts
-from kgroup.errors import near_names
+from kgroup.errors import KgroupError, near_names
 from kgroup.model.instant import show_local_time
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.report import Sort
@@ -63,13 +63,19 @@ class OutputPath(AnyPath):
 
 
 class _Folder(AnyPath):
-    """Folder of a warehouse; URIs are rejected, as they would be taken for folder names."""
+    """Folder of a warehouse, or the URI of a place in an object store."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
-            self.fail(
-                f"expected a folder on a mounted file system, found the URI {value}", param, ctx
-            )
+            from kgroup.history.warehouse.store import location_of
+
+            try:
+                location = location_of(str(value))
+            except KgroupError as error:
+                self.fail(str(error), param, ctx)
+            if not isinstance(location, Path):
+                return location
+            value = str(location)
         return super().convert(value, param, ctx)
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kgroup.history.build.build import BuildFrom
     from kgroup.history.sql.engine import Engine
     from kgroup.history.sql.question import LogEnd
+    from kgroup.history.warehouse.store import Location
     from kgroup.history.warehouse.warehouse import Warehouse, WarehouseWriter
     from kgroup.operation.report import Report
     from kgroup.source.config.client_config import ClientConfig
@@ -52,13 +53,13 @@ class WarehouseChoice:
     """The selected warehouse and engine.
 
     Attributes:
-        root: folder of the warehouse.
+        root: where the warehouse is.
         cluster: cluster to query; None: all clusters.
         engine: "duckdb" or "spark"; None: the installed one.
         spark: options of Spark.
     """
 
-    root: Path
+    root: Location
     cluster: str | None
     engine: str | None
     spark: SparkChoice
@@ -110,9 +111,11 @@ class WarehouseChoice:
     @property
     def words(self) -> tuple[str, ...]:
         """The options as given."""
+        from kgroup.history.warehouse.store import as_typed
+
         cluster = () if self.cluster is None else ("--cluster", self.cluster)
         engine = () if self.engine is None else ("--engine", self.engine)
-        return ("--warehouse", str(self.root), *cluster, *engine, *self.spark.words)
+        return ("--warehouse", as_typed(self.root), *cluster, *engine, *self.spark.words)
 
     @contextmanager
     def open_both(self, opened: Warehouse | None = None) -> Iterator[tuple[Warehouse, Engine]]:
@@ -136,7 +139,7 @@ class WarehouseChoice:
                     raise UnknownGroupError(text, group_id=error.group_id) from None
 
     @contextmanager
-    def _engine(self, files: Mapping[str, Sequence[Path]]) -> Iterator[Engine]:
+    def _engine(self, files: Mapping[str, Sequence[Location]]) -> Iterator[Engine]:
         if (self.engine or _default_engine()) == "duckdb":
             from kgroup.history.sql.engine import DuckEngine
 
@@ -172,7 +175,7 @@ def _default_engine() -> str:
 
 
 def _warehouse(
-    root: Path, cluster: str | None, engine: str | None, spark: SparkChoice
+    root: Location, cluster: str | None, engine: str | None, spark: SparkChoice
 ) -> WarehouseChoice:
     if spark.master is not None or spark.settings:
         if engine == "duckdb":
@@ -360,12 +363,12 @@ class HistoryChoice:
 
 
 def _required_warehouse(
-    root: Path | None, cluster: str | None, engine: str | None, spark: SparkChoice
+    root: Location | None, cluster: str | None, engine: str | None, spark: SparkChoice
 ) -> WarehouseChoice:
     return _warehouse(_required_root(root), cluster, engine, spark)
 
 
-def _required_root(root: Path | None) -> Path:
+def _required_root(root: Location | None) -> Location:
     if root is None:
         raise click.UsageError(
             "no warehouse given: use --warehouse DIR, a folder that 'kgroup history build' wrote"
@@ -374,13 +377,16 @@ def _required_root(root: Path | None) -> Path:
 
 
 @contextmanager
-def explain_write_errors(root: Path, outcome: str = "The tables are unchanged.") -> Iterator[None]:
+def explain_write_errors(
+    root: Location, outcome: str = "The tables are unchanged."
+) -> Iterator[None]:
     """Add the effect on the tables to write errors, such as a full disk."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise KgroupError(f"{error.filename or root}: {reason}. {outcome}") from None
+        place = "" if reason.startswith(f"{root}/") else f"{error.filename or root}: "
+        raise KgroupError(f"{place}{reason}. {outcome}") from None
 
 
 group_argument: Decorator = click.argument(
@@ -404,9 +410,9 @@ to_option: Decorator = click.option(
     metavar="DIR",
     type=OutputFolder(),
     required=True,
-    help="Folder of the warehouse: a new folder, or an existing warehouse.",
+    help="Folder of the warehouse, or s3://BUCKET/PATH: a new place, or an existing warehouse.",
 )
-"""Output folder of the tables, as ``root``."""
+"""Where to write the tables, as ``root``."""
 
 
 def at_option(text: str) -> Decorator:
@@ -531,7 +537,7 @@ def _parse_settings(texts: Sequence[str]) -> Mapping[str, str]:
 
 def _history(
     source: Source,
-    root: Path | None,
+    root: Location | None,
     cluster: str | None,
     engine: str | None,
     spark: SparkChoice,
@@ -560,8 +566,8 @@ _WAREHOUSE_OPTIONS: Sequence[Decorator] = (
         type=FOLDER,
         envvar="KGROUP_WAREHOUSE",
         show_envvar=True,
-        help="Folder of the warehouse that 'kgroup history build' wrote. If a source is also "
-        "given, it continues the warehouse.",
+        help="Folder or s3:// URI of the warehouse that 'kgroup history build' wrote. If a source "
+        "is also given, it continues the warehouse.",
     ),
     _option(
         "--cluster",
@@ -586,12 +592,12 @@ class StoredChoice:
     """What to change in a warehouse.
 
     Attributes:
-        root: folder of the warehouse.
+        root: where the warehouse is.
         cluster: the cluster to change; None: all clusters.
         execute: whether to carry out the change.
     """
 
-    root: Path
+    root: Location
     cluster: str | None
     execute: bool
 
@@ -619,7 +625,7 @@ class StoredChoice:
             return change(writer)
 
 
-def _stored(root: Path | None, cluster: str | None, execute: bool) -> StoredChoice:
+def _stored(root: Location | None, cluster: str | None, execute: bool) -> StoredChoice:
     return StoredChoice(_required_root(root), cluster, execute)
 
 

@@ -54,6 +54,7 @@ from kgroup.history.input.split import Split
 from kgroup.history.sql.question import EVERY_RECORD_TABLE, LogEnd, ends_of
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.state import PartitionState
+from kgroup.history.warehouse.store import Location, file_at, location_of, written_as
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows, row_groups
 from kgroup.history.warehouse.warehouse import Warehouse, WarehouseWriter
@@ -109,7 +110,7 @@ def run_merge(task: MergeTask) -> tuple[MergeTask, tuple[WrittenFile, ...]]:
     """
     with task.facts() as writer:
         for file in task.files:
-            path = Path(task.warehouse, file.path)
+            path = file_at(location_of(task.warehouse), file.path)
             for rows in row_groups(path, TABLES[file.table].schema):
                 writer.add({file.table: rows}, is_open=file.is_open)
         return task, writer.finish()
@@ -122,7 +123,7 @@ _KEY = ("offsets_partition", "producer_id", "log_offset")
 
 
 def resolve_transactions(
-    warehouse: Path, files: Iterable[WrittenFile], new: Collection[str], writer: FactWriter
+    warehouse: Location, files: Iterable[WrittenFile], new: Collection[str], writer: FactWriter
 ) -> set[str]:
     """Rewrite the rows of transactions that have ended.
 
@@ -155,7 +156,7 @@ def resolve_transactions(
 
 
 def _markers(
-    warehouse: Path, is_open: Iterable[WrittenFile], candidates: Iterable[WrittenFile]
+    warehouse: Location, is_open: Iterable[WrittenFile], candidates: Iterable[WrittenFile]
 ) -> pa.Table:
     """Return the markers that may follow rows of open files."""
     firsts: dict[int, int] = {}
@@ -176,7 +177,7 @@ def _markers(
 
 
 def _resolve_file(
-    warehouse: Path, file: WrittenFile, markers: pa.Table, writer: FactWriter
+    warehouse: Location, file: WrittenFile, markers: pa.Table, writer: FactWriter
 ) -> bool:
     rows = read_rows(warehouse, file)
     outcome = _outcomes(rows, markers)
@@ -562,7 +563,7 @@ class Build:
             task
             for change in changes
             for task in merge_tasks(
-                str(self._writer.root), change.cluster, self._number, change.files.values()
+                written_as(self._writer.root), change.cluster, self._number, change.files.values()
             )
         ]
         for task, merged in self._run(run_merge, merges):
@@ -676,7 +677,7 @@ class Build:
         return tasks
 
     def _task(self, cluster: str, works: Sequence[SplitWork]) -> BuildTask:
-        root = str(self._writer.root)
+        root = written_as(self._writer.root)
         return BuildTask(root, cluster, self._number, tuple(works), self.group_id)
 
 
@@ -710,7 +711,7 @@ def live_tasks(
         place = split.location
         limits = place.start, place.end - 1
         work = SplitWork(split, known[split.offsets_partition].within(*limits), *limits)
-        yield BuildTask(str(warehouse.root), source.cluster, warehouse.build + 1, (work,))
+        yield BuildTask(written_as(warehouse.root), source.cluster, warehouse.build + 1, (work,))
 
 
 _Key = tuple[str, int, str, int, int]

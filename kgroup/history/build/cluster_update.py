@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain, repeat
-from pathlib import Path
 from typing import TypedDict, cast
 
 import numpy as np
@@ -17,12 +16,13 @@ import pyarrow.compute as pc
 
 from kgroup.errors import ProblemKind
 from kgroup.history.build.task import LostRange, SplitRead, TaskResult
-from kgroup.history.input.remote import first_line
 from kgroup.history.input.segment_source import SegmentSource
 from kgroup.history.input.split import FileRange
+from kgroup.history.remote import first_line
 from kgroup.history.sql.question import LogEnd
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
+from kgroup.history.warehouse.store import Location, file_at
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, lacks_columns, read_rows
 from kgroup.history.warehouse.warehouse import WarehouseWriter
@@ -119,7 +119,7 @@ def problem_of(row: DamageRow) -> Problem:
 
 
 def replace_damage(
-    warehouse: Path,
+    warehouse: Location,
     files: Iterable[WrittenFile],
     rows: Iterable[DamageRow],
     reread: Iterable[tuple[str, int, int]],
@@ -182,7 +182,7 @@ def replace_damage(
         is_asked = pc.or_(pc.is_in(old["path"], names), pc.is_valid(old["last_offset"]))
         asked = np.flatnonzero(is_asked.to_numpy())
         is_kept[asked] = [stays(cast("DamageRow", row)) for row in old.take(asked).to_pylist()]
-        if not is_kept.all() or lacks_columns(warehouse / file.path, file.table):
+        if not is_kept.all() or lacks_columns(file_at(warehouse, file.path), file.table):
             replaced.add(file.path)
             writer.add({"damage": old.filter(pa.array(is_kept))})
     if by_identity or later:

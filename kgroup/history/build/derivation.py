@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from zlib import crc32
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from kgroup.history.build.cluster_update import ClusterUpdate
 from kgroup.history.build.task import Job, JobRunner
 from kgroup.history.ownership.ownership import NEEDED, OwnershipState, derive
 from kgroup.history.warehouse.state import PartitionBase, PartitionState
+from kgroup.history.warehouse.store import Location, file_at, location_of, open_output, written_as
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import (
     FactWriter,
@@ -155,7 +155,7 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
         OSError: a file cannot be written.
         InputError: a file of the warehouse cannot be read.
     """
-    warehouse = Path(task.warehouse)
+    warehouse = location_of(task.warehouse)
     reader = _Reader(warehouse, task.derivations)
     changed: list[int] = []
     members: dict[int, pa.Table] = {}
@@ -192,7 +192,7 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
 class _Reader:
     """Reads rows by partition; a file with rows of several partitions is read once."""
 
-    def __init__(self, warehouse: Path, derivations: Sequence[Derivation]) -> None:
+    def __init__(self, warehouse: Location, derivations: Sequence[Derivation]) -> None:
         self._warehouse = warehouse
         self._partitions = {derivation.offsets_partition for derivation in derivations}
         # a divided partition has its tasks to itself
@@ -256,7 +256,7 @@ def derive_assignments(
             change.partitions[number] = replace(change.partition(number), members=path)
 
 
-def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivation], set[int]]:
+def _derivations(warehouse: Location, change: ClusterUpdate) -> tuple[list[Derivation], set[int]]:
     """Return the derivations, and the partitions that are derived again from all records."""
     needed = [file for file in change.files.values() if file.table in NEEDED and not file.is_open]
     new = [file for file in needed if file.path in change.new]
@@ -314,7 +314,11 @@ def _tasks(
 
     def task(some: Iterable[Derivation]) -> DerivationTask:
         return DerivationTask(
-            str(writer.root), change.cluster, writer.build + 1, change.topic_names, tuple(some)
+            written_as(writer.root),
+            change.cluster,
+            writer.build + 1,
+            change.topic_names,
+            tuple(some),
         )
 
     some: list[Derivation] = []
@@ -333,13 +337,13 @@ def _tasks(
         yield task(some)
 
 
-def _read_members(warehouse: Path, path: str | None) -> pa.Table:
+def _read_members(warehouse: Location, path: str | None) -> pa.Table:
     none = OwnershipState.none().members
-    return none if path is None else read_parquet(warehouse / path, none.schema)
+    return none if path is None else read_parquet(file_at(warehouse, path), none.schema)
 
 
 def read_base(
-    warehouse: Path, base: PartitionBase, topic_names: Mapping[str, str]
+    warehouse: Location, base: PartitionBase, topic_names: Mapping[str, str]
 ) -> tuple[OwnershipState, int]:
     """Return the ownership before the retained records, and the offset of the last record.
 
@@ -353,7 +357,7 @@ def read_base(
     """
     opened = OwnershipState.none().open
     if base.opened is not None:
-        opened = read_parquet(warehouse / base.opened, opened.schema)
+        opened = read_parquet(file_at(warehouse, base.opened), opened.schema)
         ids = pa.array(topic_names, pa.string())
         names = pa.array(topic_names.values(), pa.string())
         known = names.take(pc.index_in(opened["topic_id"], ids))
@@ -372,13 +376,13 @@ def write_state(writer: WarehouseWriter, rows: pa.Table) -> str | None:
     if not len(rows):
         return None
     path = f"_kgroup/members/{unique_stem(writer.build + 1)}.parquet"
-    (writer.root / path).parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, writer.root / path)
+    with open_output(writer.root / path) as file:
+        pq.write_table(rows, file)
     return path
 
 
 def without(
-    warehouse: Path,
+    warehouse: Location,
     files: Iterable[WrittenFile],
     changed: Collection[int],
     anew: Collection[int],
@@ -419,7 +423,7 @@ def without(
 
 
 def _unnamed_partitions(
-    warehouse: Path, files: Iterable[WrittenFile], names: Collection[str]
+    warehouse: Location, files: Iterable[WrittenFile], names: Collection[str]
 ) -> set[int]:
     """Return the partitions with assignments that have one of these topic ids and no topic name."""
     columns = ("offsets_partition", "topic", "topic_id")

@@ -18,6 +18,7 @@ from kgroup.errors import ProblemKind
 from kgroup.history.build.build import Build, BuildFrom, ClusterReport
 from kgroup.history.build.task import JobRunner
 from kgroup.history.input.live_source import RecentLog, RecentPart, recent_live
+from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.warehouse import TemporaryWarehouse, Warehouse, read_warehouse
 from kgroup.model.instant import shown_time
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
@@ -36,7 +37,7 @@ def recorded(
     run: JobRunner,
     *,
     group_id: str | None,
-    base: Path | None,
+    base: Location | None,
     on_progress: Callable[[int, int, str], None] = lambda done, size, unit: None,
 ) -> Iterator[tuple[Warehouse, Report[ClusterReport]]]:
     """Write records into a warehouse that exists while the context lasts.

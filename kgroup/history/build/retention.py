@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +22,7 @@ from kgroup.history.build.build import next_markers
 from kgroup.history.build.derivation import after, pieces, read_base, write_state
 from kgroup.history.ownership.ownership import NEEDED, OwnershipState, derive
 from kgroup.history.warehouse.state import ClusterState, PartitionBase, PartitionState
+from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_parquet, read_rows
 from kgroup.history.warehouse.warehouse import Warehouse, WarehouseWriter
@@ -181,7 +181,7 @@ def _bases(
 
 
 def _rows(
-    root: Path, files: Iterable[WrittenFile], table: str, columns: Sequence[str], number: int
+    root: Location, files: Iterable[WrittenFile], table: str, columns: Sequence[str], number: int
 ) -> pa.Table:
     own = [
         read_rows(root, file, columns, partitions=[number]) for file in files if file.table == table
@@ -197,7 +197,9 @@ def _needed(files: Iterable[WrittenFile]) -> list[WrittenFile]:
     return [file for file in files if file.table in NEEDED and not file.is_open]
 
 
-def _expired(root: Path, state: ClusterState, before_ms: int) -> list[tuple[WrittenFile, pa.Table]]:
+def _expired(
+    root: Location, state: ClusterState, before_ms: int
+) -> list[tuple[WrittenFile, pa.Table]]:
     """Return the files all of whose rows are older than a time, and what stays of each."""
     old = [file for file in state.files if _is_old(file, before_ms)]
     lasts = _last_records(root, old)
@@ -226,7 +228,7 @@ def _expired(root: Path, state: ClusterState, before_ms: int) -> list[tuple[Writ
 
 
 def _needed_markers(
-    root: Path, files: Iterable[WrittenFile], rests: Iterable[tuple[WrittenFile, pa.Table]]
+    root: Location, files: Iterable[WrittenFile], rests: Iterable[tuple[WrittenFile, pa.Table]]
 ) -> list[tuple[WrittenFile, pa.Table]]:
     """Return the markers that end the transactions of records that stay."""
     columns = ["offsets_partition", "producer_id", "log_offset"]
@@ -257,7 +259,7 @@ def _is_old(file: WrittenFile, before_ms: int) -> bool:
     return times.highest < before_ms
 
 
-def _last_records(root: Path, files: Iterable[WrittenFile]) -> pa.Table:
+def _last_records(root: Location, files: Iterable[WrittenFile]) -> pa.Table:
     """Return the last record of each key in files: its key, and its offset as log_offset_max."""
     parts: list[pa.Table] = []
     count = 0
@@ -279,7 +281,7 @@ def _renamed(lasts: pa.Table) -> pa.Table:
     return lasts.rename_columns([*_KEY, "log_offset"])
 
 
-def _keys(root: Path, file: WrittenFile) -> pa.Table:
+def _keys(root: Location, file: WrittenFile) -> pa.Table:
     """Return the keys and offsets of a file's records that took effect."""
     names = [name for name in _COLUMNS if name in TABLES[file.table].columns]
     rows = read_rows(root, file, names)
@@ -299,7 +301,7 @@ def _keys(root: Path, file: WrittenFile) -> pa.Table:
     return pa.table({**full, "log_offset": columns["log_offset"]})
 
 
-def _still_valid(root: Path, file: WrittenFile, lasts: pa.Table) -> pa.Table:
+def _still_valid(root: Location, file: WrittenFile, lasts: pa.Table) -> pa.Table:
     """Return the rows of a file that belong to the last record of a key."""
     rows = read_rows(root, file)
     if file.table not in _KEYED:
@@ -317,7 +319,7 @@ def _joined(rows: pa.Table, places: pa.Table, how: str) -> pa.Table:
 
 
 def _without_members(
-    root: Path, files: Iterable[WrittenFile], rests: Iterable[tuple[WrittenFile, pa.Table]]
+    root: Location, files: Iterable[WrittenFile], rests: Iterable[tuple[WrittenFile, pa.Table]]
 ) -> list[tuple[WrittenFile, pa.Table]]:
     """Return what stays of the members in records: those of records that stay."""
     none = TABLES["members"].schema.empty_table().select(_PLACE)
@@ -468,7 +470,7 @@ def _without_groups(
     return replace(partition, members=members, base=base)
 
 
-def _group_ids(root: Path, file: WrittenFile) -> pa.Table:
+def _group_ids(root: Location, file: WrittenFile) -> pa.Table:
     if "group_id" not in TABLES[file.table].columns:
         return pa.table({"group_id": pa.array([], pa.string())})
     return read_rows(root, file, ["group_id"])

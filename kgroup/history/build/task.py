@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from kgroup.history.build.fact import facts_of
 from kgroup.history.input.split import Split, read_split
 from kgroup.history.ownership.ownership import NEEDED
 from kgroup.history.warehouse.coverage import Coverage, Offsets
+from kgroup.history.warehouse.store import location_of
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, offset_limits
 from kgroup.model.group_log import NAMING_RECORDS, recorded_names
 from kgroup.model.record import TransactionStatus
@@ -86,7 +86,8 @@ class Job:
     """A unit of work that runs independently; it can be pickled.
 
     Attributes:
-        warehouse: path of the warehouse's folder, valid on all machines that run tasks.
+        warehouse: path or URI of the warehouse, valid on all machines that run tasks; it may
+            contain secrets.
         cluster: name of the cluster in the warehouse.
         build: number of the build.
     """
@@ -102,7 +103,7 @@ class Job:
 
     def facts(self) -> FactWriter:
         """Return a writer for the rows of the job."""
-        return FactWriter(Path(self.warehouse), self.cluster, self.build)
+        return FactWriter(location_of(self.warehouse), self.cluster, self.build)
 
 
 _J = TypeVar("_J", bound=Job)

@@ -24,8 +24,8 @@ import numpy as np
 
 from kgroup.columnar.input_size import can_compile
 from kgroup.errors import InputError, ProblemKind, UsageError
-from kgroup.history.input.remote import RemoteFiles, first_line, is_uri
 from kgroup.history.input.split import FileRange, Split
+from kgroup.history.remote import RemoteFiles, first_line, is_uri
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment, left_out_notes
 from kgroup.protocol.batch.batch import LOG_OVERHEAD, MAX_BATCH_SIZE, Damage, RecordBatch

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kgroup.columnar.segment import decode_chunks
 from kgroup.columnar.segment_check import is_allocated_ahead
-from kgroup.history.input.remote import RemoteFiles
+from kgroup.history.remote import RemoteFiles
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 from kgroup.source.config.client_config import ClientConfig

@@ -21,6 +21,7 @@ from kgroup.columnar.chunk_size import processor_count
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.sql.allowed import check_query, missing_table, refused_statement
 from kgroup.history.sql.worker import answers_of_workers, temporary_folder
+from kgroup.history.warehouse.store import Location, RemotePath, dataset
 from kgroup.history.warehouse.table import ADDED, TABLES, WarehouseTable
 from kgroup.history.warehouse.table_file import check_columns, damaged_file, row_groups
 from kgroup.interrupt import kept_signals
@@ -44,6 +45,10 @@ FEW_JOBS = 3
 
 MOST_WORKERS = 4
 """Maximum number of processes that answer one question, because each needs some 200 MiB."""
+
+
+_REMOTE = "_remote"
+"""End of the names of what the views read from object stores."""
 
 
 class Engine(Protocol):
@@ -100,21 +105,20 @@ class DuckEngine:
 
     has_infinities = True
 
-    def __init__(self, files: Mapping[str, Sequence[Path]], *, count: int = 1) -> None:
+    def __init__(self, files: Mapping[str, Sequence[Location]], *, count: int = 1) -> None:
         # In a fixed order, so that undefined orders of rows are the same every time.
-        own = {
-            name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
-        }
-        self._files = own
-        self._paths = [path for paths in own.values() for path in paths]
+        self._files = {name: in_order(files.get(name, ())) for name in TABLES}
+        self._paths = [
+            str(path) for paths in self._files.values() for path in paths if isinstance(path, Path)
+        ]
         with kept_signals() as kept:  # an exception raised inside DuckDB may abort the process
             self._connection = _connect(count)
             with self._errors():
                 for table in TABLES.values():
-                    if own[table.name]:
+                    if own := self._files[table.name]:
                         # DuckDB casts the other files to this schema
-                        check_columns(own[table.name][0], table.full_schema)
-                        self._connection.execute(_view(table, own[table.name]))
+                        check_columns(own[0], table.full_schema)
+                        self._add_view(table, own)
                     else:
                         self._connection.register(table.name, table.full_schema.empty_table())
                 self._connection.execute(f"SET allowed_paths = {quoted_list(self._paths)}")
@@ -161,9 +165,20 @@ class DuckEngine:
         if len(first) <= FEW_JOBS or count < 2:
             yield from (function(self, job) for job in chain(first, left))
             return
-        files = {name: list(map(Path, paths)) for name, paths in self._files.items()}
-        open_engine = partial(DuckEngine, files, count=count)
+        open_engine = partial(DuckEngine, self._files, count=count)
         yield from answers_of_workers(open_engine, function, chain(first, left), count)
+
+    def _add_view(self, table: WarehouseTable, files: Sequence[Location]) -> None:
+        """Add a view of files; pyarrow reads remote ones, DuckDB would need an extension."""
+        sources = []
+        if paths := [str(path) for path in files if isinstance(path, Path)]:
+            sources.append(parquet_rows(table, paths))
+        if remote := [path for path in files if isinstance(path, RemotePath)]:
+            self._connection.register(f"{table.name}{_REMOTE}", dataset(remote, table.full_schema))
+            sources.append(f"{table.name}{_REMOTE}")
+        columns = ", ".join(table.full_schema.names)
+        selects = (f"SELECT {columns} FROM {source}" for source in sources)
+        self._connection.execute(f"CREATE VIEW {table.name} AS {' UNION ALL '.join(selects)}")
 
     def _check(self, sql: str) -> None:
         """Parse a text without running it, and check that it only reads the tables.
@@ -214,8 +229,15 @@ class DuckEngine:
         """
         for name, paths in self._files.items():
             for path in paths:
-                for _ in row_groups(Path(path), TABLES[name].full_schema):
+                for _ in row_groups(path, TABLES[name].full_schema):
                     pass
+
+
+def in_order(files: Iterable[Location]) -> list[Location]:
+    """Return absolute locations, sorted."""
+    return sorted(
+        (Path(os.path.abspath(file)) if isinstance(file, Path) else file for file in files), key=str
+    )
 
 
 def check_texts(*texts: object) -> None:
@@ -285,14 +307,6 @@ def _connect(count: int) -> duckdb.DuckDBPyConnection:
 def _memory() -> int:
     """Return the memory limit in bytes: at most half of the machine's memory."""
     return min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
-
-
-def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
-    """Return SQL for the view of a table."""
-    return (
-        f"CREATE VIEW {table.name} AS SELECT {', '.join(table.full_schema.names)} "
-        f"FROM {parquet_rows(table, paths)}"
-    )
 
 
 def parquet_rows(table: WarehouseTable, paths: Sequence[str]) -> str:

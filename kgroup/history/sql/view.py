@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from kgroup.history.sql.engine import parquet_rows, quoted, sql_type
+from kgroup.history.sql.engine import in_order, parquet_rows, quoted, sql_type
+from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.table import PLACE_MEANINGS, TABLES, WarehouseTable
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """Years 1 to 9999: what other programs can show."""
 
 
-def view_statements(build: int, files: Mapping[str, Sequence[Path]]) -> Iterator[str]:
+def view_statements(build: int, files: Mapping[str, Sequence[Location]]) -> Iterator[str]:
     """Yield SQL that creates a view of each table, for DuckDB without extensions.
 
     Args:
@@ -25,7 +24,7 @@ def view_statements(build: int, files: Mapping[str, Sequence[Path]]) -> Iterator
         "-- that a build replaces are removed an hour later at the earliest.\n"
     )
     for table in TABLES.values():
-        yield _view(table, sorted(map(os.path.abspath, files.get(table.name, ()))))
+        yield _view(table, [str(path) for path in in_order(files.get(table.name, ()))])
         yield f"COMMENT ON VIEW {table.name} IS {quoted(table.row)};\n"
         for name, meaning in column_meanings(table).items():
             yield f"COMMENT ON COLUMN {table.name}.{name} IS {quoted(meaning)};\n"

@@ -10,13 +10,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroup.errors import InputError, KgroupError
+from kgroup.history.warehouse.store import Location, delta_location
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import Limits, WrittenFile
 
@@ -49,7 +49,7 @@ class DeltaLog:
         path: folder of the table.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, meaning: str) -> None:
+    def __init__(self, path: Location, schema: pa.Schema, meaning: str) -> None:
         """Refer to a table that may not exist.
 
         Args:
@@ -68,7 +68,7 @@ class DeltaLog:
         return None if self._table is None else self._table.version()
 
     @property
-    def last_commit(self) -> Path:
+    def last_commit(self) -> Location:
         """File of the version that was read last."""
         return self.path / "_delta_log" / f"{self.version:020}.json"
 
@@ -85,7 +85,8 @@ class DeltaLog:
                 if version is None and self._table is not None:
                     self._table.update_incremental()
                 elif self.version is None or self.version != version:
-                    self._table = delta.DeltaTable(self.path, version=version)
+                    path, options = delta_location(self.path)
+                    self._table = delta.DeltaTable(path, version, options)
         except delta.exceptions.TableNotFoundError:
             return False
         return True
@@ -128,19 +129,21 @@ class DeltaLog:
         ]
         removes = [RemoveAction(path, True, now, size) for path, size in removed.items()]
         schema = Schema.from_arrow(self._schema)
-        properties = CommitProperties({"kgroup.build": str(build)})
+        properties = CommitProperties({"kgroup.build": str(build)}, max_commit_retries=0)
         hooks = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
         before = self.version
         try:
             with _errors(self.path, _unwritable):
                 if self._table is None:
+                    path, options = delta_location(self.path)
                     create_table_with_add_actions(
-                        str(self.path),
+                        str(path),
                         schema,
                         adds,
                         name=self.path.name,
                         description=self._meaning,
                         configuration=_SETTINGS,
+                        storage_options=options,
                         commit_properties=properties,
                         post_commithook_properties=hooks,
                     )
@@ -156,6 +159,10 @@ class DeltaLog:
                     )
         except CommitFailedError:
             return False
+        except OSError:
+            if before is None and self.read():  # another build has created it
+                return False
+            raise
         self.read()
         return self.version == (0 if before is None else before + 1)
 
@@ -172,7 +179,7 @@ class DeltaLog:
                 fields, commit_properties=properties, post_commithook_properties=hooks
             )
 
-    def summarize(self) -> list[Path]:
+    def summarize(self) -> list[Location]:
         """Write a checkpoint, every hundred versions, and remove older versions.
 
         Call this once the version that was read last is that of the state: what is older may go.
@@ -270,7 +277,7 @@ def _library() -> Any:
 
 
 @contextmanager
-def _errors(path: Path, convert: Callable[[Path, str], Exception]) -> Iterator[None]:
+def _errors(path: Location, convert: Callable[[Location, str], Exception]) -> Iterator[None]:
     """Convert errors of delta-rs, except that there is no table or that a commit came first."""
     from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
@@ -289,7 +296,7 @@ def _reason(error: Exception) -> str:
     return ": ".join([first.strip() or type(error).__name__, *causes])
 
 
-def _unreadable(path: Path, reason: str) -> InputError:
+def _unreadable(path: Location, reason: str) -> InputError:
     return InputError(
         f"{path}: its Delta log cannot be read; {reason}. Restore the folder "
         f"{path / '_delta_log'}, or build a new warehouse in another folder.",
@@ -297,5 +304,5 @@ def _unreadable(path: Path, reason: str) -> InputError:
     )
 
 
-def _unwritable(path: Path, reason: str) -> OSError:
+def _unwritable(path: Location, reason: str) -> OSError:
     return OSError(f"{path / '_delta_log'}: {reason}")

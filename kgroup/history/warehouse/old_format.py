@@ -18,6 +18,7 @@ import msgspec
 
 from kgroup.errors import InputError
 from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
+from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import OWN, FactWriter, WrittenFile, row_groups
 
@@ -63,9 +64,9 @@ class _State:
     topic_names: Mapping[str, str]
 
 
-def has_old_format(root: Path) -> bool:
+def has_old_format(root: Location) -> bool:
     """Return whether there is a manifest; also if the warehouse was converted, but not cleaned."""
-    return any(_manifests(root))
+    return isinstance(root, Path) and any(_manifests(root))
 
 
 def rewritten_states(root: Path) -> tuple[int, dict[str, ClusterState]]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from kgroup.history.warehouse.store import Location, written_as
 from kgroup.history.warehouse.table_file import WrittenFile
 
 
@@ -72,11 +72,11 @@ class PartitionState:
         """Return the state of a new partition."""
         return cls(None, (), None, None, None, None)
 
-    def below(self, root: Path) -> PartitionState:
-        """Return it with absolute paths, given the warehouse's folder; without its coverage."""
+    def below(self, root: Location) -> PartitionState:
+        """Return it with absolute paths or URIs, given the warehouse's place, without coverage."""
 
         def absolute(path: str | None) -> str | None:
-            return path and str(root / path)
+            return path and written_as(root / path)
 
         base = self.base
         if base is not None:

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.errors import InputError
+from kgroup.history.warehouse.store import Location, file_at, open_input, open_output
 from kgroup.history.warehouse.table import ADDED, PLACE, TABLES
 
 OWN = "_kgroup"
@@ -174,9 +175,10 @@ class FactWriter:
     The files are complete after `finish`; leaving the context without it removes them.
     """
 
-    def __init__(self, warehouse: Path, cluster: str, build: int) -> None:
+    def __init__(self, warehouse: Location, cluster: str, build: int) -> None:
         with suppress(FileNotFoundError):
-            set_umask(warehouse)  # executors are other processes, with their own umask
+            if isinstance(warehouse, Path):
+                set_umask(warehouse)  # executors are other processes, with their own umask
         self._warehouse = warehouse
         self._cluster = cluster
         self._stem = unique_stem(build)
@@ -242,7 +244,7 @@ class FactWriter:
 
 
 class _File:
-    def __init__(self, warehouse: Path, empty: WrittenFile, first: pa.Table) -> None:
+    def __init__(self, warehouse: Location, empty: WrittenFile, first: pa.Table) -> None:
         self._path = warehouse / empty.path
         self._empty = empty
         # Dictionary-encoded columns stay so, which saves looking up their texts.
@@ -254,15 +256,15 @@ class _File:
         )
         self._schema = pa.schema([*self._columns, *PLACE])
         self._place = [pa.scalar(empty.cluster), pa.scalar(empty.date).cast(pa.date32())]
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         self.is_writing = True
         deltas = [name for name in _DELTAS if name in self._schema.names]
         filters = {}
         if "group_id" in self._schema.names:
             count = pc.count_distinct(first["group_id"].cast(pa.string())).as_py()
             filters["group_id"] = {"ndv": max(count, 1), "fpp": _FALSE_POSITIVES}
+        self._file = open_output(self._path)
         self._writer = pq.ParquetWriter(
-            self._path,
+            self._file,
             self._schema,
             compression="zstd",
             compression_level=1,
@@ -281,6 +283,7 @@ class _File:
 
     def close(self) -> WrittenFile:
         self._writer.close()
+        self._file.close()
         self.is_writing = False
         metadata = self._writer.writer.metadata
         size = self._path.stat().st_size
@@ -289,6 +292,7 @@ class _File:
     def abandon(self) -> None:
         with suppress(OSError):  # on a full disk, for example
             self._writer.close()
+            self._file.close()
         self._path.unlink(missing_ok=True)
 
 
@@ -367,7 +371,7 @@ def _with_used_texts(rows: pa.Table) -> pa.Table:
 
 
 def read_rows(
-    warehouse: Path,
+    warehouse: Location,
     file: WrittenFile,
     columns: Sequence[str] | None = None,
     *,
@@ -392,7 +396,7 @@ def read_rows(
         partitions = None
     wanted = names if partitions is None else dict.fromkeys(["offsets_partition", *names])
     wanted_schema = pa.schema([schema.field(name) for name in wanted])
-    rows = read_parquet(warehouse / file.path, wanted_schema, partitions, select)
+    rows = read_parquet(file_at(warehouse, file.path), wanted_schema, partitions, select)
     if partitions is not None:
         rows = rows.filter(pc.is_in(rows["offsets_partition"], pa.array(partitions, pa.int32())))
     return rows.select(names)
@@ -413,7 +417,7 @@ def by_partition(rows: pa.Table) -> dict[int, pa.Table]:
 
 
 def read_parquet(
-    path: Path,
+    path: Location,
     schema: pa.Schema,
     partitions: Collection[int] | None = None,
     select: Callable[[pa.Table], pa.Table] | None = None,
@@ -431,18 +435,19 @@ def damaged_file(path: str, reason: str) -> InputError:
     )
 
 
-def check_columns(path: str, schema: pa.Schema) -> None:
+def check_columns(path: Location, schema: pa.Schema) -> None:
     """Check that a file has its table's columns: engines would cast others or read nulls.
 
     Raises:
         InputError: a column is missing or has another type, or it is not a Parquet file.
     """
     try:
-        written = pq.read_schema(path)
+        with open_input(path) as source:
+            written = pq.read_schema(source)
     except FileNotFoundError:
         raise  # a build may have replaced the file meanwhile; the caller handles this
     except (OSError, pa.ArrowException) as error:
-        raise damaged_file(path, str(error)) from None
+        raise damaged_file(str(path), str(error)) from None
     for field in schema:
         index = written.get_field_index(field.name)
         if index < 0 and field.name in ADDED:
@@ -450,23 +455,24 @@ def check_columns(path: str, schema: pa.Schema) -> None:
         kind = written.field(index).type if index >= 0 else "no such column"
         if kind != field.type:
             reason = f"expected column {field.name} of type {field.type}, found {kind}"
-            raise damaged_file(path, reason)
+            raise damaged_file(str(path), reason)
 
 
-def lacks_columns(path: Path, table: str) -> bool:
+def lacks_columns(path: Location, table: str) -> bool:
     """Return whether a file lacks some of its table's columns, as an older version wrote it.
 
     Raises:
         InputError: the file cannot be read.
     """
     try:
-        return not {*TABLES[table].columns} <= {*pq.read_schema(path).names}
+        with open_input(path) as source:
+            return not {*TABLES[table].columns} <= {*pq.read_schema(source).names}
     except (OSError, pa.ArrowException) as error:
         raise damaged_file(str(path), str(error)) from None
 
 
 def row_groups(
-    path: Path,
+    path: Location,
     schema: pa.Schema,
     partitions: Collection[int] | None = None,
     select: Callable[[pa.Table], pa.Table] | None = None,
@@ -482,7 +488,7 @@ def row_groups(
     try:
         # not read_table, which takes the folders' names for columns
         coded = None if select is None else ["group_id"]
-        with pq.ParquetFile(path, read_dictionary=coded) as parquet:
+        with open_input(path) as source, pq.ParquetFile(source, read_dictionary=coded) as parquet:
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 if partitions is None or _may_have(group, partitions):

@@ -14,19 +14,23 @@ after it was killed there, that is one build ahead of the state. The next build 
 what it must be, whatever the newest version has. No state names the files of a killed build; the
 next one removes them.
 
-One build runs at a time: it holds `lock`. `unfinished` exists while it runs; if it was left behind,
-the next build searches all folders for unlisted files. Files that a build replaces are kept for
-`KEPT_MS`, for those who are reading them.
+In a folder, one build runs at a time: it holds `lock`. `unfinished` exists while it runs; if it
+was left behind, the next build searches all folders for unlisted files. Files that a build replaces
+are kept for `KEPT_MS`, for those who are reading them.
+
+In an object store, several builds may run at once, without lock and mark. The one that commits its
+state first wins. The others fail, because their version of the state exists already, and have then
+written files that no state names; `vacuum` removes them when they are a day old. Winner and losers
+check at the end that the newest versions of the tables are those of the state.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kgroup.errors import BusyError, InputError, UsageError
+from kgroup.errors import BusyError, InputError
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.delta_log import (
     AddedFile,
@@ -48,6 +52,22 @@ from kgroup.history.warehouse.delta_log import (
 )
 from kgroup.history.warehouse.old_format import has_old_format, remove_old_format, rewritten_states
 from kgroup.history.warehouse.state import ClusterState, PartitionState
+from kgroup.history.warehouse.store import (
+    Location,
+    RemotePath,
+    check_path,
+    file_at,
+    locked,
+    open_input,
+    open_output,
+    remove,
+    sizes,
+    sync,
+    sync_one,
+    unreachable,
+    what_is,
+    written_as,
+)
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import (
     OWN,
@@ -69,11 +89,16 @@ LARGEST = 1 << 27
 KEPT_MS = 3_600_000
 """How long replaced files are kept."""
 
+UNCOMMITTED_S = 86_400
+"""How long files in an object store are kept that no state lists: a build may commit them."""
+
 _STATE = f"{OWN}/state"
+_STARTED = f"{OWN}/started"
+"""File that shows that a place in an object store is a warehouse, also before its first commit."""
 _STATE_SCHEMA = pa.schema([("cluster", pa.string()), ("state", pa.string())])
 _TABLE_FILE = re.compile(r"[0-9]+-.*\.parquet")
 _FREE = ("nothing", "an empty folder")
-"""Values of `_what_is` for a path that can become a warehouse."""
+"""Values of `what_is` for a path that can become a warehouse."""
 
 _T = TypeVar("_T")
 
@@ -112,9 +137,9 @@ class _Format:
 
 
 class Warehouse:
-    """A warehouse as of one build, in the folder `root`."""
+    """A warehouse as of one build, in the folder `root` or at this place in an object store."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Location) -> None:
         """Read the newest state.
 
         Raises:
@@ -182,7 +207,7 @@ class Warehouse:
         except (OSError, InputError) as error:
             raise _damaged(path, error) from None
 
-    def files(self, cluster: str | None = None) -> dict[str, list[Path]]:
+    def files(self, cluster: str | None = None) -> dict[str, list[Location]]:
         """Return the files of each table, of one cluster or of all; empty without rows."""
         return {
             table: [self.root / table / path for path in self._column(table, "path", cluster)]
@@ -228,7 +253,7 @@ class Warehouse:
         valid = self._valid(self.clusters if clusters is None else clusters)
         return valid.union(self._rows.values(), self._head.replaced)
 
-    def unneeded(self, kept_ms: int) -> list[Path]:
+    def unneeded(self, kept_ms: int) -> list[Location]:
         """Return the files that were replaced so long ago, or that a killed build left.
 
         Raises:
@@ -238,9 +263,9 @@ class Warehouse:
         due = [
             self.root / path for path, time_ms in self._head.replaced.items() if time_ms <= last_ms
         ]
-        return [*filter(Path.exists, due), *self._unlisted()]
+        return [*(path for path in due if path.exists()), *self._unlisted()]
 
-    def _unlisted(self) -> list[Path]:
+    def _unlisted(self) -> list[Location]:
         if not self._rows and has_old_format(self.root):
             return []  # its files are listed elsewhere
         found = (
@@ -249,18 +274,25 @@ class Warehouse:
             *self.root.glob(f"{OWN}/coverage/*.npy"),
             *self.root.glob(f"{OWN}/members/*.parquet"),
         )
+        if isinstance(self.root, RemotePath):
+            last = time.time() - UNCOMMITTED_S
+            found = tuple(path for path in found if path.stat().st_mtime < last)
         return self._without_listed(found, self.clusters)
 
-    def _table_files(self, cluster: str, stem: str) -> Iterator[Path]:
+    def _table_files(self, cluster: str, stem: str) -> Iterator[Location]:
         """Yield files of tables that match patterns of the cluster's folder and of the name."""
         for table in TABLES:
             for path in self.root.glob(f"{table}/{cluster}/*/{stem}.parquet"):
                 if _TABLE_FILE.fullmatch(path.name) and path.parts[-3] != "_delta_log":
                     yield path
 
-    def _without_listed(self, found: Iterable[Path], clusters: Iterable[str]) -> list[Path]:
+    def _without_listed(self, found: Iterable[Location], clusters: Iterable[str]) -> list[Location]:
         listed = self.listed(clusters)
-        return [path for path in found if path.relative_to(self.root).as_posix() not in listed]
+        return [path for path in found if self._relative(path) not in listed]
+
+    def _relative(self, path: Location) -> str:
+        root: Any = self.root  # of the same kind
+        return str(path.relative_to(root))
 
     def _valid(self, clusters: Iterable[str]) -> set[str]:
         """Return the valid files of clusters, without those of the state table."""
@@ -300,6 +332,11 @@ class WarehouseWriter(Warehouse):
 
     notes: tuple[str, ...] = ()
 
+    def __init__(self, root: Location) -> None:
+        """Read the newest state; see `Warehouse`."""
+        super().__init__(root)
+        self._opened_s = time.monotonic()
+
     def convert(self) -> None:
         """Convert a warehouse of the older format, if it is one.
 
@@ -307,7 +344,7 @@ class WarehouseWriter(Warehouse):
             InputError: it is damaged.
             OSError: a file cannot be written.
         """
-        if not has_old_format(self.root):
+        if not isinstance(self.root, Path) or not has_old_format(self.root):
             return
         if self.build:  # it was converted, but not cleaned
             remove_old_format(self.root)
@@ -332,15 +369,14 @@ class WarehouseWriter(Warehouse):
         Raises:
             InputError: a file is missing or has another size.
         """
-        for file in self.state(cluster).files:
-            path = self.root / file.path
-            try:
-                found = path.stat().st_size
-            except OSError as error:
-                raise damaged_file(str(path), error.strerror or str(error)) from None
-            if found != file.size:
-                reason = f"expected {file.size:,} bytes, found {found:,}"
-                raise damaged_file(str(path), reason)
+        written = {file.path: file.size for file in self.state(cluster).files}
+        for path, found in sizes(self.root, written):
+            name = str(self.root / path)
+            if isinstance(found, OSError):
+                raise damaged_file(name, found.strerror or str(found))
+            if found != written[path]:
+                reason = f"expected {written[path]:,} bytes, found {found:,}"
+                raise damaged_file(name, reason)
 
     def commit(
         self,
@@ -367,7 +403,8 @@ class WarehouseWriter(Warehouse):
             _write(self.root / path, coverage.written())
             states[cluster] = _with_coverage(states[cluster], partition, path)
         after = set[str]().union(*(state.paths for state in states.values()))
-        _sync(self.root, after - before)
+        sync(self.root, after - before)
+        self._check_kept(after - before)
         versions = self._commit_tables(build, states)
         rows: dict[str | None, str] = {
             cluster: self._write_state(
@@ -391,17 +428,36 @@ class WarehouseWriter(Warehouse):
         self._states |= states
         self._files.clear()
         for log in (*self._logs.values(), self._state_log):
-            written = [path.relative_to(self.root).as_posix() for path in log.summarize()]
-            _sync(self.root, written)
+            written = [self._relative(path) for path in log.summarize()]
+            sync(self.root, written)
         for path in due:
-            _remove(self.root / path)
+            remove(self.root / path)
+        if isinstance(self.root, RemotePath):
+            with suppress(BusyError):  # then the tables are right
+                self.repair()
+            return
         # Lost executors whose tasks were repeated may have left files. Their names have the number
         # of this build, and they are in its clusters' folders. All folders are searched only after
         # a build that did not finish.
         stem = f"{build}-*"
         left = [path for name in states for path in self._table_files(cluster_folder(name), stem)]
         for unlisted in self._without_listed(left, states):
-            _remove(unlisted)
+            remove(unlisted)
+
+    def _check_kept(self, paths: Collection[str]) -> None:
+        """Check that files are still there if the build took so long that a vacuum may remove them.
+
+        Raises:
+            OSError: a file is gone.
+        """
+        if time.monotonic() - self._opened_s < UNCOMMITTED_S:
+            return
+        for path, found in sizes(self.root, paths):
+            if isinstance(found, OSError):
+                raise OSError(
+                    f"{self.root / path}: {found.strerror or found}; 'history vacuum' has removed "
+                    "files of this build, which took more than a day. Repeat it"
+                )
 
     def _commit_tables(self, build: int, states: Mapping[str, ClusterState]) -> dict[str, int]:
         """Make each table have the files of these states, and of other clusters as before.
@@ -448,7 +504,7 @@ class WarehouseWriter(Warehouse):
             statistics = {"numRecords": 1, "minValues": name, "maxValues": name}
             added[Path(path).name] = (self.root / path).stat().st_size, statistics
         removed = {Path(path).name: (self.root / path).stat().st_size for path in gone}
-        _sync(self.root, rows.values())
+        sync(self.root, rows.values())
         self._commit(self._state_log, build, added, removed)
 
     def _commit(
@@ -461,15 +517,15 @@ class WarehouseWriter(Warehouse):
                 "one; repeat it",
                 path=str(self.root),
             )
-        _sync(self.root, [log.last_commit.relative_to(self.root).as_posix()])
+        sync(self.root, [self._relative(log.last_commit)])
 
     def _write_state(self, build: int, cluster: str | None, value: _SavedCluster | _Head) -> str:
         """Write a file of the state table; return its path."""
         path = f"{_STATE}/{unique_stem(build)}.parquet"
-        (self.root / _STATE).mkdir(exist_ok=True)
         text = msgspec.json.encode(value).decode()
         row = pa.Table.from_pylist([{"cluster": cluster, "state": text}], _STATE_SCHEMA)
-        pq.write_table(row, self.root / path)
+        with open_output(self.root / path) as file:
+            pq.write_table(row, file)
         return path
 
     def repair(self) -> None:
@@ -487,7 +543,7 @@ class WarehouseWriter(Warehouse):
     def sweep(self) -> None:
         """Remove files of tables and states that no state lists."""
         for path in self._unlisted():
-            _remove(path)
+            remove(path)
 
     def vacuum(self, kept_ms: int) -> None:
         """Remove the files that `unneeded` returns.
@@ -520,7 +576,7 @@ class TemporaryWarehouse(WarehouseWriter):
             assert base is not None
             state = base.state(cluster)
             folder = base.root.absolute()
-            files = (replace(file, path=str(folder / file.path)) for file in state.files)
+            files = (replace(file, path=written_as(folder / file.path)) for file in state.files)
             partitions = {number: each.below(folder) for number, each in state.partitions.items()}
             self._states[cluster] = replace(state, files=tuple(files), partitions=partitions)
 
@@ -551,11 +607,11 @@ class TemporaryWarehouse(WarehouseWriter):
         self._files.clear()
         self._head = replace(self._head, build=self.build + 1)
 
-    def files(self, cluster: str | None = None) -> dict[str, list[Path]]:
+    def files(self, cluster: str | None = None) -> dict[str, list[Location]]:
         """Return the files of each table; see `Warehouse.files`."""
-        paths: dict[str, list[Path]] = {name: [] for name in TABLES}
+        paths: dict[str, list[Location]] = {name: [] for name in TABLES}
         for file in self._select(cluster):
-            paths[file.table].append(self.root / file.path)
+            paths[file.table].append(file_at(self.root, file.path))
         return paths
 
     def row_count(self, table: str, cluster: str | None = None) -> int:
@@ -568,29 +624,30 @@ class TemporaryWarehouse(WarehouseWriter):
 
 
 @contextmanager
-def read_warehouse(root: Path) -> Iterator[Warehouse]:
+def read_warehouse(root: Location) -> Iterator[Warehouse]:
     """Yield a warehouse for reading.
 
     Raises:
         InputError: there is no warehouse, or it is damaged.
         UsageError: libraries do not understand its path.
     """
-    _check_path(root)
-    if not (root / OWN).is_dir():
-        folder = str(root) if _what_is(root) in _FREE else "FOLDER"
+    check_path(root)
+    if not _is_warehouse(root):
+        folder = str(root) if what_is(root) in _FREE else "FOLDER"
         build = kgroup_command("history build", (), ("--from", "LOG_DIR", "--to", folder))
         raise InputError(
-            f"{root}: expected a warehouse, found {_what_is(root)}; create one with {build}",
+            f"{root}: expected a warehouse, found {what_is(root)}; create one with {build}",
             path=str(root),
         )
     yield Warehouse(root)
 
 
 @contextmanager
-def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
+def write_warehouse(root: Location) -> Iterator[WarehouseWriter]:
     """Yield a warehouse for writing; it is created if there is none.
 
-    Files of an unfinished build are removed, at the start and at the end.
+    Files of an unfinished build are removed, at the start and at the end. In an object store, they
+    stay until `vacuum`: another build may be about to commit them.
 
     Raises:
         BusyError: another process is changing the warehouse.
@@ -598,16 +655,24 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         UsageError: libraries do not understand its path.
         OSError: the warehouse cannot be written.
     """
-    own = root / OWN
-    _check_path(root)
-    if not own.is_dir() and _what_is(root) not in _FREE:
+    check_path(root)
+    if (
+        not _is_warehouse(root)
+        and (found := what_is(root)) not in _FREE
+        and not _is_warehouse(root)  # another build may have created it meanwhile
+    ):
         raise InputError(
             f"{root}: expected a warehouse, an empty folder or the name of a new one; found "
-            f"{_what_is(root)}",
+            f"{found}",
             path=str(root),
         )
+    if isinstance(root, RemotePath):
+        with _shared(root) as writer:
+            yield writer
+        return
+    own = root / OWN
     holder = f"process {os.getpid()} on {socket.gethostname()}"
-    with _permissions(root), _locked(own / "lock", holder) as is_alone:
+    with _permissions(root), locked(own / "lock", holder) as is_alone:
         if not is_alone:
             lock = _bytes(own / "lock").decode("utf-8", "replace")
             holder = lock.strip() or "another process"
@@ -623,7 +688,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
             writer.sweep()
         unfinished.touch()
         # Otherwise a power failure may leave files without the mark that reveals them.
-        _sync_one(own)
+        sync_one(own)
         try:
             writer.convert()
             yield writer
@@ -640,24 +705,31 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         unfinished.unlink()
 
 
-def _check_path(root: Path) -> None:
-    """Check that all libraries understand a path.
-
-    Raises:
-        UsageError: it is not UTF-8, or delta-rs would decode it.
-    """
-    path = root.absolute()
+def _is_warehouse(root: Location) -> bool:
+    if isinstance(root, Path):
+        return (root / OWN).is_dir()
     try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            f"{path}: expected a folder with a UTF-8 path; choose another one"
-        ) from None
-    if escape := re.search("%[0-9A-Fa-f]{2}", str(path)):
-        raise UsageError(
-            f"{path}: expected a folder without {escape[0]} in its path, which deltalake would "
-            "decode; choose another one"
-        )
+        return (root / _STARTED).exists()
+    except OSError as error:
+        raise unreachable(error) from None
+
+
+@contextmanager
+def _shared(root: RemotePath) -> Iterator[WarehouseWriter]:
+    """Yield a warehouse that other processes may change at the same time."""
+    if not _is_warehouse(root):
+        (root / _STARTED).write_bytes(b"")
+    writer = WarehouseWriter(root)
+    try:
+        yield writer
+    except BusyError:
+        # The tables may have commits of this build after those of the other one. If that one has
+        # not committed its state yet, it will see them then.
+        with suppress(OSError, InputError, BusyError):
+            winner = WarehouseWriter(root)
+            if winner.build > writer.build:
+                winner.repair()
+        raise
 
 
 @contextmanager
@@ -677,11 +749,11 @@ def _with_coverage(state: ClusterState, partition: int, path: str) -> ClusterSta
     return replace(state, partitions={**state.partitions, partition: changed})
 
 
-def _read_state(path: Path, kind: type[_T]) -> _T:
+def _read_state(path: Location, kind: type[_T]) -> _T:
     """Read a file of the state table; a missing field without a default is damage."""
     try:
         _check_size(path.stat().st_size)
-        with pq.ParquetFile(path) as file:
+        with open_input(path) as source, pq.ParquetFile(source) as file:
             _check_size(file.metadata.row_group(0).total_byte_size)
             [text] = file.read(["state"])["state"].to_pylist()
         return msgspec.json.decode(text, type=kind)
@@ -696,7 +768,7 @@ def _check_size(size: int) -> None:
         )
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Location) -> bytes:
     """Read a whole file.
 
     Raises:
@@ -706,7 +778,7 @@ def _bytes(path: Path) -> bytes:
         return read_limited(file, LARGEST, "a build writes no larger one", is_text=False)
 
 
-def _damaged(path: Path, error: Exception) -> InputError:
+def _damaged(path: Location, error: Exception) -> InputError:
     reason = (error.strerror if isinstance(error, OSError) else None) or error
     return InputError(
         f"{path}: not as the build wrote it; {reason}. A warehouse cannot be read without this "
@@ -715,66 +787,6 @@ def _damaged(path: Path, error: Exception) -> InputError:
     )
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Location, data: bytes) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
-
-
-def _sync(root: Path, paths: Iterable[str]) -> None:
-    """Sync files, and the folders that contain them, to disk."""
-    files = {root / path for path in paths}
-    folders = {parent for file in files for parent in file.parents if root in parent.parents}
-    for path in (*files, *folders, root):
-        _sync_one(path)
-
-
-def _sync_one(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, and the folders that become empty, if possible.
-
-    If a build creates a file in such a folder meanwhile, the folder is not empty, or the build
-    creates it again.
-    """
-    with suppress(OSError):
-        path.unlink()
-    with suppress(OSError):
-        path.parent.rmdir()
-        path.parent.parent.rmdir()
-
-
-@contextmanager
-def _locked(path: Path, holder: str) -> Iterator[bool]:
-    """Hold a lock while the context lasts; yield whether it is held.
-
-    Args:
-        path: file to lock.
-        holder: text to write into the file.
-    """
-    number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_held = True
-        except BlockingIOError:
-            is_held = False
-        if is_held:
-            os.ftruncate(number, 0)
-            os.write(number, holder.encode())
-        yield is_held
-    finally:
-        os.close(number)
-
-
-def _what_is(path: Path) -> str:
-    if not path.exists():
-        return "nothing"
-    if not path.is_dir():
-        return "a file"
-    return "a folder with other files" if any(path.iterdir()) else "an empty folder"

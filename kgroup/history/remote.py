@@ -62,6 +62,7 @@ class RemoteFiles:
         uri: the URI.
         path: path of the location in the file system.
         shown: the URI without possible secrets.
+        files: the file system.
         is_local: whether it is the local file system.
     """
 
@@ -76,7 +77,7 @@ class RemoteFiles:
         host, slash, path = re.split("[?#]", rest)[0].partition("/")
         self.shown = f"{scheme}://{host.rpartition('@')[2]}{slash}{path}".rstrip("/")
         try:
-            self._files, path = _connected(uri)
+            self.files, path = _connected(uri)
         except (OSError, ValueError, NotImplementedError) as error:
             # an unquoted secret may contain any character, and pyarrow repeats the whole URI
             shown = f"{scheme}://{re.split('[?#]', rest.rpartition('@')[2])[0]}"
@@ -86,7 +87,7 @@ class RemoteFiles:
                 path=shown,
             ) from None
         self.path = Path(path)
-        self.is_local = self._files.type_name == "local"
+        self.is_local = self.files.type_name == "local"
 
     def name(self, path: Path) -> str:
         """Return the name of a file or folder for messages."""
@@ -103,7 +104,7 @@ class RemoteFiles:
         """
         from pyarrow.fs import FileType
 
-        info = self._files.get_file_info(str(self.path))
+        info = self.files.get_file_info(str(self.path))
         folders = []
         if info.type == FileType.NotFound:
             raise InputError(f"{self.shown}: No such file or directory", path=self.shown)
@@ -166,7 +167,7 @@ class RemoteFiles:
         Raises:
             OSError: the file cannot be read.
         """
-        return self._files.open_input_file(str(path))
+        return self.files.open_input_file(str(path))
 
     @contextmanager
     def copied(self, path: Path, start: int, end: int) -> Iterator[Path]:
@@ -194,7 +195,7 @@ class RemoteFiles:
     def _folders_in(self, folder: Path) -> list[Path]:
         from pyarrow.fs import FileType
 
-        if self._files.type_name == "gcs":
+        if self.files.type_name == "gcs":
             # pyarrow lists no GCS folder without an object of its own (apache/arrow#35993)
             below = self._children(folder, recursive=True)
             paths = {Path(entry.path).parent for entry in below if entry.type == FileType.File}
@@ -221,7 +222,7 @@ class RemoteFiles:
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(str(folder), recursive=recursive)
-        children: list[Any] = self._files.get_file_info(selector)
+        children: list[Any] = self.files.get_file_info(selector)
         return children
 
     def _end_of(self, segment: Segment) -> int:

@@ -75,6 +75,10 @@ class ProblemKind(DescribedEnum):
         "shorter",
         "A live partition whose log end offset is before the records already read.",
     )
+    DIVERGING = (
+        "diverging",
+        "A copy of a partition whose records contradict those of another copy.",
+    )
     UNREACHABLE = ("unreachable", "A broker to which no connection can be made.")
     DISCONNECTED = ("disconnected", "A broker that closes the connection.")
     SILENT = ("silent", "A broker that accepts the connection but does not answer.")

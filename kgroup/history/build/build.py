@@ -53,7 +53,7 @@ from kgroup.history.input.segment_source import SegmentSource, Sources, find_sou
 from kgroup.history.input.split import Split
 from kgroup.history.sql.question import EVERY_RECORD_TABLE, LogEnd, ends_of
 from kgroup.history.warehouse.coverage import Coverage, Offsets
-from kgroup.history.warehouse.state import PartitionState
+from kgroup.history.warehouse.state import LogTrace, PartitionState
 from kgroup.history.warehouse.store import Location, file_at, location_of, written_as
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows, row_groups
@@ -632,11 +632,15 @@ class Build:
     def _work(self, split: Split, end: int | None) -> SplitWork:
         """Return work with the known offsets between the split's base offset and `end`."""
         first, last = split.base_offset, None if end is None else end - 1
-        return SplitWork(split, self._known(split).within(first or 0, last), first, last)
+        known = self._known(split).within(first or 0, last)
+        return SplitWork(split, known, first, last, self._trace(split))
 
     def _work_again(self, split: Split) -> SplitWork:
         """Return work with all known offsets: the split's offsets do not match its name."""
-        return SplitWork(split, self._known(split))
+        return SplitWork(split, self._known(split), trace=self._trace(split))
+
+    def _trace(self, split: Split) -> LogTrace:
+        return self._change(split.cluster).partition(split.offsets_partition).trace
 
     def _known(self, split: Split) -> Coverage:
         return self._change(split.cluster).coverage(split.offsets_partition)
@@ -695,22 +699,19 @@ def live_tasks(
         InputError: a file of the warehouse is damaged.
     """
     partitions = warehouse.state(source.cluster).partitions
+    states = {number: partitions.get(number, PartitionState.none()) for number in source.ranges}
     known = {number: warehouse.coverage(source.cluster, number) for number in source.ranges}
     # a log may have lost records since `ends` were stored
     lasts = {number: min(ends.get(number, 0), end) for number, (_, end) in source.ranges.items()}
     starts = {
-        number: live_start(
-            partitions.get(number, PartitionState.none()).live_end or 0,
-            known[number],
-            first,
-            lasts[number],
-        )
+        number: live_start(states[number].live_end or 0, known[number], first, lasts[number])
         for number, (first, _) in source.ranges.items()
     }
     for split in source.splits(starts, lasts):
         place = split.location
         limits = place.start, place.end - 1
-        work = SplitWork(split, known[split.offsets_partition].within(*limits), *limits)
+        number = split.offsets_partition
+        work = SplitWork(split, known[number].within(*limits), *limits, states[number].trace)
         yield BuildTask(written_as(warehouse.root), source.cluster, warehouse.build + 1, (work,))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain, repeat
+from struct import unpack_from
 from typing import TypedDict, cast
 
 import numpy as np
@@ -15,19 +16,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgroup.errors import ProblemKind
+from kgroup.history.build.divergence import merged
 from kgroup.history.build.task import LostRange, SplitRead, TaskResult
 from kgroup.history.input.segment_source import SegmentSource
 from kgroup.history.input.split import FileRange
 from kgroup.history.remote import first_line
 from kgroup.history.sql.question import LogEnd
 from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
+from kgroup.history.warehouse.state import ClusterState, LogTrace, PartitionState, SeenSegment
 from kgroup.history.warehouse.store import Location, file_at
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, lacks_columns, read_rows
 from kgroup.history.warehouse.warehouse import WarehouseWriter
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
+from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 
 
 class DamageRow(TypedDict):
@@ -76,6 +79,17 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
                 begin if is_file else None,
                 size if is_file else None,
                 lost=next(lost),
+            )
+        )
+    for found in read.divergences:
+        rows.append(
+            _row(
+                name,
+                number,
+                ProblemKind.DIVERGING,
+                found.reason,
+                size=0 if found.is_lasting else None,
+                lost=LostRange(found.first, found.last),
             )
         )
     if read.error is not None:
@@ -146,7 +160,7 @@ def replace_damage(
 
     def is_healed(row: DamageRow) -> bool:
         number, last = row["offsets_partition"], row["last_offset"]
-        return (
+        return row["kind"] != ProblemKind.DIVERGING and (
             number is not None
             and last is not None
             and is_read(number, row["first_offset"] or 0, last)
@@ -164,6 +178,9 @@ def replace_damage(
         again = by_identity.pop(_identity(row), None)
         if again is not None:
             now = again | {"time_ms": row["time_ms"]}
+            if row["kind"] == ProblemKind.DIVERGING:  # in records that followed
+                now["first_offset"] = min(again["first_offset"] or 0, row["first_offset"] or 0)
+                now["last_offset"] = max(again["last_offset"] or 0, row["last_offset"] or 0)
             if now != row:  # other records around it are known by now
                 later.append(now)
             return now == row
@@ -194,7 +211,9 @@ def replace_damage(
 
 def _identity(row: DamageRow) -> frozenset[tuple[str, object]]:
     """Return the identity of a row: its values that do not depend on other builds and copies."""
-    later = ("first_offset", "last_offset", "time_ms")
+    later = {"first_offset", "last_offset", "time_ms"}
+    if row["kind"] == ProblemKind.DIVERGING:
+        later.add("reason")
     return frozenset(item for item in row.items() if item[0] not in later)
 
 
@@ -308,9 +327,21 @@ class ClusterUpdate:
             if seen.fingerprint == fingerprints[key]:
                 self._continued[source.path] = seen.damaged
                 return seen.size
-        if base is not None and end is not None and base < end:
-            return source.size if self.coverage(number).is_dense(base, end - 1) else 0
-        return 0
+        if base is None or end is None or base >= end or self._diverges(source):
+            return 0
+        return source.size if self.coverage(number).is_dense(base, end - 1) else 0
+
+    def _diverges(self, source: SegmentSource) -> bool:
+        """Return whether the first batch of a segment has another leader epoch than expected."""
+        header = source.read(0, HEADER_SIZE)
+        if len(header) < HEADER_SIZE or header[16] != 2:
+            return False
+        offset, _, number = unpack_from(">qii", header)
+        return any(
+            (epoch.number > number and epoch.first <= offset)
+            or (epoch.number < number and epoch.last >= offset)
+            for epoch in self.partition(source.offsets_partition).trace.epochs
+        )
 
     def accept(self, result: TaskResult) -> bool:
         """Add the result of a task; return False if some of its records are known by now."""
@@ -333,8 +364,10 @@ class ClusterUpdate:
             split = read.work.split
             state = self.partition(split.offsets_partition)
             sound = Coverage.union([Coverage.of_ranges(state.sound), read.sound]).ranges
-            if sound != state.sound:
-                self.partitions[split.offsets_partition] = replace(state, sound=sound)
+            trace = merged(state.trace, read.trace)
+            if (sound, trace) != (state.sound, state.trace):
+                state = replace(state, sound=sound, trace=trace)
+                self.partitions[split.offsets_partition] = state
             self.reread.append((split.name, split.location.start, split.location.end))
             self.damage += damage_rows(read)
         return True
@@ -357,6 +390,8 @@ class ClusterUpdate:
         if any(read.error for read in reads):
             return
         self.segments_read += 1
+        if any(not found.is_lasting for read in reads for found in read.divergences):
+            return  # until the broker truncates it
         end = _sound_end(source.size, reads)
         begin = min(read.work.split.location.start for read in reads)
         earlier = (place for place in self._continued.get(source.path, ()) if place[0] < begin)
@@ -391,6 +426,9 @@ class ClusterUpdate:
             row = shorter_row(number, before, end)
             self.damage.append(row)
             self.reread.append((row["path"], 0, 0))  # replaces its earlier row
+            # leader epochs may begin anew
+            state = self.partition(number)
+            self.partitions[number] = replace(state, sound=(), trace=LogTrace())
         return live_start(before, self.coverage(number), first, end)
 
     def has_all(self, number: int, first: int, end: int, log_end: int) -> bool:

@@ -22,10 +22,12 @@ import pyarrow.compute as pc
 from kgroup.columnar.chunk_size import processor_count
 from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
+from kgroup.history.build.divergence import CopyCheck, Divergence
 from kgroup.history.build.fact import facts_of
 from kgroup.history.input.split import Split, read_split
 from kgroup.history.ownership.ownership import NEEDED
 from kgroup.history.warehouse.coverage import Coverage, Offsets
+from kgroup.history.warehouse.state import LogTrace
 from kgroup.history.warehouse.store import location_of
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, offset_limits
 from kgroup.model.group_log import NAMING_RECORDS, recorded_names
@@ -143,12 +145,14 @@ class SplitWork:
         known: offsets already in the warehouse that the split may contain.
         first: lowest offset that the split can contain; None if unknown.
         last: highest offset that the split can contain; None if unknown.
+        trace: what its records are compared with.
     """
 
     split: Split
     known: Coverage
     first: int | None = None
     last: int | None = None
+    trace: LogTrace = field(default_factory=LogTrace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,8 @@ class SplitRead:
         lost: a range for each damaged place, one for the further ones and one for what was not read
             because of the error, as far as there are any.
         sound: offsets between which everything was read, whether or not a record had them.
+        trace: what other copies are compared with.
+        divergences: contradictions to what was read before.
     """
 
     work: SplitWork
@@ -204,6 +210,8 @@ class SplitRead:
     error: str | None = None
     lost: tuple[LostRange, ...] = ()
     sound: Coverage = field(default_factory=Coverage)
+    trace: LogTrace = field(default_factory=LogTrace)
+    divergences: tuple[Divergence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +293,7 @@ class _Rows:
         damage: list[Damage] = []
         count = 0
         order = _Order(work)
+        check = CopyCheck(work.trace, work.split.name)
         error: str | None = None
         parts = read_split(work.split, compiled=compiled)
         while True:
@@ -303,13 +312,28 @@ class _Rows:
             else:
                 offsets = part["offset"].to_numpy()
                 order.add(offsets)
+                is_own = check.add(offsets, part)
+                if is_own is not None:
+                    offsets, part = offsets[is_own], part.filter(pa.array(is_own))
                 is_new = unseen.take(offsets)
                 self._write(part if is_new.all() else part.filter(pa.array(is_new)))
         coverage = unseen.taken()
         self._taken[partition] = Coverage.union([taken, coverage])
         more = count - len(damage)
         lost, sound = order.finish(is_complete=error is None)
-        return SplitRead(work, coverage, tuple(damage), more, error, lost, sound)
+        if check.end is not None:
+            sound = sound.within(0, check.end - 1)
+        return SplitRead(
+            work,
+            coverage,
+            tuple(damage),
+            more,
+            error,
+            lost,
+            sound,
+            check.trace(),
+            check.divergences(),
+        )
 
     def _write(self, batch: pa.RecordBatch) -> None:
         if self._group_id is not None and len(batch):

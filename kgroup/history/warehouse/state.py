@@ -46,6 +46,36 @@ class PartitionBase:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderEpoch:
+    """Records of a leader epoch that were read.
+
+    Attributes:
+        number: the leader epoch.
+        first: lowest offset of these records.
+        last: highest offset of these records.
+        name: file or live partition where they were read first.
+    """
+
+    number: int
+    first: int
+    last: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogTrace:
+    """What other copies of a partition are compared with.
+
+    Attributes:
+        epochs: leader epochs, ascending, as their offsets are.
+        samples: offset and timestamp of some records.
+    """
+
+    epochs: tuple[LeaderEpoch, ...] = ()
+    samples: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionState:
     """State of a partition of `__consumer_offsets`.
 
@@ -57,6 +87,7 @@ class PartitionState:
         members: file with the members, for the next derivation; None if there are none.
         base: ownership before the retained records; None if all records are retained.
         sound: first and last offsets between which a copy of the log was read without damage.
+        trace: what other copies are compared with.
     """
 
     coverage: str | None
@@ -66,6 +97,7 @@ class PartitionState:
     members: str | None
     base: PartitionBase | None
     sound: tuple[tuple[int, int], ...] = ()
+    trace: LogTrace = LogTrace()
 
     @classmethod
     def none(cls) -> PartitionState:

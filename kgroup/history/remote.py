@@ -35,6 +35,8 @@ _AT_ONCE = 4
 _BEHIND = 1 << 20
 """Bytes after a part of a file that are copied too, to judge damage at its end."""
 _ASKED_AT_ONCE = 16
+_PATIENCE_S = 30
+"""Seconds after which GCS counts as unreachable."""
 
 
 def is_uri(location: str) -> bool:
@@ -51,6 +53,9 @@ def first_line(error: Exception) -> str:
 def _connected(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 
+    if uri.lower().startswith(("gs:", "gcs:")) and "retry_limit_seconds" not in uri:
+        # by default 15 minutes
+        uri = f"{uri}{'&' if '?' in uri else '?'}retry_limit_seconds={_PATIENCE_S}"
     files, path = FileSystem.from_uri(uri)
     return files, path
 

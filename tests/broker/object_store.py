@@ -44,3 +44,11 @@ def s3_server() -> Iterator[str]:
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         with server(port, "moto.server", "-H", HOST, "-p", str(port)):
             yield f"?endpoint_override={HOST}%3A{port}&scheme=http&region=us-east-1"
+
+
+@contextmanager
+def gcs_server(bucket: str) -> Iterator[str]:
+    """Run a server of GCS with a bucket; yield what follows the path in a URI."""
+    port = free_port()
+    with server(port, "tests.broker.gcs_emulator", str(port), bucket):
+        yield f"?endpoint_override={HOST}%3A{port}&scheme=http"

@@ -19,8 +19,7 @@ from kgroup.history.remote import RemoteFiles
 from kgroup.model.segment import Segment
 from kgroup.protocol.batch.batch import Damage
 from kgroup.sample import sample_log_dir
-from tests.broker.object_store import s3_server, server
-from tests.broker.process import HOST, free_port
+from tests.broker.object_store import gcs_server, s3_server
 from tests.history.cut_log import BASE, BATCHES, STARTS, index_of
 
 DATA = Path(__file__).parents[1] / "data"
@@ -37,10 +36,7 @@ def parameters() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def gcs() -> Iterator[str]:
     """URI of the sample's log directory in GCS, where there are no folders."""
-    port = free_port()
-    options = ("--host", HOST, "--port", str(port), "--in-memory", "--default-bucket", "sample")
-    with server(port, "gcp_storage_emulator", "start", *options):
-        parameters = f"?endpoint_override={HOST}%3A{port}&scheme=http"
+    with gcs_server("sample") as parameters:
         files, _ = FileSystem.from_uri(f"gs://anonymous@sample{parameters}")
         root = sample_log_dir()
         for path in root.rglob("*"):

@@ -18,7 +18,7 @@ from kgroup.history.build import retention
 from kgroup.history.warehouse import warehouse as warehouses
 from kgroup.history.warehouse.store import RemotePath, as_typed, delta_location
 from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
-from tests.broker.object_store import s3_server, server
+from tests.broker.object_store import gcs_server, s3_server, server
 from tests.broker.process import HOST, free_port
 from tests.cli.command_line import Cli
 from tests.history.build_file import write_halves
@@ -41,9 +41,26 @@ def parameters() -> Iterator[str]:
 
 
 @pytest.fixture
-def store(parameters: str) -> RemotePath:
-    """A place without files."""
+def s3(parameters: str) -> RemotePath:
+    """A place without files in S3."""
     return RemotePath.of(f"s3://{BUCKET}/test-{next(NUMBERS)}/w{parameters}")
+
+
+@pytest.fixture(scope="module")
+def gcs() -> Iterator[str]:
+    """What follows the path in a URI, for a server of GCS that has the bucket."""
+    with gcs_server(BUCKET) as found:
+        yield found
+
+
+@pytest.fixture(params=["s3", "gs"])
+def store(request: pytest.FixtureRequest) -> RemotePath:
+    """A place without files in S3, and one in GCS."""
+    if request.param == "s3":
+        place: RemotePath = request.getfixturevalue("s3")
+        return place
+    parameters = request.getfixturevalue("gcs")
+    return RemotePath.of(f"gs://anonymous@{BUCKET}/test-{next(NUMBERS)}/w{parameters}")
 
 
 def files_in(root: RemotePath) -> set[str]:
@@ -101,21 +118,21 @@ def test_questions_have_the_answers_of_a_folder(
     again = cli("history", "build", "--sample", "--to", as_typed(store), "--cluster", "east")
     assert "0 segments read" in again.err
     shown = cli("history", "show", "--warehouse", as_typed(store), "--views").out
-    assert f"'s3://{store.path}/offset_commits/east/2026-11-21/" in shown
+    assert f"'{store}/offset_commits/east/2026-11-21/" in shown
 
 
-def test_a_source_continues_it(cli: Cli, store: RemotePath, tmp_path: Path) -> None:
+def test_a_source_continues_it(cli: Cli, s3: RemotePath, tmp_path: Path) -> None:
     early, late = tmp_path / "early", tmp_path / "late"
     write_halves(early, late)
     build(tmp_path / "w", early, cluster="c")
-    build(store, early, cluster="c")
+    build(s3, early, cluster="c")
     words = ("history", "rebalances", "-o", "jsonl", "--cluster", "c", "--from", late)
     expected = cli(*words, "--warehouse", tmp_path / "w")
-    before = files_in(store)
-    answer = cli(*words, "--warehouse", as_typed(store))
+    before = files_in(s3)
+    answer = cli(*words, "--warehouse", as_typed(s3))
     assert answer.status == expected.status == 0, answer.err
     assert answer.out == expected.out != ""
-    assert files_in(store) == before
+    assert files_in(s3) == before
 
 
 def test_only_what_is_new(store: RemotePath, tmp_path: Path) -> None:
@@ -156,41 +173,41 @@ def test_of_two_builds_at_once_one_wins(store: RemotePath, tmp_path: Path, is_ne
     check_newest(store)
 
 
-def test_the_loser_after_the_winner(store: RemotePath, tmp_path: Path) -> None:
+def test_the_loser_after_the_winner(s3: RemotePath, tmp_path: Path) -> None:
     """It has committed tables last, and leaves them as the winner has them."""
     early, late = tmp_path / "early", tmp_path / "late"
     write_halves(early, late)
-    build(store, early)
+    build(s3, early)
 
     def rival() -> None:
-        with write_warehouse(store) as writer:
+        with write_warehouse(s3) as writer:
             state = writer.state("c")
-            build(store, late)
+            build(s3, late)
             writer.commit({"c": replace(state, files=state.files[1:])}, {})
 
     with pytest.raises(BusyError, match="another build was committed"):
         rival()
-    check_newest(store)
+    check_newest(s3)
     build(tmp_path / "w", late)
-    assert read_tables(store, "c") == read_tables(tmp_path / "w", "c")
+    assert read_tables(s3, "c") == read_tables(tmp_path / "w", "c")
 
 
 def test_files_of_another_build_are_kept(
-    store: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early, late = tmp_path / "early", tmp_path / "late"
     write_halves(early, late)
-    build(store, early)
-    (store / "offset_commits/c/2026-11-21/2-other-0.parquet").write_bytes(b"of another build")
-    (store / "_kgroup/coverage/2-other.npy").write_bytes(b"likewise")
-    build(store, late)
-    with write_warehouse(store) as writer:
+    build(s3, early)
+    (s3 / "offset_commits/c/2026-11-21/2-other-0.parquet").write_bytes(b"of another build")
+    (s3 / "_kgroup/coverage/2-other.npy").write_bytes(b"likewise")
+    build(s3, late)
+    with write_warehouse(s3) as writer:
         writer.vacuum(0)
-        assert files_in(store) - writer.listed() == {
+        assert files_in(s3) - writer.listed() == {
             "offset_commits/c/2026-11-21/2-other-0.parquet",
             "_kgroup/coverage/2-other.npy",
         }
-    with write_warehouse(store) as writer:
+    with write_warehouse(s3) as writer:
         state = writer.state("c")
         monkeypatch.setattr(warehouses, "UNCOMMITTED_S", -60)  # as if they were a day old
         assert retention.unneeded_files(writer, 0).file_count == 2
@@ -198,7 +215,7 @@ def test_files_of_another_build_are_kept(
         with pytest.raises(OSError, match="which took more than a day"):
             writer.commit({"c": replace(state, files=(*state.files, lost))}, {})
         writer.sweep()
-        assert files_in(store) == writer.listed()
+        assert files_in(s3) == writer.listed()
 
 
 STAGES = ("file-written", "derived", "no-table", "some-tables", "all-tables", "state-written",
@@ -206,20 +223,20 @@ STAGES = ("file-written", "derived", "no-table", "some-tables", "all-tables", "s
 
 
 @pytest.mark.slow
-def test_killed(store: RemotePath, tmp_path: Path) -> None:
+def test_killed(s3: RemotePath, tmp_path: Path) -> None:
     early, late, base = tmp_path / "early", tmp_path / "late", tmp_path / "base"
     write_halves(early, late)
     build(base, early)
     for name in STAGES[1:]:  # the first one is new
-        build(store / name, early)
+        build(s3 / name, early)
     before = read_tables(base, "c")
     build(base, late)
     after = read_tables(base, "c")
-    words = (sys.executable, "-m", "tests.history.killed_build", str(late), store.uri, *STAGES)
+    words = (sys.executable, "-m", "tests.history.killed_build", str(late), s3.uri, *STAGES)
     run = subprocess.run(words, capture_output=True, text=True, check=True)
     assert set(run.stdout.splitlines()) == {f"{name} -9" for name in STAGES}, run.stderr
     for name in STAGES:
-        root = store / name
+        root = s3 / name
         if name != STAGES[0]:
             left = after if name in COMMITTED else before
             assert read_tables(root, "c") == left, name
@@ -326,8 +343,8 @@ def test_damage(store: RemotePath) -> None:
         build(store, SAMPLE)
 
 
-def test_spark_refuses_it(cli: Cli, store: RemotePath) -> None:
-    build(store, SAMPLE)
-    result = cli("history", "stale", "--warehouse", as_typed(store), "--engine", "spark")
+def test_spark_refuses_it(cli: Cli, s3: RemotePath) -> None:
+    build(s3, SAMPLE)
+    result = cli("history", "stale", "--warehouse", as_typed(s3), "--engine", "spark")
     assert result.status == 2
     assert "use --engine duckdb" in result.err

@@ -143,7 +143,7 @@ def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
         (("--sample", "--to", "w", "--cluster", ""), "--cluster: expected a name"),
         (
             ("--sample", "--to", "hdfs://user:swordfish@b/w"),
-            "hdfs://b/w: expected the folder of a warehouse: a path, s3://BUCKET/PATH or file:///PATH",
+            "hdfs://b/w: expected the folder of a warehouse: a path, s3://BUCKET/PATH, gs://BUCKET/PATH",
         ),
     ],
 )

@@ -410,7 +410,8 @@ to_option: Decorator = click.option(
     metavar="DIR",
     type=OutputFolder(),
     required=True,
-    help="Folder of the warehouse, or s3://BUCKET/PATH: a new place, or an existing warehouse.",
+    help="Folder of the warehouse, or s3://BUCKET/PATH or gs://BUCKET/PATH: a new place, or an "
+    "existing warehouse.",
 )
 """Where to write the tables, as ``root``."""
 
@@ -566,8 +567,8 @@ _WAREHOUSE_OPTIONS: Sequence[Decorator] = (
         type=FOLDER,
         envvar="KGROUP_WAREHOUSE",
         show_envvar=True,
-        help="Folder or s3:// URI of the warehouse that 'kgroup history build' wrote. If a source "
-        "is also given, it continues the warehouse.",
+        help="Folder, s3:// or gs:// URI of the warehouse that 'kgroup history build' wrote. If a "
+        "source is also given, it continues the warehouse.",
     ),
     _option(
         "--cluster",

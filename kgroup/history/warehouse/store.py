@@ -26,7 +26,7 @@ from kgroup.history.remote import RemoteFiles, first_line, is_uri
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SCHEMES = ("s3",)
+_SCHEMES = ("s3", "gs")
 """Object stores in which a commit can be refused if another one came first."""
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -79,8 +79,8 @@ class RemotePath:
         path = path.rstrip("/")
         if scheme not in _SCHEMES or not path or path.startswith("/"):
             raise UsageError(
-                f"{scheme}://{path}: expected the folder of a warehouse: a path, s3://BUCKET/PATH "
-                "or file:///PATH"
+                f"{scheme}://{path}: expected the folder of a warehouse: a path, s3://BUCKET/PATH, "
+                "gs://BUCKET/PATH or file:///PATH"
             )
         return cls(scheme, user, path, mark + parameters.replace("/", "%2F"))
 
@@ -153,21 +153,36 @@ class RemotePath:
         Raises:
             OSError: the store cannot be asked.
         """
-        from pyarrow.fs import FileSelector, FileType
+        from pyarrow.fs import FileType
 
         parts = PurePosixPath(pattern).parts
         fixed = next(at for at, part in enumerate(parts) if "*" in part)
         folder = "/".join((self.path, *parts[:fixed]))
-        with self._errors():
-            found = self.files.get_file_info(
-                FileSelector(folder, recursive=fixed + 1 < len(parts), allow_not_found=True)
-            )
-        for info in found:
+        for info in self._below(folder, recursive=fixed + 1 < len(parts)):
             path = PurePosixPath(info.path).relative_to(self.path)
             is_file = info.type == FileType.File
             if is_file and len(path.parts) == len(parts) and path.match(pattern):
                 status = _Status(info.size, (info.mtime_ns or 0) / 1e9)
                 yield replace(self, path=info.path, _known=status)
+
+    def is_empty(self) -> bool:
+        """Return whether there is no file below it.
+
+        Raises:
+            OSError: the store cannot be asked.
+        """
+        return not self._below(self.path, recursive=False)
+
+    def _below(self, folder: str, *, recursive: bool) -> list[Any]:
+        from pyarrow.fs import FileSelector
+
+        # without recursion, pyarrow finds nothing in GCS below folders (apache/arrow#35993)
+        is_recursive = recursive or self.scheme == "gs"
+        with self._errors():
+            found: list[Any] = self.files.get_file_info(
+                FileSelector(folder, recursive=is_recursive, allow_not_found=True)
+            )
+        return found
 
     def open(self, mode: str = "rb") -> Any:
         """Open a file for reading, or for writing (wb): it exists once it is closed.
@@ -241,8 +256,17 @@ class RemotePath:
         return _PATIENCE | options
 
     def _gcs_options(self, endpoint: str) -> dict[str, str]:
-        if not endpoint:
+        emulator = os.environ.get(
+            "CLOUD_STORAGE_EMULATOR_ENDPOINT", ""
+        )  # pyarrow's library asks it
+        if not endpoint and not emulator:
             return {"google_skip_signature": "true"} if self.user == "anonymous" else {}
+        if endpoint and self.user != "anonymous":
+            raise UsageError(
+                f"{self}: deltalake cannot send credentials to another endpoint of GCS; use "
+                "gs://anonymous@BUCKET/PATH with endpoint_override, or leave it out"
+            )
+        endpoint = endpoint or emulator
         key = {
             "gcs_base_url": endpoint,
             "disable_oauth": True,
@@ -357,7 +381,7 @@ def what_is(root: Location) -> str:
     """
     if isinstance(root, RemotePath):
         try:
-            return "other files" if any(root.glob("*/*")) or any(root.glob("*")) else "nothing"
+            return "nothing" if root.is_empty() else "other files"
         except OSError as error:
             raise unreachable(error) from None
     if not root.exists():

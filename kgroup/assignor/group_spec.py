@@ -46,6 +46,21 @@ _COOPERATIVE = ("cooperative-sticky", "sessioned", "compatible")
 
 
 @dataclass(frozen=True, slots=True)
+class StreamsTasks:
+    """What a dry run knows of standby tasks.
+
+    Attributes:
+        stateful: subtopologies whose tasks have standbys.
+        standby_replicas: number of standby tasks of each.
+        is_assumed: whether that number is unknown.
+    """
+
+    stateful: frozenset[str] = frozenset()
+    standby_replicas: int = 0
+    is_assumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSpec:
     """A group before its next assignment.
 
@@ -53,8 +68,9 @@ class GroupSpec:
         strategy: name of the assignor.
         members: members; in the order of the JoinGroup response for a classic group, unless
             `member_order` gives another one.
-        topics: topics of the cluster, by name; Connect: connectors with their numbers of tasks.
-        protocol: "classic", "consumer", "share", "connect" or "zookeeper".
+        topics: topics of the cluster, by name; Connect: connectors, Streams: subtopologies, with
+            their numbers of tasks.
+        protocol: "classic", "consumer", "share", "streams", "connect" or "zookeeper".
         client: software chosen by the user; None: see `computed_as`.
         topic_ids: 16-byte ids by topic name, including deleted topics; the order of the
             coordinator's assignments depends on them.
@@ -67,6 +83,7 @@ class GroupSpec:
             the leader has left, that of the one before.
         lags: lag in records by partition, where known.
         connect: what else a Connect cluster has; None for other groups.
+        streams: what else a streams group has; None for other groups.
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the leader before, or of
             the members whose library is known and has the strategy, if it is a single one, unless
@@ -87,6 +104,7 @@ class GroupSpec:
     leader_client: Software | None = None
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     connect: ConnectCluster | None = None
+    streams: StreamsTasks | None = None
     computed_as: Software = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,4 +175,5 @@ class GroupSpec:
     @property
     def is_cooperative(self) -> bool:
         """Whether members keep their partitions during a rebalance."""
-        return self.has_topic_ids or self.strategy in _COOPERATIVE
+        is_incremental = self.has_topic_ids or self.protocol == "streams"
+        return is_incremental or self.strategy in _COOPERATIVE

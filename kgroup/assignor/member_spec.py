@@ -64,6 +64,8 @@ class MemberSpec:
         host: client address; of a new ZooKeeper consumer, the first part of its id.
         streams: threads of a ZooKeeper consumer by topic; see `streams_of`.
         threads: thread of a ZooKeeper consumer that owns each partition, where known.
+        process_id: Streams: id of the member's process; None for a new one.
+        standby: Streams: standby tasks, by subtopology and partition; `owned` are the active ones.
         client: library that wrote the subscription; None if unknown.
         is_client_inferred: `client` is likely, not certain.
         may_be: known libraries that write such subscriptions; None if they are unknown.
@@ -83,6 +85,8 @@ class MemberSpec:
     host: str | None = None
     streams: Mapping[str, int] = field(default_factory=dict)
     threads: Mapping[TopicPartition, int] = field(default_factory=dict)
+    process_id: str | None = None
+    standby: tuple[TopicPartition, ...] = ()
     client: Software | None = None
     is_client_inferred: bool = False
     may_be: frozenset[str] | None = None

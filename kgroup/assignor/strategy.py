@@ -12,7 +12,7 @@ from kgroup.assignor.base import Assignment, Subscriber
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server import range as server_range
-from kgroup.assignor.server import uniform
+from kgroup.assignor.server import streams, uniform
 from kgroup.assignor.server.server import ServerGroup
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 from kgroup.errors import UnknownStrategyError
@@ -57,6 +57,8 @@ def _assignors(protocol: str, client: Software | None) -> Mapping[str, Callable[
         return _ZOOKEEPER
     if protocol == "connect":
         return _CONNECT
+    if protocol == "streams":
+        return {"sticky": streams.assign}
     if protocol != "classic":
         return _SERVER[protocol]
     name, version = client or newest(protocol)

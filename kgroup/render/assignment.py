@@ -15,7 +15,6 @@ from itertools import groupby
 from kgroup.assignor.connect import CONNECTOR
 from kgroup.assignor.group_spec import newest
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.connect import item_name
 from kgroup.operation.assign.dry_run import Bounce, Run
 from kgroup.operation.assign.outcome import AssignPlan
@@ -412,18 +411,21 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
     rows = (
         (
             *(getattr(member, column.name) for column in _MEMBER_COLUMNS[:-1]),
-            _owned(plan, (plan.assignment or {})[member.member_id]),
+            _owned(plan, member.member_id),
         )
         for member in sorted(plan.members, key=lambda member: member.member_id)
     )
     return Sheet(_MEMBER_COLUMNS, rows)
 
 
-def _owned(plan: AssignPlan, items: Iterable[TopicPartition]) -> str:
-    """Return partitions, or the connectors and tasks of a worker."""
+def _owned(plan: AssignPlan, member_id: str) -> str:
+    """Return partitions, the connectors and tasks of a worker, or active and standby tasks."""
+    items = sorted((plan.assignment or {})[member_id])
+    if plan.standby is not None:
+        kinds = (("active", items), ("standby", sorted(plan.standby.get(member_id, ()))))
+        return "; ".join(f"{kind} {ranges(tasks)}" for kind, tasks in kinds if tasks)
     if plan.connect is None:
-        return ranges(sorted(items))
-    items = sorted(items)
+        return ranges(items)
     connectors = [cell(name, Kind.NAME) for name, task in items if task == CONNECTOR]
     tasks = ranges(item for item in items if item[1] != CONNECTOR)
     return "; ".join(filter(None, (", ".join(connectors), tasks and f"tasks {tasks}")))
@@ -571,6 +573,7 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     if plan.balance is not None:
         balance = plan.balance
         what = "partitions" if plan.connect is None else "connectors and tasks"
+        what = what if plan.standby is None else "active tasks"
         yield (
             "balance",
             f"{balance.minimum} to {balance.maximum} {what} a member, "

@@ -27,7 +27,7 @@ MoveObject = TypedDict(
 MoveObject.__doc__ = """A partition whose owner changes.
 
 Attributes:
-    topic: topic name; of Connect the name of a connector.
+    topic: topic name; of Connect the name of a connector, of Streams the id of a subtopology.
     partition: partition number; of Connect a task number, None for the connector itself.
     from: member id of the previous owner; the member may have left.
     to: member id of the new owner; None if the partition is only revoked, for now or for good.
@@ -83,7 +83,7 @@ class PlanObject(TypedDict):
 
     Attributes:
         id: group id; None if the spec has none.
-        protocol: `classic`, `consumer`, `share`, `connect` or `zookeeper`.
+        protocol: `classic`, `consumer`, `share`, `streams`, `connect` or `zookeeper`.
         strategy: assignment strategy.
         computed_as: library and version whose assignor is simulated; such as `kafka-clients
             4.3.1`.
@@ -114,6 +114,8 @@ class PlanObject(TypedDict):
             other groups.
         overlaps: sets of ZooKeeper consumers whose topics overlap; None for other groups.
         connect: what a rebalance of Connect's workers leaves to do; None for other groups.
+        standby: standby tasks of a streams group by member id, where `assignment` has the active
+            ones; `[subtopology, partition]` pairs; None for other groups.
     """
 
     id: str | None
@@ -135,6 +137,7 @@ class PlanObject(TypedDict):
     owners: list[OwnershipObject] | None
     overlaps: tuple[Overlap, ...] | None
     connect: ConnectObject | None
+    standby: dict[str, tuple[TopicPartition, ...]] | None
 
 
 class RunObject(PlanObject, total=False):
@@ -254,6 +257,7 @@ def _plan_object(plan: AssignPlan) -> PlanObject:
             "delay_ms": plan.connect.delay_ms,
             "waiting": [(name, task_number(task)) for name, task in plan.connect.waiting],
         },
+        "standby": None if plan.standby is None else {**plan.standby},
     }
 
 

@@ -200,10 +200,7 @@ def test_a_topic_that_is_subscribed_to_and_not_known(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("group", "message"),
-    [
-        ("order-totals", "is a streams group"),
-        ("search-index", "expected members that subscribe, found none (state Empty)"),
-    ],
+    [("search-index", "expected members that subscribe, found none (state Empty)")],
 )
 def test_groups_that_nobody_assigns_partitions_in(cli: Cli, group: str, message: str) -> None:
     result = cli("assign", group, "--sample", "--dry-run")

@@ -173,6 +173,12 @@ what_if_options = options_into(
         help="scheduled.rebalance.max.delay.ms of Connect's workers.  [default: 5m, Kafka's; or "
         "that of the delay in progress]",
     ),
+    click.option(
+        "--standbys",
+        type=click.IntRange(0, 100),
+        metavar="N",
+        help="What if streams.num.standby.replicas of a streams group is N?",
+    ),
     _what_if(
         "--subscribe",
         "subscribe",
@@ -240,9 +246,9 @@ def _checked_client(text: str) -> str:
     metavar="NAME",
     shell_complete=suggest_strategies,
     help="Assignor: range, roundrobin, sticky or cooperative-sticky for classic groups, uniform "
-    "or range for consumer groups, simple for share groups, sessioned, compatible or default "
-    "(eager) for Connect, range or roundrobin for ZooKeeper consumers.  [default: the group's own; "
-    "for ZooKeeper consumers, the one that matches the current owners]",
+    "or range for consumer groups, simple for share groups, sticky for streams groups, sessioned, "
+    "compatible or default (eager) for Connect, range or roundrobin for ZooKeeper consumers.  "
+    "[default: the group's own; for ZooKeeper consumers, the one that matches the current owners]",
 )
 @click.option(
     "--kafka-version",

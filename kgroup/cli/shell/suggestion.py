@@ -24,7 +24,7 @@ def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: s
     from kgroup.assignor.strategy import strategies
     from kgroup.operation.assign.client import software
 
-    protocols = ("classic", "consumer", "share", "connect", "zookeeper")
+    protocols = ("classic", "consumer", "share", "streams", "connect", "zookeeper")
     client = ctx.params.get("client")
     own = strategies("classic", software(client)) if client else ()
     every = (name for protocol in protocols for name in strategies(protocol))

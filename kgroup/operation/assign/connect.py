@@ -349,13 +349,22 @@ def _items(assignment: Any, name: str = "assignment") -> tuple[TopicPartition, .
     return tuple((row["connector"], number) for row in rows for number in row["tasks"] or ())
 
 
-def check_changes(spec: GroupSpec, of_topics: bool, of_connectors: bool) -> None:
+def check_changes(
+    spec: GroupSpec, *, of_topics: bool, of_connectors: bool, of_standbys: bool
+) -> None:
     """Raise a UsageError for what-ifs that do not exist in the group."""
     if spec.protocol == CONNECT and of_topics:
         raise UsageError(
             "Connect's workers run connectors and tasks: omit --partitions, --add-topic, "
             "--drop-topic and --subscribe; see --connector and --drop-connector"
         )
+    if spec.protocol == "streams" and of_topics:
+        raise UsageError(
+            "changes of topics are not imitated in streams groups: omit --partitions, --add-topic, "
+            "--drop-topic and --subscribe"
+        )
+    if spec.protocol != "streams" and of_standbys:
+        raise UsageError(f"{spec.protocol} groups have no standby tasks: omit --standbys")
     if spec.protocol != CONNECT and of_connectors:
         raise UsageError(
             f"{spec.protocol} groups have no connectors: omit --connector, --drop-connector and "

@@ -84,7 +84,14 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
     if not ids:
         return dry_run(spec)
     members = tuple(
-        replace(m, member_id=ids[m.member_id], topics=_drawn(m, spec, seed)) if m.unknown_id else m
+        replace(
+            m,
+            member_id=ids[m.member_id],
+            topics=_drawn(m, spec, seed),
+            process_id=m.process_id or _random_process(m, spec, seed),
+        )
+        if m.unknown_id
+        else m
         for m in spec.members
     )
     leader_id = spec.leader_id and ids.get(spec.leader_id, spec.leader_id)
@@ -100,6 +107,14 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
     return replace(
         _renamed(plan, {made: name for name, made in ids.items()}), leader_id=spec.leader_id
     )
+
+
+def _random_process(member: MemberSpec, spec: GroupSpec, seed: int) -> str | None:
+    """Return a possible id of a new member's process; None except for Streams."""
+    if spec.protocol != "streams":
+        return None
+    bits = Random(f"{seed} {member.member_id} process").getrandbits(128)
+    return str(UUID(int=bits, version=4))
 
 
 def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
@@ -215,6 +230,8 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
         ),
         balance=balance,
         connect=plan.connect and replace(plan.connect, cluster=plan.connect.cluster.renamed(names)),
+        standby=plan.standby
+        and {name(member_id): tasks for member_id, tasks in plan.standby.items()},
         threads=plan.threads
         and {
             (name(member_id), number): partitions
@@ -276,10 +293,11 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
     unsure: set[str] = set()
     for other in others:
         always &= set(other.moves) if other is not None else set()
-        for member, partitions in plan.assignment.items():
-            other_assignment = other.assignment if other is not None else None
-            if other_assignment is None or set(other_assignment[member]) != set(partitions):
-                unsure.add(member)
+        unsure.update(
+            member
+            for member in plan.assignment
+            if other is None or _tasks_of(other, member) != _tasks_of(plan, member)
+        )
     warnings = list(plan.warnings)
     counts = (
         (len(plan.moves) - len(always), len(plan.moves), "moves"),
@@ -305,6 +323,13 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
         ),
         warnings=tuple(warnings),
     )
+
+
+def _tasks_of(plan: AssignPlan, member: str) -> tuple[frozenset[TopicPartition], ...] | None:
+    """Return a member's partitions, and its standby tasks; None if the assignor fails."""
+    if plan.assignment is None:
+        return None
+    return frozenset(plan.assignment[member]), frozenset((plan.standby or {}).get(member, ()))
 
 
 _MOST_REBALANCES = 10

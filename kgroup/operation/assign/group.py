@@ -23,6 +23,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.assign.client import asked_software
 from kgroup.operation.assign.connect import CONNECT, connect_spec
 from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id
+from kgroup.operation.assign.streams import STREAMS, streams_spec
 from kgroup.operation.assign.zookeeper import (
     check_registrations,
     departed_consumers,
@@ -82,6 +83,8 @@ def read_group(
         UsageError: the requested strategy does not exist for this type of group.
     """
     reading, group = find_group(source, group_id)
+    if group.type is GroupType.STREAMS:
+        return _read_streams(source, reading, group, strategy, kafka_version, client)
     if group.protocol_type == CONNECT:
         return _read_connect(source, reading, group, strategy, kafka_version, client)
     return group_spec(
@@ -113,6 +116,23 @@ def _read_connect(
     spec = connect_spec(
         group, strategy, asked, time.time_ns() // 1_000_000 if now_ms is None else now_ms
     )
+    return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
+
+
+def _read_streams(
+    source: GroupSource,
+    reading: Reading,
+    group: Group,
+    strategy: str | None,
+    kafka_version: str | None,
+    client: Software | None,
+) -> Report[GroupSpec]:
+    notes = list(reading.notes)
+    try:
+        asked = asked_software(STREAMS, kafka_version, client)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    spec = streams_spec(source, group, _walked(group, STREAMS), strategy, asked)
     return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
 
 
@@ -197,7 +217,7 @@ def group_spec(
 def _walked(group: Group, protocol: str) -> tuple[str, ...]:
     """Return members in the coordinator's order, for a group that it has not listed."""
     table = TimelineTable()
-    if protocol in ("consumer", "share"):
+    if protocol in ("consumer", "share", STREAMS):
         for member in group.members:
             table.put(member.member_id)
     return tuple(table)

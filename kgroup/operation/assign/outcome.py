@@ -20,6 +20,7 @@ from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
 from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, connect_warnings
+from kgroup.operation.assign.streams import assign_tasks, streams_warnings
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names
 
@@ -231,7 +232,8 @@ class AssignPlan:
 
     Attributes:
         id: group id, or id of the spec.
-        protocol: "classic", "consumer", "share", "connect" or "zookeeper".
+        protocol: "classic", "consumer", "share", "streams", "connect" or
+            "zookeeper".
         computed_as: implemented software: for a classic group, the client library of the leader, as
             far as known.
         rebalance: "eager" (all members stop), "cooperative" (only partitions that move stop) or
@@ -251,6 +253,8 @@ class AssignPlan:
         owners: current and computed owners; None except for ZooKeeper consumers.
         overlaps: ZooKeeper consumers that can claim each other's partitions; None for other groups.
         connect: what a rebalance of Connect's workers leaves to do; None for other groups.
+        standby: Streams: standby tasks by member, where `assignment` has the active ones; None for
+            other groups.
     """
 
     id: str | None
@@ -273,6 +277,7 @@ class AssignPlan:
     owners: tuple[PartitionOwner, ...] | None = None
     overlaps: tuple[Overlap, ...] | None = None
     connect: ConnectRebalance | None = None
+    standby: Mapping[str, tuple[TopicPartition, ...]] | None = None
 
 
 def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
@@ -301,6 +306,9 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         elif spec.protocol == "connect":
             assignment, rebalance = assign_workers(spec)
             plan = replace(plan, connect=rebalance)
+        elif spec.protocol == "streams":
+            assignment, standby = assign_tasks(spec)
+            plan = replace(plan, standby=standby)
         else:
             assignment = assign(spec)
     except AssignorError as error:
@@ -335,14 +343,27 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),
         warnings=(
-            *(connect_warnings(spec, plan.connect) if plan.connect else ()),
-            *(() if plan.connect else _warnings(spec, assignment, by_topic, moves)),
+            *_protocol_warnings(spec, plan, assignment, by_topic, moves),
             *chance_warnings(spec),
             *leader_warnings(spec),
         )
         if warns
         else (),
     )
+
+
+def _protocol_warnings(
+    spec: GroupSpec,
+    plan: AssignPlan,
+    assignment: Assignment,
+    by_topic: Mapping[str, Counter[str]],
+    moves: Sequence[Move],
+) -> Iterator[str]:
+    if plan.connect is not None:
+        return connect_warnings(spec, plan.connect)
+    if plan.standby is not None:
+        return streams_warnings(spec, assignment)
+    return _warnings(spec, assignment, by_topic, moves)
 
 
 def _member_plan(member: MemberSpec, before: int, after: int, kept: int) -> MemberOutcome:
@@ -368,6 +389,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
             replace(
                 member,
                 owned=plan.assignment[member.member_id],
+                standby=(plan.standby or {}).get(member.member_id, ()),
                 generation=generation,
                 subscription_generation=None,
                 user_data=None,

@@ -25,6 +25,7 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.operation.assign.client import asked_software, later_note, software
 from kgroup.operation.assign.connect import CONNECT, MOST_TASKS, connect_group, topics_of
+from kgroup.operation.assign.streams import STREAMS, with_standbys
 from kgroup.operation.report import Report
 from kgroup.protocol.record.consumer_protocol import decode_subscription
 
@@ -112,7 +113,7 @@ def _failure_in_1_1(raw: bytes) -> str | None:
 
 _T = TypeVar("_T")
 _Known = dict[tuple[str, ...], tuple[str, ...]]
-_PROTOCOLS = ("classic", "consumer", "share", "connect", "zookeeper")
+_PROTOCOLS = ("classic", "consumer", "share", "streams", "connect", "zookeeper")
 _SPEC_FIELDS = (
     "id", "protocol", "strategy", "kafka_version", "client", "topics", "topic_ids", "members",
 )  # fmt: skip
@@ -131,6 +132,9 @@ _CONNECT_FIELDS = (
     "delay_left_ms",
     "members",
 )
+_STREAMS_FIELDS = ("id", "protocol", "strategy", "subtopologies", "standby_replicas", "members")
+_SUBTOPOLOGY_FIELDS = ("tasks", "stateful")
+_STREAMS_MEMBER_FIELDS = ("member_id", "client_id", "process_id", "active", "standby")
 _WORKER_FIELDS = ("member_id", "client_id", "owned")
 _CONSUMER_FIELDS = ("member_id", "topics", "streams", "owned")
 MOST_PARTITIONS = 10_000_000
@@ -237,6 +241,8 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
     """
     if isinstance(spec, Mapping) and spec.get("protocol") == CONNECT:
         return _connect(spec)
+    if isinstance(spec, Mapping) and spec.get("protocol") == STREAMS:
+        return _streams(spec)
     fields = _object(spec, "", _SPEC_FIELDS)
     protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
     version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
@@ -329,6 +335,49 @@ def _connect(spec: object) -> GroupSpec:
             leader_id=leader_id,
         ),
         *delays,
+    )
+
+
+def _streams(spec: object) -> GroupSpec:
+    """Parse a streams group."""
+    fields = _object(spec, "", _STREAMS_FIELDS)
+    counts: dict[str, TopicMetadata] = {}
+    stateful = set()
+    for name, value in _object(fields.get("subtopologies"), "subtopologies").items():
+        path = f"subtopologies.{name}"
+        subtopology = _object(value, path, _SUBTOPOLOGY_FIELDS)
+        tasks = _number(subtopology.get("tasks"), f"{path}.tasks", range(MOST_TASKS))
+        counts[name] = TopicMetadata(tasks)
+        if _optional(subtopology, "stateful", path, _flag):
+            stateful.add(name)
+    values = _list(fields.get("members"), "members")
+    if not values:
+        raise SpecError("members: expected at least one member, found none")
+    members = tuple(_streams_member(value, f"members[{at}]") for at, value in enumerate(values))
+    _check_distinct(members, "member_id")
+    spec_of_group = GroupSpec(
+        _choice(fields, "strategy", strategies(STREAMS), "sticky"),
+        members,
+        counts,
+        STREAMS,
+        id=_optional(fields, "id", "", _text),
+    )
+    replicas = _optional(
+        fields, "standby_replicas", "", lambda value, at: _number(value, at, range(101))
+    )
+    return with_standbys(spec_of_group, frozenset(stateful), replicas)
+
+
+def _streams_member(value: object, path: str) -> MemberSpec:
+    fields = _object(value, path, _STREAMS_MEMBER_FIELDS)
+    member_id = _text(fields.get("member_id"), f"{path}.member_id")
+    return MemberSpec(
+        member_id,
+        (),
+        client_id=_optional(fields, "client_id", path, _text),
+        owned=_optional(fields, "active", path, _partitions) or (),
+        standby=_optional(fields, "standby", path, _partitions) or (),
+        process_id=_optional(fields, "process_id", path, _text) or member_id,
     )
 
 
@@ -604,6 +653,12 @@ def _list(value: object, path: str) -> list[Any]:
 def _text(value: object, path: str) -> str:
     if not isinstance(value, str):
         raise SpecError(f"{path}: expected a text, found {_shown(value)}")
+    return value
+
+
+def _flag(value: object, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise SpecError(f"{path}: expected true or false, found {_shown(value)}")
     return value
 
 

@@ -21,6 +21,7 @@ from kgroup.operation.assign.connect import (
     set_max_delay,
 )
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
+from kgroup.operation.assign.streams import STREAMS, with_standbys
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
 
@@ -60,6 +61,7 @@ class Changes:
         drop_connectors: Connect: connectors to delete.
         connectors: Connect: connectors with their numbers of tasks; new ones, or ones that change.
         max_delay_ms: Connect: `scheduled.rebalance.max.delay.ms` of the workers; None: unknown.
+        standbys: Streams: `streams.num.standby.replicas`; None: as it is, or unknown.
         remove: members that leave, by any name that `find_member` knows.
         restart: members that leave and rejoin.
         add: members that join.
@@ -74,6 +76,7 @@ class Changes:
     drop_connectors: Sequence[str] = ()
     connectors: Sequence[tuple[str, int]] = ()
     max_delay_ms: int | None = None
+    standbys: int | None = None
     remove: Sequence[str] = ()
     restart: Sequence[str] = ()
     add: Sequence[AddedMembers] = ()
@@ -97,9 +100,16 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     """
     check_changes(
         spec,
-        bool(changes.drop_topics or changes.add_topics or changes.partitions or changes.subscribe),
-        bool(changes.drop_connectors or changes.connectors or changes.max_delay_ms is not None),
+        of_topics=bool(
+            changes.drop_topics or changes.add_topics or changes.partitions or changes.subscribe
+        ),
+        of_connectors=bool(
+            changes.drop_connectors or changes.connectors or changes.max_delay_ms is not None
+        ),
+        of_standbys=changes.standbys is not None,
     )
+    if changes.standbys is not None and spec.streams is not None:
+        spec = with_standbys(spec, spec.streams.stateful, changes.standbys)
     if changes.max_delay_ms is not None:
         spec = set_max_delay(spec, changes.max_delay_ms)
     for name in changes.drop_connectors:
@@ -170,6 +180,8 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     of_others = ("client_id", "instance_id", "rack")
     of_zookeeper = ("host", "streams")
     foreign: tuple[str, ...] = of_others if spec.protocol == "zookeeper" else of_zookeeper
+    if spec.protocol == STREAMS:
+        foreign = ("instance_id", "topics", *of_zookeeper)
     if spec.protocol == CONNECT:
         foreign = ("instance_id", "rack", "topics", *of_zookeeper)
     for name in foreign:
@@ -351,6 +363,7 @@ def _forgetful(member: MemberSpec) -> MemberSpec:
         subscription_generation=None,
         user_data=None,
         threads={},
+        standby=(),
     )
 
 

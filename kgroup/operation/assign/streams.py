@@ -1,0 +1,194 @@
+"""Dry runs of streams groups (KIP-1071): the group as it was read, and its next target."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from kgroup.assignor.base import Assignment, TopicMetadata
+from kgroup.assignor.group_spec import GroupSpec, StreamsTasks
+from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.server.streams import StreamsMember, StreamsTopology, assign
+from kgroup.errors import UnfitError, named_group
+from kgroup.model.cluster import TopicPartition
+from kgroup.model.group import Group, GroupState, Task, TaskAssignment
+from kgroup.source.base import GroupSource
+
+STREAMS = "streams"
+STANDBY_SETTING = "streams.num.standby.replicas"
+"""Setting of a group: number of standby tasks of each stateful task."""
+
+
+def streams_spec(
+    source: GroupSource,
+    group: Group,
+    order: tuple[str, ...],
+    strategy: str | None,
+    asked: Software | None,
+) -> GroupSpec:
+    """Return the spec of a streams group.
+
+    Args:
+        source: source of the group, which may know its configuration.
+        group: the group.
+        order: member ids in the coordinator's order.
+        strategy: requested assignor.
+        asked: requested version of the coordinator.
+
+    Raises:
+        UnfitError: the group has no members, or its topology is unknown or not ready.
+    """
+    if not group.members or group.topology is None or group.state is GroupState.NOT_READY:
+        raise UnfitError(
+            f"{named_group(group.group_id)}: expected members and a topology whose topics exist, "
+            f"found {len(group.members)} members (state {group.state}); the coordinator assigns "
+            "no tasks now",
+            group_id=group.group_id,
+        )
+    members = tuple(
+        MemberSpec(
+            member.member_id,
+            (),
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            rack=member.rack_id,
+            host=member.client_host,
+            owned=_items((member.target_tasks or TaskAssignment()).active),
+            standby=_items((member.target_tasks or TaskAssignment()).standby),
+            process_id=member.process_id or member.member_id,
+        )
+        for member in group.members
+    )
+    counts = Counter[str]()
+    for name, number in (item for member in members for item in member.owned or ()):
+        counts[name] = max(counts[name], number + 1)
+    stateful = frozenset(
+        each.subtopology_id for each in group.topology.subtopologies if each.state_changelog_topics
+    )
+    spec = GroupSpec(
+        strategy or group.assignor or "sticky",
+        members,
+        {name: TopicMetadata(count) for name, count in counts.items()},
+        STREAMS,
+        asked,
+        id=group.group_id,
+        member_order=order,
+    )
+    spec = with_standbys(spec, stateful, None)
+    if source.can(GroupSource.group_settings):
+        setting = source.group_settings(group.group_id, [STANDBY_SETTING]).get(STANDBY_SETTING, "")
+        if setting.isdecimal():
+            spec = with_standbys(spec, stateful, int(setting))
+    return spec
+
+
+def with_standbys(spec: GroupSpec, stateful: frozenset[str], replicas: int | None) -> GroupSpec:
+    """Set the subtopologies with standby tasks, and their number; None for as many as there are."""
+    standbys = Counter(item for member in spec.members for item in member.standby)
+    found = max(standbys.values(), default=0)
+    processes = len({member.process_id for member in spec.members})
+    # A task has fewer standbys than replicas if every process has it.
+    is_assumed = replicas is None and bool(stateful) and found >= processes - 1
+    return replace(
+        spec, streams=StreamsTasks(stateful, found if replicas is None else replicas, is_assumed)
+    )
+
+
+def assign_tasks(spec: GroupSpec) -> tuple[Assignment, Mapping[str, tuple[TopicPartition, ...]]]:
+    """Return active and standby tasks by member, after each change one after the other.
+
+    The coordinator assigns when a member has left, and when one has joined.
+    """
+    states = _states(spec)
+    changes = [*(member.member_id for member in spec.departed), *_new(spec)]
+    for changed_id in changes:
+        if changed_id in states:
+            del states[changed_id]
+        else:
+            states[changed_id] = StreamsMember(_process(spec, changed_id))
+        if states:
+            states = _assigned(spec, states)
+    if not changes:
+        states = _assigned(spec, states)
+    return _result(spec, states)
+
+
+def streams_warnings(spec: GroupSpec, assignment: Assignment) -> Iterator[str]:
+    """Yield what makes the result uncertain."""
+    streams = spec.streams
+    assert streams is not None
+    processes = len({_process(spec, member.member_id) for member in spec.members})
+    if streams.is_assumed and processes > streams.standby_replicas + 1:
+        yield (
+            f"{STANDBY_SETTING} is unknown, and as many processes as now had no room for more than "
+            f"{streams.standby_replicas} standby tasks of each task. {streams.standby_replicas} is "
+            "assumed; --standbys says otherwise."
+        )
+    new = _new(spec)
+    if len(new) > 1 or len(spec.departed) > 1 or len(new) > len(spec.departed) > 0:
+        states = {
+            name: state
+            for name, state in _states(spec).items()
+            if name not in {member.member_id for member in spec.departed}
+        }
+        states |= {name: StreamsMember(_process(spec, name)) for name in new}
+        together, _ = _result(spec, _assigned(spec, states))
+        if {name: set(own) for name, own in together.items()} != {
+            name: set(own) for name, own in assignment.items()
+        }:
+            yield (
+                "Computed as if members left, then joined, one after the other. The coordinator "
+                "assigns otherwise if several do within streams.assignment.interval.ms."
+            )
+
+
+def _states(spec: GroupSpec) -> dict[str, StreamsMember]:
+    """Return members, before members left or joined, in the coordinator's order."""
+    new = set(_new(spec))
+    before = {
+        member.member_id: StreamsMember(
+            member.process_id or member.member_id, member.owned or (), member.standby
+        )
+        for member in (*spec.members, *spec.departed)
+        if member.member_id not in new
+    }
+    ranks = {member_id: rank for rank, member_id in enumerate(spec.member_order)}
+    return dict(sorted(before.items(), key=lambda item: ranks.get(item[0], len(ranks))))
+
+
+def _new(spec: GroupSpec) -> list[str]:
+    return [member.member_id for member in spec.members if member.owned is None]
+
+
+def _process(spec: GroupSpec, member_id: str) -> str:
+    member = next(member for member in spec.members if member.member_id == member_id)
+    return member.process_id or member_id
+
+
+def _assigned(spec: GroupSpec, states: Mapping[str, StreamsMember]) -> dict[str, StreamsMember]:
+    assert spec.streams is not None
+    topology = StreamsTopology(
+        {name: metadata.partitions for name, metadata in spec.topics.items()},
+        spec.streams.stateful,
+        spec.streams.standby_replicas,
+    )
+    active, standby = assign(states, topology)
+    return {
+        name: StreamsMember(state.process_id, active[name], standby[name])
+        for name, state in states.items()
+    }
+
+
+def _result(
+    spec: GroupSpec, states: Mapping[str, StreamsMember]
+) -> tuple[Assignment, Mapping[str, tuple[TopicPartition, ...]]]:
+    ids = [member.member_id for member in spec.members]
+    return (
+        {name: list(states[name].active) for name in ids},
+        {name: tuple(states[name].standby) for name in ids},
+    )
+
+
+def _items(tasks: tuple[Task, ...]) -> tuple[TopicPartition, ...]:
+    return tuple((task.subtopology_id, task.partition) for task in tasks)

@@ -77,6 +77,24 @@ def known_ends(root: Path) -> set[tuple[int, int]]:
     }
 
 
+def test_tasks_are_planned_without_the_lists_of_files(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "w"
+    with write_warehouse(root):
+        pass
+    half = {number: end // 2 for number, end in ENDS.items()}
+    commit(root, done(plan(root, half), log))
+    expected = plan(root, ENDS)
+    assert expected
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("lists of files are read")
+
+    monkeypatch.setattr("kgroup.history.warehouse.warehouse.written_files", refuse)
+    assert [task.works for task in plan(root, ENDS)] == [task.works for task in expected]
+
+
 def test_batch_by_batch(tmp_path: Path, log: Path) -> None:
     """Log ends that were asked for before a batch are known once that is committed."""
     root = tmp_path / "w"

@@ -698,7 +698,7 @@ def live_tasks(
     Raises:
         InputError: a file of the warehouse is damaged.
     """
-    partitions = warehouse.state(source.cluster).partitions
+    partitions = warehouse.partitions(source.cluster)
     states = {number: partitions.get(number, PartitionState.none()) for number in source.ranges}
     known = {number: warehouse.coverage(source.cluster, number) for number in source.ranges}
     # a log may have lost records since `ends` were stored

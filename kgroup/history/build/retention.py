@@ -360,7 +360,16 @@ def rows_of_groups(
         UsageError: several clusters have one of the groups, and none is chosen.
         InputError: the warehouse is damaged.
     """
+    removals, _ = _with_groups(warehouse, group_ids, cluster)
+    return removals
+
+
+def _with_groups(
+    warehouse: Warehouse, group_ids: Collection[str], cluster: str | None
+) -> tuple[tuple[TableRemoval, ...], Mapping[str, Sequence[WrittenFile]]]:
+    """Return what `rows_of_groups` does, and the files with such rows by cluster."""
     removals: list[TableRemoval] = []
+    files: dict[str, list[WrittenFile]] = {}
     clusters: dict[str, set[str]] = {group_id: set() for group_id in group_ids}
     for name in _clusters(warehouse, cluster):
         state = warehouse.state(name)
@@ -370,7 +379,9 @@ def rows_of_groups(
                 if file.table == table:
                     rows += file.rows
                     found = _group_ids(warehouse.root, file).filter(_is_one(group_ids))
-                    count += len(found)
+                    if len(found):
+                        count += len(found)
+                        files.setdefault(name, []).append(file)
                     for group_id in pc.unique(found["group_id"]).to_pylist():
                         clusters[group_id].add(name)
             if count:
@@ -386,7 +397,7 @@ def rows_of_groups(
                 f"several clusters have the group {group_id!r}: {', '.join(sorted(names))}; choose "
                 "one with --cluster"
             )
-    return tuple(removals)
+    return tuple(removals), files
 
 
 def delete_groups(
@@ -397,16 +408,11 @@ def delete_groups(
     Raises:
         OSError: a file cannot be written.
     """
-    removals = rows_of_groups(writer, group_ids, cluster)
+    removals, files = _with_groups(writer, group_ids, cluster)
     states: dict[str, ClusterState] = {}
-    for name in dict.fromkeys(removal.cluster for removal in removals):
+    for name, changed in files.items():
         writer.check(name)
         before = writer.state(name)
-        changed = [
-            file
-            for file in before.files
-            if len(_group_ids(writer.root, file).filter(_is_one(group_ids)))
-        ]
         rests = ((file, _without(read_rows(writer.root, file), group_ids)) for file in changed)
         written = rewritten(writer, name, rests)
         replaced = {file.path for file in changed}

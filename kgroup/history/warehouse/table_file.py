@@ -126,16 +126,11 @@ class WrittenFile:
 
     @property
     def offsets(self) -> tuple[int, int]:
-        """Lowest and highest offset of its rows' records; see `record_offset`."""
-        limits = self.limits[record_offset(self.table)]
+        """Lowest and highest offset of its rows' records; of an assignment's, where it began."""
+        limits = next(self.limits[name] for name in _OFFSETS if name in TABLES[self.table].columns)
         assert limits.lowest is not None
         assert limits.highest is not None
         return limits.lowest, limits.highest
-
-
-def record_offset(table: str) -> str:
-    """Return the column with the offset of a row's record; for an assignment, of that it began."""
-    return next(name for name in _OFFSETS if name in TABLES[table].columns)
 
 
 def table_folder(table: str, cluster: str, date: str | None, *, is_open: bool) -> str:

@@ -154,6 +154,7 @@ class Warehouse:
         self._rows: dict[str | None, str] = {}
         self._head = _Head(FORMAT, 0, {}, {})
         self._states: dict[str, ClusterState] = {}
+        self._partitions: dict[str, Mapping[int, PartitionState]] = {}
         self._files: dict[str, dict[str, list[WrittenFile]]] = {}
         self._read()
 
@@ -181,6 +182,19 @@ class Warehouse:
             )
         return self._states.get(cluster, ClusterState.none())
 
+    def partitions(self, cluster: str) -> Mapping[int, PartitionState]:
+        """Return `ClusterState.partitions`, without reading the tables' logs.
+
+        Raises:
+            InputError: its file is damaged.
+        """
+        if cluster in self._states:
+            return self._states[cluster].partitions
+        if cluster not in self._partitions:
+            is_new = cluster not in self._rows
+            self._partitions[cluster] = {} if is_new else self._saved(cluster).partitions
+        return self._partitions[cluster]
+
     def retained_ms(self, cluster: str) -> int | None:
         """Return `ClusterState.retained_ms`, without reading the tables' logs.
 
@@ -198,7 +212,7 @@ class Warehouse:
         Raises:
             InputError: its file is damaged.
         """
-        state = self.state(cluster).partitions.get(partition, PartitionState.none())
+        state = self.partitions(cluster).get(partition, PartitionState.none())
         if state.coverage is None:
             return Coverage()
         path = self.root / state.coverage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 
 from kgroup.history.query.stale import StaleOffset, stale_offsets
 from kgroup.history.sql.engine import DuckEngine
+from tests.examples import examples
 from tests.history.past_log import T, commit
+from tests.history.random_history import RandomHistory
+from tests.history.recorded import engine_of_log
 from tests.history.warehouse_files import write_rows
 
 HOUR = 3_600_000
@@ -49,6 +53,7 @@ def generation(topics: list[str] | None, state_ms: int, **more: Any) -> dict[str
         "log_offset": 50,
         "time_ms": T + 50,
         "group_id": "g",
+        "state_timestamp_ms": state_ms,
         "value_json": orjson.dumps({"version": 3, "data": data}).decode(),
     }
 
@@ -211,3 +216,43 @@ def test_last_record_is_what_ages_are_counted_from(tmp_path: Path) -> None:
     assert "later records, if any, are unknown" in late.notes[0]
     assert (early.data, len(early.notes)) == ((), 2)
     assert "earlier records are unknown" in early.notes[0]
+
+
+@pytest.mark.parametrize("seed", range(examples(3, 24)))
+def test_groups_that_are_not_read_have_no_such_offset(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = RandomHistory(seed)
+    history.write(tmp_path / "log")
+    draw = random.Random(seed)
+    with engine_of_log(tmp_path / "log", tmp_path / "w") as engine:
+        sql = "SELECT MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms FROM offset_commits"
+        (span,) = engine.query(sql).to_pylist()
+        length = span["last_ms"] - span["first_ms"]
+
+        def ask(at_ms: int, silent_ms: int, expiring_ms: int, retention_ms: int) -> Any:
+            return stale_offsets(
+                engine,
+                silent_ms=silent_ms,
+                expiring_ms=expiring_ms,
+                retention_ms=retention_ms,
+                at_ms=at_ms,
+            ).data
+
+        some = 0
+        for _ in range(6):
+            at_ms = span["first_ms"] + draw.randrange(length + 1)
+            silent_ms, expiring_ms, retention_ms = (draw.randrange(1, length) for _ in range(3))
+            expected = [
+                row
+                for row in ask(at_ms, -(1 << 62), expiring_ms, retention_ms)  # those of all groups
+                if row.silent_ms >= silent_ms
+                or (row.expires_ms is not None and row.expires_ms <= at_ms + expiring_ms)
+            ]
+            found = ask(at_ms, silent_ms, expiring_ms, retention_ms)
+            assert list(found) == expected
+            some += len(found)
+            with monkeypatch.context() as patch:
+                patch.setattr("kgroup.history.query.stale._MOST_GROUPS", 1)
+                assert list(ask(at_ms, silent_ms, expiring_ms, retention_ms)) == expected
+        assert some

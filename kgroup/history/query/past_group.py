@@ -142,9 +142,13 @@ class PastGroups(GroupSource):
         engine: query engine.
         cluster: the cluster.
         at_ms: the time, in epoch milliseconds.
+        names: topic names by topic id; None: those in the tables.
     """
 
-    def __init__(self, engine: Engine, cluster: str, at_ms: int) -> None:
+    def __init__(
+        self, engine: Engine, cluster: str, at_ms: int, names: Mapping[str, str] | None = None
+    ) -> None:
+        self._names = names
         self._engine = engine
         self._cluster = cluster
         self._at_ms = at_ms
@@ -162,7 +166,9 @@ class PastGroups(GroupSource):
         groups: dict[str, Group] = {}
         changed: dict[str, int] = {}
         problems: list[Problem] = []
-        names = topic_names(self._engine, self._cluster)
+        names = self._names
+        if names is None:
+            names = topic_names(self._engine, self._cluster)
         for delta in self._replay(group_ids):
             for group, changed_ms in delta.drain({**delta.topic_names, **names}):
                 if changed_ms >= changed.get(group.group_id, 0):
@@ -200,20 +206,24 @@ class PastGroups(GroupSource):
             f"SELECT offsets_partition FROM {table} WHERE cluster = ?{named}"
             for table in GROUP_TABLES
         )
+        of_groups: list[Parameter] = [self._cluster, *(group_ids or ())]
+        places = [
+            row["offsets_partition"]
+            for row in rows_of(self._engine, f"{holders} ORDER BY 1", of_groups * len(GROUP_TABLES))
+        ]
+        if not places:
+            return {}
         ends = " UNION ALL ".join(
-            f"SELECT offsets_partition, log_offset FROM {table} WHERE cluster = ? AND time_ms <= ?"
+            f"SELECT offsets_partition, log_offset FROM {table} WHERE cluster = ? AND time_ms <= ? "
+            f"AND offsets_partition IN ({marks(places)})"
             for table in RECORD_TABLES
         )
         sql = (
-            "SELECT offsets_partition, MAX(log_offset) AS cutoff "
-            f"FROM ({ends}) AS ends WHERE offsets_partition IN ({holders}) "
+            f"SELECT offsets_partition, MAX(log_offset) AS cutoff FROM ({ends}) AS ends "
             "GROUP BY offsets_partition ORDER BY offsets_partition"
         )
-        in_time: list[Parameter] = [self._cluster, self._at_ms]
-        of_groups: list[Parameter] = [self._cluster, *(group_ids or ())]
-        rows = rows_of(
-            self._engine, sql, in_time * len(RECORD_TABLES) + of_groups * len(GROUP_TABLES)
-        )
+        in_time: list[Parameter] = [self._cluster, self._at_ms, *places]
+        rows = rows_of(self._engine, sql, in_time * len(RECORD_TABLES))
         return {row["offsets_partition"]: row["cutoff"] for row in rows}
 
     def _replay(self, group_ids: Collection[str] | None) -> Iterator[Delta]:
@@ -233,14 +243,14 @@ class PastGroups(GroupSource):
         of_group = ("group_id", "time_ms", "value_json")
         of_member = (*of_group, "type", "member_id")
         removed = ("group_id", "type", "member_id", "topic", "partition")
-        latest = partial(self._latest, condition=condition, parameters=of_groups)
+        latest = partial(self._latest, condition=condition, parameters=of_groups, groups=group_ids)
         tables = [
             by_partition(latest("group_generations", of_group, ["group_id"])),
             by_partition(
                 latest("consumer_group_epochs", of_member, ["group_id", "type", "member_id"])
             ),
             by_partition(latest("tombstones", (*removed, "time_ms"), removed)),
-            by_partition(self._commits(in_time, parameters, condition, of_groups)),
+            by_partition(self._commits(in_time, parameters, condition, of_groups, group_ids)),
         ]
         for partition in cutoffs:
             delta = Delta(partition)
@@ -263,6 +273,7 @@ class PastGroups(GroupSource):
         key: Sequence[str],
         condition: str,
         parameters: Sequence[Parameter],
+        groups: Collection[str] | None,
     ) -> pa.Table:
         """Return the last row of each key, by partition and offset."""
         names = ", ".join(("offsets_partition", "log_offset", *columns))
@@ -270,10 +281,11 @@ class PastGroups(GroupSource):
         sql = (
             f"WITH latest AS (SELECT {_LATEST} FROM {table} WHERE {condition}{known_key} "
             f"GROUP BY offsets_partition, {', '.join(key)}) "
-            f"SELECT {names} FROM {table} JOIN latest ON {_IS_LATEST} WHERE cluster = ? "
-            "ORDER BY offsets_partition, log_offset"
+            f"SELECT {names} FROM {table} JOIN latest ON {_IS_LATEST} "
+            f"WHERE cluster = ?{_named(groups)} ORDER BY offsets_partition, log_offset"
         )
-        return self._engine.query(sql, [*parameters, self._cluster], is_trusted=True)
+        values = [*parameters, self._cluster, *(groups or ())]
+        return self._engine.query(sql, values, is_trusted=True)
 
     def _commits(
         self,
@@ -281,6 +293,7 @@ class PastGroups(GroupSource):
         parameters: Sequence[Parameter],
         condition: str,
         of_groups: Sequence[Parameter],
+        groups: Collection[str] | None,
     ) -> pa.Table:
         """Return the effective commits, and the last commit of each open transaction.
 
@@ -300,9 +313,10 @@ class PastGroups(GroupSource):
             "GROUP BY offsets_partition, group_id, topic, partition, pending_for) "
             f"SELECT offsets_partition, {', '.join(_COMMIT)}, pending_for, producer_epoch "
             f"FROM offset_commits JOIN latest ON {_IS_LATEST} "
-            "WHERE cluster = ? ORDER BY offsets_partition, log_offset"
+            f"WHERE cluster = ?{_named(groups)} ORDER BY offsets_partition, log_offset"
         )
-        return self._engine.query(sql, [*parameters, *of_groups, self._cluster], is_trusted=True)
+        values = [*parameters, *of_groups, self._cluster, *(groups or ())]
+        return self._engine.query(sql, values, is_trusted=True)
 
 
 def _named(group_ids: Collection[str] | None) -> str:

@@ -17,18 +17,28 @@ subscriptions (Connect, for example).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.history.query.past_group import PastGroups
-from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.question import cluster_names, outside_notes, recorded_time
+from kgroup.history.sql.engine import Engine, Parameter
+from kgroup.history.sql.part import answers_in_parts
+from kgroup.history.sql.question import (
+    GROUP_TABLES,
+    cluster_names,
+    outside_notes,
+    recorded_time,
+    rows_of,
+    topic_names,
+)
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.instant import shown_time
 from kgroup.model.offset import CommittedOffset
 from kgroup.operation.report import Report
 
 _CONSUMER = "consumer"
+_MOST_GROUPS = 2_000
+"""Groups that are replayed at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,7 @@ def stale_offsets(
     Returns:
         Offsets by cluster, group, topic and partition.
     """
-    rows: list[StaleOffset] = []
+    parts: list[_Part] = []
     notes = []
     for name in cluster_names(engine) if cluster is None else [cluster]:
         last_ms = recorded_time(engine, name).last_ms
@@ -104,19 +114,111 @@ def stale_offsets(
         if at_ms is None:
             notes.append(f"Cluster {name} as of its last known record, from {shown_time(when)}.")
         notes += outside_notes(engine, [name], at_ms)
-        for group in PastGroups(engine, name, when).read().image.groups.values():
-            rows += (
-                row
-                for row in _rows(name, group, when, retention_ms)
-                if row.silent_ms >= silent_ms
-                or (row.expires_ms is not None and row.expires_ms <= when + expiring_ms)
-            )
+        limits = _Limits(when, silent_ms, expiring_ms, retention_ms)
+        names = _topic_names(engine, name)
+        candidates = _candidates(engine, name, limits)
+        parts += (
+            _Part(name, candidates[start : start + _MOST_GROUPS], names, limits)
+            for start in range(0, len(candidates), _MOST_GROUPS)
+        )
+    rows, _ = answers_in_parts(engine, StaleOffset, _of_part, parts)
     if not rows:
         notes.append(
             f"No offset is known to have been without a commit for {silent_ms / 1000:g} s, or to "
             f"expire within {expiring_ms / 1000:g} s."
         )
-    return Report(tuple(rows), notes=tuple(notes))
+    return Report(rows, notes=tuple(notes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The time, and what is asked about it; see `stale_offsets`."""
+
+    at_ms: int
+    silent_ms: int
+    expiring_ms: int
+    retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Groups that are replayed at a time.
+
+    Attributes:
+        topic_names: topic names of the cluster, by topic id.
+    """
+
+    cluster: str
+    groups: Sequence[str]
+    topic_names: Mapping[str, str]
+    limits: _Limits
+
+
+def _of_part(engine: Engine, part: _Part) -> tuple[list[StaleOffset], None]:
+    limits = part.limits
+    groups = PastGroups(engine, part.cluster, limits.at_ms, part.topic_names).read(part.groups)
+    rows = [
+        row
+        for group in groups.image.groups.values()
+        for row in _rows(part.cluster, group, limits.at_ms, limits.retention_ms)
+        if row.silent_ms >= limits.silent_ms
+        or (row.expires_ms is not None and row.expires_ms <= limits.at_ms + limits.expiring_ms)
+    ]
+    return rows, None
+
+
+def _topic_names(engine: Engine, cluster: str) -> dict[str, str]:
+    """Return the topic names of a cluster by topic id, also of topics that nobody owned."""
+    sql = (
+        "SELECT DISTINCT topic_id, topic FROM offset_commits WHERE cluster = ? "
+        "AND topic_id IS NOT NULL ORDER BY topic_id, topic"
+    )
+    committed = {row["topic_id"]: row["topic"] for row in rows_of(engine, sql, [cluster])}
+    return {**committed, **topic_names(engine, cluster)}
+
+
+def _candidates(engine: Engine, cluster: str, limits: _Limits) -> list[str]:
+    """Return the groups that may have such offsets, those of one partition together.
+
+    The last commit of an offset is old enough, or that of a transaction, which may not count, or
+    without a time, which may be a later one; or a commit has a time to expire; or the last record
+    of the group has a time, since which it may be empty.
+    """
+    at_ms, kept_ms = limits.at_ms, limits.retention_ms - limits.expiring_ms
+    since_ms, expiring_ms = at_ms - kept_ms, at_ms + limits.expiring_ms
+    in_time = "cluster = ? AND offsets_partition = ? AND (time_ms IS NULL OR time_ms <= ?)"
+    sql = (
+        f"SELECT group_id FROM offset_commits WHERE {in_time} GROUP BY group_id, topic, partition "
+        "HAVING MAX_BY(commit_timestamp_ms, log_offset) <= ? OR COUNT(transaction) > 0 "
+        "OR COUNT(time_ms) < COUNT(*) OR MIN(expire_timestamp_ms) <= ? "
+        f"UNION SELECT group_id FROM group_generations WHERE {in_time} GROUP BY group_id "
+        "HAVING MAX_BY(state_timestamp_ms, log_offset) <= ? OR COUNT(time_ms) < COUNT(*) "
+        "ORDER BY group_id"
+    )
+    silent_ms = max(at_ms - limits.silent_ms, since_ms)
+    at, silent, expiring, since = (
+        max(-1 << 63, min(ms, (1 << 63) - 1)) for ms in (at_ms, silent_ms, expiring_ms, since_ms)
+    )
+    places = "SELECT DISTINCT offsets_partition AS place FROM offset_commits WHERE cluster = ?"
+    found = set[str]()
+    for row in rows_of(engine, f"{places} ORDER BY place", [cluster]):
+        values: list[Parameter] = [cluster, row["place"], at]
+        rows = rows_of(engine, sql, [*values, silent, expiring, *values, since])
+        found.update(each["group_id"] for each in rows)
+    tables = " UNION ALL ".join(
+        f"SELECT group_id, offsets_partition FROM {table} WHERE cluster = ?"
+        for table in GROUP_TABLES
+    )
+    holders = rows_of(
+        engine,
+        "SELECT group_id, MIN(offsets_partition) AS first, MAX(offsets_partition) AS last "
+        f"FROM ({tables}) AS records GROUP BY group_id ORDER BY group_id",
+        [cluster] * len(GROUP_TABLES),
+    )
+    chosen = [row for row in holders if row["group_id"] in found]
+    # groups with records in several partitions come last: all files of these are read for them
+    chosen.sort(key=lambda row: (row["first"] != row["last"], row["first"]))
+    return [row["group_id"] for row in chosen]
 
 
 def _rows(cluster: str, group: Group, at_ms: int, retention_ms: int) -> Iterator[StaleOffset]:

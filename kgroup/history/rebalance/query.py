@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain, groupby, islice, pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +16,7 @@ from kgroup.history.rebalance.cause import REPEATEDLY, Commits, CommitSpans, Rec
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Rebalance, Takeover
 from kgroup.history.sql.engine import Engine, Parameter
+from kgroup.history.sql.part import answers_in_parts
 from kgroup.history.sql.question import (
     MEMBER_TABLES,
     Row,
@@ -29,7 +30,6 @@ from kgroup.history.sql.question import (
 )
 from kgroup.model.group_log import EFFECTS
 from kgroup.operation.check.shared_group import Reader, applications
-from kgroup.operation.packed_rows import PackedBlock, PackedRows, pack
 from kgroup.operation.report import Report, first_names
 
 _MOST_RECORDS = 10_000
@@ -87,10 +87,6 @@ _Note = tuple[tuple[bool, str, str], str]
 """Order of a note and its text: notes about takeovers come last, otherwise by cluster and group."""
 
 
-def _group_of(found: Rebalance | Storm) -> tuple[str, str]:
-    return found.cluster, found.group_id
-
-
 def _place(rebalance: Rebalance) -> _Key:
     return rebalance.cluster, rebalance.group_id, rebalance.offsets_partition
 
@@ -110,15 +106,12 @@ class _Part:
     until_ms: int | None
 
 
-_Question = Callable[[Engine, _Part], tuple[list[_Found], list[_Note], Counter[str]]]
-"""Returns answers about some groups, and notes and numbers as `_of_part`."""
+_Notes = tuple[list[_Note], Counter[str]]
+"""Notes, and the number of generations without a record, of each group with rebalances."""
 
 
-def _of_part(engine: Engine, part: _Part) -> tuple[list[Rebalance], list[_Note], Counter[str]]:
-    """Return the rebalances of some groups, group by group, and notes.
-
-    Also the number of generations without a record, of each group with rebalances.
-    """
+def _of_part(engine: Engine, part: _Part) -> tuple[list[Rebalance], _Notes]:
+    """Return the rebalances of some groups, group by group, and notes."""
     found: list[Rebalance] = []
     notes: list[_Note] = []
     missing = Counter[str]()
@@ -139,7 +132,7 @@ def _of_part(engine: Engine, part: _Part) -> tuple[list[Rebalance], list[_Note],
         found += chosen
         if chosen:
             missing[key[1]] += missing_generations(chosen)
-    return found, notes, missing
+    return found, (notes, missing)
 
 
 def missing_generations(every: Sequence[Rebalance]) -> int:
@@ -160,19 +153,10 @@ def missing_notes(missing: Mapping[str, int]) -> Iterator[str]:
         )
 
 
-_Packed = tuple[list[tuple[tuple[str, str], PackedBlock]], list[_Note], Counter[str]]
-"""Answers by cluster and group; for the others, see `_of_part`."""
-
-
-def _packed(question: _Question[Any], engine: Engine, part: _Part) -> _Packed:
-    found, notes, missing = question(engine, part)
-    return [(of, pack(list(own))) for of, own in groupby(found, _group_of)], notes, missing
-
-
 def _answer(
     engine: Engine,
     kind: type[_Found],
-    question: _Question[_Found],
+    question: Callable[[Engine, _Part], tuple[list[_Found], _Notes]],
     all_keys: Iterable[Sequence[_Key]],
     group_id: str | None,
     cluster: str | None,
@@ -182,32 +166,18 @@ def _answer(
     """Ask about some groups at a time; return all answers, by cluster and group.
 
     `question` returns answers of a class, notes, and missing generations of groups that rebalanced;
-    for the others, see `rebalances`. Answers about many groups are packed.
+    for the others, see `rebalances`.
     """
     if group_id is not None:
         cluster = cluster_of_group(engine, group_id, cluster)
-    notes: list[_Note] = []
-    missing = Counter[str]()
     names = cache(partial(topic_names, engine))
     parts = (_Part(keys, names(keys[0][0]), since_ms, until_ms) for keys in all_keys)
-    first = list(islice(parts, 2))
-    found: Sequence[_Found]
-    if len(first) < 2:
-        all_found: list[_Found] = []
-        for some, about_them, of_them in engine.each(question, first):
-            all_found += some
-            notes += about_them
-            missing.update(of_them)
-        found = tuple(sorted(all_found, key=_group_of))
-    else:
-        packed: list[tuple[tuple[str, str], PackedBlock]] = []
-        for blocks, about_them, of_them in engine.each(
-            partial(_packed, question), chain(first, parts)
-        ):
-            packed += blocks
-            notes += about_them
-            missing.update(of_them)
-        found = PackedRows(kind, [block for _, block in sorted(packed, key=itemgetter(0))])
+    found, others_of_parts = answers_in_parts(engine, kind, question, parts)
+    notes: list[_Note] = []
+    missing = Counter[str]()
+    for about_them, of_them in others_of_parts:
+        notes += about_them
+        missing.update(of_them)
     if group_id is not None and not missing:
         text = (
             f"Group {group_id!r} did not rebalance, according to the records: it only committed "
@@ -624,9 +594,9 @@ def _conspicuous(
 
 def _storms_of_part(
     engine: Engine, part: _Part, *, count: int, within_ms: int
-) -> tuple[list[Storm], list[_Note], Counter[str]]:
-    found, notes, missing = _of_part(engine, part)
-    return list(storms_of(found, count, within_ms)), notes, missing
+) -> tuple[list[Storm], _Notes]:
+    found, notes = _of_part(engine, part)
+    return list(storms_of(found, count, within_ms)), notes
 
 
 def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> Iterator[Storm]:

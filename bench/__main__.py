@@ -8,10 +8,20 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import assigning, decoding, history, live, offsets, past, simulating, zookeeper
+from bench import assigning, decoding, growth, history, live, offsets, past, simulating, zookeeper
 from bench.measure import KAFKA, machine
 
-PARTS = ["decoding", "live", "past", "assigning", "zookeeper", "simulating", "offsets", "history"]
+PARTS = [
+    "decoding",
+    "live",
+    "past",
+    "assigning",
+    "zookeeper",
+    "simulating",
+    "offsets",
+    "history",
+    "growth",
+]
 
 
 def main() -> None:
@@ -47,6 +57,9 @@ def main() -> None:
         print()
     if options.only in (None, "history"):
         history.bench()
+        print()
+    if options.only in (None, "growth"):
+        growth.bench()
 
 
 if __name__ == "__main__":

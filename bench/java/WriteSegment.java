@@ -32,9 +32,10 @@ import org.apache.kafka.coordinator.group.generated.OffsetCommitValue;
  *
  * Arguments: file, size in bytes, most commits in a batch, codec, partitions of a group, a file of
  * recorded metadata or "-"; then, if wanted, a number for other random data, and either the longest
- * time between two batches in milliseconds, exclusive, or a second file that goes on where the first
- * ends: the folder, in which it is named after its first offset, and its size in bytes. Recorded
- * metadata is, for each protocol, the count of its values, and their sizes and bytes.
+ * time between two batches in milliseconds, exclusive, or files that go on where the one before ends:
+ * the folder, in which they are named after their first offsets, their sizes in bytes with commas in
+ * between, and, if wanted, that longest time. Recorded metadata is, for each protocol, the count of its
+ * values, and their sizes and bytes.
  */
 public final class WriteSegment {
     private static final int GROUPS = 2_000;
@@ -251,14 +252,14 @@ public final class WriteSegment {
     public static void main(String[] args) throws Exception {
         List<byte[][]> recorded = args[5].equals("-") ? List.of() : readRecorded(Path.of(args[5]));
         long seed = args.length > 6 ? Long.parseLong(args[6]) : 0;
-        int pace = args.length == 8 ? Integer.parseInt(args[7]) : 4;
+        int pace = args.length == 8 || args.length == 10 ? Integer.parseInt(args[args.length - 1]) : 4;
         WriteSegment writer = new WriteSegment(args[3], Integer.parseInt(args[4]), recorded, seed, pace);
         int mostCommits = Integer.parseInt(args[2]);
         writer.run(Path.of(args[0]), Long.parseLong(args[1]), mostCommits);
         System.out.println(writer.records);
-        if (args.length > 8) {
+        for (String size : args.length > 8 ? args[8].split(",") : new String[0]) {
             String name = String.format("%020d.log", writer.nextOffset);
-            writer.run(Path.of(args[7], name), Long.parseLong(args[8]), mostCommits);
+            writer.run(Path.of(args[7], name), Long.parseLong(size), mostCommits);
         }
     }
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.assignor.base import ClassicAssignor, Subscriber, TopicMetadata
+from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.member_spec import MemberSpec, Software
 
 IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, TopicMetadata]], bool]
@@ -37,7 +38,6 @@ class ClientLibrary:
         draws_topic_order: each member sends its topics in a random order, fixed at its start.
         since: earliest version with the same behaviour, by version, if it is not the version
             itself.
-        static_since: first version with static members (KIP-345); None: no version has them.
         version_by_rack: version whose leaders are rack-aware; later ones only with an option that
             the protocol does not show. None: there is no such option.
         assignors_by_rack: assignors that use the racks of partition leaders.
@@ -51,7 +51,6 @@ class ClientLibrary:
     is_same_without: IsSameWithout | None = None
     draws_topic_order: bool = False
     since: Mapping[str, str] = field(default_factory=dict)
-    static_since: str | None = None
     version_by_rack: str | None = None
     assignors_by_rack: Collection[ClassicAssignor] = ()
 
@@ -87,7 +86,7 @@ class ClientLibrary:
 
     def has_static_members(self, version: str) -> bool:
         """Return whether members of a version may be static (KIP-345)."""
-        since = self.static_since
+        since = FACTS[self.name].static_since
         return since is not None and _numbers(version) >= _numbers(since)
 
 

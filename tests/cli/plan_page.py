@@ -1,4 +1,4 @@
-"""The worked examples of docs/plan.md, with what they write: `python -m tests.cli.plan_page`."""
+"""Examples and the table of libraries in docs/plan.md: `python -m tests.cli.plan_page`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from kgroup.assignor.client_facts import FACTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
 WIDTH = 100
@@ -62,5 +64,38 @@ def on_a_terminal(args: Sequence[str], *, width: int = WIDTH, coloured: bool = F
     return b"".join(parts).decode()
 
 
+FACTS_TABLE = re.compile(r"(?<=<!-- generated: client facts -->\n)(?:\|.*\n)*")
+
+
+def facts_table() -> str:
+    """Return what plans know of client libraries, as a table in Markdown."""
+    head = (
+        *("library", "strategies", "`cooperative-sticky`", "static members", "consumer protocol"),
+        *("looks for new partitions", "start without a commit", "time between polls"),
+    )
+    rows = [head, ("---",) * len(head), *map(_row, FACTS)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _row(name: str) -> tuple[str, ...]:
+    facts = FACTS[name]
+    mixes = "" if facts.mixes else ", not listed with others"
+    refresh_ms = facts.refresh_ms
+    return (
+        name,
+        f"`{facts.strategy_setting}`: {', '.join(facts.strategies)}",
+        "no" if facts.cooperative_since is None else f"{facts.cooperative_since}{mixes}",
+        "no" if facts.static_since is None else f"{facts.static_since}, `{facts.static_setting}`",
+        "no"
+        if facts.consumer_since is None
+        else f"{facts.consumer_since}, `{facts.consumer_setting}`",
+        ("never" if refresh_ms is None else f"every {refresh_ms // 60_000} min")
+        + f" (`{facts.refresh_setting}`)",
+        f"{facts.reset} (`{facts.reset_setting}`)",
+        f"{facts.poll_ms // 1000} s (`{facts.poll_setting}`)",
+    )
+
+
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text("utf-8"), on_a_terminal), "utf-8")
+    page = FACTS_TABLE.sub(lambda found: facts_table(), PAGE.read_text("utf-8"))
+    PAGE.write_text(written(page, on_a_terminal), "utf-8")

@@ -17,6 +17,8 @@ import click
 import pytest
 from jsonschema import ValidationError
 
+from kgroup.assignor.client_facts import FACTS
+from kgroup.cli.command.plan import CLIENTS
 from kgroup.cli.command_group import Block
 from kgroup.cli.option.source import FILE_FORMATS
 from kgroup.operation.plan.plan import MigrationTarget
@@ -35,7 +37,7 @@ from tests.cli.command_pages import (
 from tests.cli.commands import EVERY_COMMAND, context_of
 from tests.cli.json_schemas import ROWS, check_document
 from tests.cli.man_pages import pages
-from tests.cli.plan_page import EXAMPLE, PAGE, WIDTH, plain
+from tests.cli.plan_page import EXAMPLE, FACTS_TABLE, PAGE, WIDTH, facts_table, plain
 from tests.cli.session_picture import PICTURE, picture
 from tests.history.recorded import Built
 from tests.render.field_table import with_meanings
@@ -242,6 +244,11 @@ def test_an_example_writes_what_stands_below_it(
 def test_each_target_has_an_example() -> None:
     words = [shlex.split(match[1]) for match in EXAMPLES]
     assert {word[1] for word in words} >= {str(target) for target in MigrationTarget}
+
+
+def test_the_page_of_plans_has_what_is_known_of_libraries() -> None:
+    assert FACTS_TABLE.findall(TEXT) == [facts_table()], "run: python -m tests.cli.plan_page"
+    assert set(CLIENTS) == {name.replace("kafka-clients", "java") for name in FACTS}
 
 
 def test_the_picture_shows_what_is_written() -> None:

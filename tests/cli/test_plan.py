@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from threading import Thread
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -879,3 +879,68 @@ def test_the_last_copy_is_of_no_past(
     shown = cli(*line)
     assert shown.status == 0
     assert "with --execute the last copy must read the cluster" in shown.err
+
+
+GO_CLIENTS = KAFKAJS.parent / "go-clients-snapshot.json"
+
+
+def planned(cli: Cli, *args: str) -> dict[str, Any]:
+    shown = cli("plan", *args, "--snapshot", str(GO_CLIENTS), "-o", "json")
+    (found,) = json.loads(shown.out)["data"]
+    return cast("dict[str, Any]", found)
+
+
+@pytest.mark.parametrize(
+    ("target", "group", "code"),
+    [
+        (("assignor", "cooperative-sticky"), "g13-kafkago", "known-strategies"),
+        (("assignor", "sticky"), "g13-kafkago", "known-strategies"),
+        (("static-membership",), "g13-kafkago", "client-version"),
+        (("consumer-protocol",), "g13-kafkago", "client-version"),
+        (("consumer-protocol",), "g14-sarama", "client-version"),
+    ],
+)
+def test_what_the_client_library_cannot_do_is_refused(
+    target: tuple[str, ...], group: str, code: str, cli: Cli
+) -> None:
+    found = planned(cli, *target, group)
+    assert found["steps"] == []
+    refuted = [each["code"] for each in found["preconditions"] if each["verdict"] == "refuted"]
+    assert refuted == [code]
+
+
+def settings_of(found: dict[str, Any]) -> list[tuple[str, str | None]]:
+    return [(each["name"], each["after"]) for step in found["steps"] for each in step["settings"]]
+
+
+def test_settings_have_the_names_of_the_client_library(cli: Cli) -> None:
+    cooperative = planned(cli, "assignor", "cooperative-sticky", "g14-sarama")
+    name = "Consumer.Group.Rebalance.GroupStrategies"
+    assert settings_of(cooperative) == [
+        (name, "sarama.NewBalanceStrategyCooperativeSticky(), sarama.NewBalanceStrategyRange()"),
+        (name, "sarama.NewBalanceStrategyCooperativeSticky()"),
+    ]
+    static = planned(cli, "static-membership", "g14-sarama")
+    assert {name for name, _ in settings_of(static)} == {"Consumer.Group.InstanceId"}
+    of_franz_go = planned(cli, "consumer-protocol", "g12-kgo")
+    assert {name for name, _ in settings_of(of_franz_go)} == {
+        "kgo.ServerSideBalancer",
+        "kgo.Balancers",
+    }
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        ("g12-kgo", "looks for new partitions every 300 s (kgo.MetadataMaxAge)"),
+        ("g13-kafkago", "kafka-go never looks for new partitions by default"),
+        ("g14-sarama", "looks for new partitions every 600 s (Metadata.RefreshFrequency)"),
+    ],
+)
+def test_members_look_for_new_partitions_as_their_library_does(
+    group: str, expected: str, cli: Cli
+) -> None:
+    found = planned(cli, "partitions", "orders=12", group)
+    assert expected in json.dumps(found["steps"])
+    codes = {each["code"] for each in found["preconditions"]}
+    assert ("refresh" in codes) == (group == "g13-kafkago")

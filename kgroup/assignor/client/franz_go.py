@@ -188,7 +188,6 @@ FRANZ_GO = ClientLibrary(
     client_id="kgo",
     is_determined=_is_determined,
     since={"1.18.0": "1.15.2", "1.14.0": "1.0.0"},
-    static_since="0.1.0",
     version_by_rack="1.21.0",
     assignors_by_rack=(COOPERATIVE_1_21, STICKY_1_21, assign_range_by_rack),
 )

@@ -156,5 +156,4 @@ JAVA = ClientLibrary(
     as_sent=_version_as_sent,
     client_id="consumer-{group}-1",
     since={NEWEST: "2.4.0", "1.1.1": "0.11.0"},
-    static_since="2.3.0",
 )

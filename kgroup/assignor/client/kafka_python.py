@@ -237,5 +237,4 @@ KAFKA_PYTHON = ClientLibrary(
     is_same_without=_is_same_without,
     draws_topic_order=True,
     since={"3.0.11": "3.0.0", "2.3.3": "2.3.0", "2.2.21": "2.0.3", _NO_SECOND_JOIN: "2.0.0"},
-    static_since="2.3.0",
 )

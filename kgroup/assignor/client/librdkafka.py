@@ -197,5 +197,4 @@ LIBRDKAFKA = ClientLibrary(
     as_sent=_as_sent,
     client_id="rdkafka",
     since={"2.16.0": "2.6.1", "2.6.0": "2.2.0", _BEFORE_RACKS: "1.7.0"},
-    static_since="1.4.0",
 )

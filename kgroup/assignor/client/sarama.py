@@ -539,5 +539,4 @@ SARAMA = ClientLibrary(
     client_id="sarama",
     is_determined=_is_determined,
     since={"1.61.1": "1.60.1", "1.47.0": "1.35.0", "1.30.0": "1.28.0"},
-    static_since="1.34.0",
 )

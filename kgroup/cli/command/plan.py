@@ -230,6 +230,16 @@ def _parse_settings(
     return lists
 
 
+CLIENTS = ("java", "librdkafka", "franz-go", "sarama", "kafka-go", "kafka-python", "kafkajs")
+"""Client libraries whose settings are known."""
+
+
+def _named_as_recognized(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> str | None:
+    return "kafka-clients" if value == "java" else value
+
+
 @command.command(
     "assignor",
     epilog=examples(
@@ -252,9 +262,10 @@ def _parse_settings(
 )
 @click.option(
     "--client",
-    type=click.Choice(["java", "librdkafka"]),
-    help="Client library of the members; librdkafka (also in Python, Go, .NET and Node) cannot "
-    "mix strategies.",
+    type=click.Choice(CLIENTS),
+    callback=_named_as_recognized,
+    help="Client library of the members (librdkafka: also in Python, Go, .NET and Node).  "
+    "[default: as recognized]",
 )
 @forecast_options
 def assignor_command(
@@ -422,17 +433,16 @@ def _parse_reset(text: str) -> str:
 @click.option(
     "--metadata-max-age",
     metavar="TIME",
-    default="5m",
-    show_default=True,
     callback=parsed(parse_some_time),
-    help="metadata.max.age.ms of the members: how often they look for new partitions.",
+    help="How often members look for new partitions (metadata.max.age.ms).  [default: that of "
+    "their client library, if it is recognized; else 5m]",
 )
 @forecast_options
 def partitions_command(
     growth: tuple[str, int],
     source: Source,
     reset: str | None,
-    metadata_max_age: int,
+    metadata_max_age: int | None,
     behavior: ProgramBehavior,
 ) -> Plans:
     """Add partitions to a topic without losing records.
@@ -493,7 +503,11 @@ def _parse_version(text: str) -> tuple[int, ...]:
     help="Stop the group for the migration instead of a rolling restart.",
 )
 @click.option(
-    "--client", type=click.Choice(["java", "librdkafka"]), help="Client library of the members."
+    "--client",
+    type=click.Choice(CLIENTS),
+    callback=_named_as_recognized,
+    help="Client library of the members (librdkafka: also in Python, Go, .NET and Node).  "
+    "[default: as recognized]",
 )
 @click.option(
     "--client-version",

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from kgroup.assignor.client_facts import FACTS
 from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
-from kgroup.model.client_library import LIBRDKAFKA
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.connect import settable, tasks_one_by_one
 from kgroup.operation.plan.coordinator import kgroup_on
@@ -42,20 +43,9 @@ from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.source.base import GroupSource
 
-STRATEGY = "partition.assignment.strategy"
-CLASSES = {
-    name: f"org.apache.kafka.clients.consumer.{word}Assignor"
-    for name, word in (
-        ("range", "Range"),
-        ("roundrobin", "RoundRobin"),
-        ("sticky", "Sticky"),
-        ("cooperative-sticky", "CooperativeSticky"),
-    )
-}
+STRATEGY = FACTS[KAFKA_CLIENTS].strategy_setting
+CLASSES = FACTS[KAFKA_CLIENTS].strategies
 """Class names of strategies, by their protocol names."""
-
-_OF_LIBRDKAFKA = ("range", "roundrobin", "cooperative-sticky")
-"""Strategies of librdkafka, which configures them by name instead of class."""
 
 _ASSIGNING = "a classic group, whose members assign"
 
@@ -133,8 +123,7 @@ def plan_assignor(
         settings: strategies that members support, as given by the user; "" stands for all other
             members. Members without an entry support only the group's strategy.
         behavior: behavior of the group's applications.
-        library: client library of all members, "java" or "librdkafka"; None to identify it from the
-            members.
+        library: client library of all members; None to identify it from the members.
 
     Raises:
         InputError: the group is not a classic group.
@@ -157,18 +146,19 @@ def plan_assignor(
     preconditions = [running.rests, _common(running, now, lists)]
     is_mixed = COOPERATIVE_STICKY in (strategy, now) and strategy != now
     is_connect = bool(running.connectors)
-    stops = is_connect or (is_mixed and library == LIBRDKAFKA)
+    stops = is_connect or (is_mixed and library is not None and not FACTS[library].mixes)
     preconditions += (
         settable(running.connectors) if is_connect else [_known(running, now, settings)]
     )
     if is_mixed and not is_connect:
         preconditions.append(_mixed_lists(library, found))
     if strategy == COOPERATIVE_STICKY:
-        preconditions.append(_version(running, library))
+        if library is None or FACTS[library].cooperative_since:
+            preconditions.append(_version(running, library))
         if now != strategy:
             preconditions.append(one_by_one(now, running.connectors))
-    if library == LIBRDKAFKA:
-        preconditions.append(_of_librdkafka(strategy, lists))
+    if library not in (None, KAFKA_CLIENTS):
+        preconditions.append(_known_strategies(library, strategy, lists))
     scenario = _supporting(running.scenario, lists)
     plan = replace(plan_of(group, MigrationTarget.ASSIGNOR, strategy, preconditions), assignor=now)
     if plan.is_refuted:
@@ -204,16 +194,16 @@ def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
     """Return a plan for a stopped group, whose members determine the strategy when they start."""
     group = running.group
     preconditions = [running.rests]
-    if strategy == COOPERATIVE_STICKY:
+    if strategy == COOPERATIVE_STICKY and (library is None or FACTS[library].cooperative_since):
         preconditions.append(_version(running, library))
-    if library == LIBRDKAFKA:
-        preconditions.append(_of_librdkafka(strategy, {}))
+    if library not in (None, KAFKA_CLIENTS):
+        preconditions.append(_known_strategies(library, strategy, {}))
     plan = plan_of(group, MigrationTarget.ASSIGNOR, strategy, preconditions)
     if plan.is_refuted:
         return plan.refused()
     step = started_with(
         f"{strategy} only",
-        (SettingChange(None, STRATEGY, None, configured_strategies((strategy,), library)),),
+        (strategies_set(None, None, (strategy,), library),),
         (f"{kgroup_on(group, 'describe')} shows the assignor {strategy}.",),
         Expected(GroupType.CLASSIC, strategy, members=1),
     )
@@ -260,12 +250,16 @@ def _known(running: RunningGroup, now: str, settings: _Lists) -> Precondition:
     )
 
 
+def _without_mix() -> str:
+    return " and ".join(name for name, facts in FACTS.items() if not facts.mixes)
+
+
 def _mixed_lists(library: str | None, found: str) -> Precondition:
     text = "Clients accept a list with an eager and the cooperative assignor."
-    if library == LIBRDKAFKA:
+    if library is not None and not FACTS[library].mixes:
         return Precondition(
             "mixed-strategies",
-            "The group is stopped: librdkafka rejects a list with an eager and the "
+            f"The group is stopped: {library} rejects a list with an eager and the "
             "cooperative assignor.",
             Verdict.VERIFIED,
             found,
@@ -277,7 +271,7 @@ def _mixed_lists(library: str | None, found: str) -> Precondition:
         text,
         Verdict.UNKNOWN,
         "the library of some members cannot be identified by what they sent",
-        f"Java consumers do; librdkafka does not: --client {LIBRDKAFKA} plans for it.",
+        f"Java consumers do; {_without_mix()} do not: --client LIBRARY plans for them.",
     )
 
 
@@ -302,27 +296,33 @@ def one_by_one(strategy: str, connectors: tuple[str, ...]) -> Precondition:
 
 
 def _version(running: RunningGroup, library: str | None) -> Precondition:
-    text = "Clients support cooperative-sticky: Java 2.4 or later."
+    facts = FACTS[library or KAFKA_CLIENTS]
+    name = "Java" if library in (None, KAFKA_CLIENTS) else library
+    text = f"Clients support cooperative-sticky: {name} {facts.cooperative_since} or later."
     old = [
         name
         for name, member in running.by_name.items()
         if member.subscription is not None and member.subscription.owned is None
     ]
-    check = "Check the version of kafka-clients in each application."
+    check = f"Check the version of {library or KAFKA_CLIENTS} in each application."
     if running.is_stopped:
         return Precondition("client-version", text, Verdict.UNKNOWN, None, check)
     if not old:
+        if library not in (None, KAFKA_CLIENTS):  # some send owned partitions, but lack it
+            found = "members do not send their version"
+            return Precondition("client-version", text, Verdict.UNKNOWN, found, check)
         found = "subscriptions contain owned partitions, as they do since 2.4"
         return Precondition("client-version", text, Verdict.VERIFIED, found)
-    verdict = Verdict.REFUTED if library == "java" else Verdict.UNKNOWN
+    verdict = Verdict.REFUTED if library == KAFKA_CLIENTS else Verdict.UNKNOWN
     found = f"subscriptions of version 0, as clients before 2.4 send them, from {', '.join(old)}"
     return Precondition("client-version", text, verdict, found, check)
 
 
-def _of_librdkafka(strategy: str, lists: _Lists) -> Precondition:
-    text = f"librdkafka has the assignors that members list: {', '.join(_OF_LIBRDKAFKA)}."
+def _known_strategies(library: str, strategy: str, lists: _Lists) -> Precondition:
+    known = FACTS[library].strategies
+    text = f"{library} has the assignors that members list: {', '.join(known)}."
     listed = sorted({strategy, *(name for names in lists.values() for name in names)})
-    without = [name for name in listed if name not in _OF_LIBRDKAFKA]
+    without = [name for name in listed if name not in known]
     if not without:
         found = ", ".join(listed)
         return Precondition("known-strategies", text, Verdict.VERIFIED, found)
@@ -331,8 +331,7 @@ def _of_librdkafka(strategy: str, lists: _Lists) -> Precondition:
         text,
         Verdict.REFUTED,
         f"it does not have {', '.join(without)}",
-        f"Its clients would not start (Unsupported {STRATEGY}): choose another "
-        f"assignor, or omit --client {LIBRDKAFKA} if members use another library.",
+        "Choose another assignor, or give --client LIBRARY if members use another library.",
     )
 
 
@@ -442,8 +441,7 @@ def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[Setti
     def setting(
         member: str | None, was: tuple[str, ...], becomes: tuple[str, ...]
     ) -> SettingChange:
-        texts = (configured_strategies(names, library) for names in (was, becomes))
-        return SettingChange(member, STRATEGY, *texts)
+        return strategies_set(member, was, becomes, library)
 
     changes = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
     if len(set(changes.values())) == 1 and len(changes) == len(before):
@@ -451,8 +449,13 @@ def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[Setti
     return tuple(setting(name, was, becomes) for name, (was, becomes) in changes.items())
 
 
-def configured_strategies(names: tuple[str, ...], library: str | None) -> str:
-    """Return the value of a library's setting: class names for Java, otherwise strategy names."""
-    if library == LIBRDKAFKA:
-        return ",".join(names)
-    return ",".join(CLASSES.get(name, name) for name in names)
+def strategies_set(
+    member: str | None,
+    was: tuple[str, ...] | None,
+    becomes: tuple[str, ...] | None,
+    library: str | None,
+) -> SettingChange:
+    """Return the change of a library's setting for strategies; of Java's if it is unknown."""
+    facts = FACTS[library or KAFKA_CLIENTS]
+    texts = (None if names is None else facts.configured(names) for names in (was, becomes))
+    return SettingChange(member, facts.strategy_setting, *texts)

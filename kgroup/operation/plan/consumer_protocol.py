@@ -17,17 +17,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import near_names
-from kgroup.model.client_library import LIBRDKAFKA
+from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA
 from kgroup.model.group import Group, GroupType
 from kgroup.model.pattern import parse_regex
-from kgroup.operation.plan.assignor import (
-    STRATEGY,
-    configured_strategies,
-    one_by_one,
-    strategy_named,
-)
+from kgroup.operation.plan.assignor import STRATEGY, one_by_one, strategies_set, strategy_named
 from kgroup.operation.plan.connect import settable
 from kgroup.operation.plan.coordinator import (
     ASSIGNORS,
@@ -81,7 +77,7 @@ class ProtocolChange:
         back: whether to change to the classic protocol.
         stops: whether the group is stopped for the change.
         wanted: requested assignor or strategy; None: chosen automatically.
-        library: client library of all members, "java" or "librdkafka"; None if unknown.
+        library: client library of all members; None if unknown.
     """
 
     running: RunningGroup
@@ -192,14 +188,15 @@ class ProtocolChange:
     def settings(self, names: Sequence[str]) -> Iterator[SettingChange]:
         """Yield the settings to change; clients reject settings of the other protocol."""
         session_ms = self.brokers.number(CONSUMER_SESSION)
+        if self.library == FRANZ_GO:
+            yield from self._franz_go_settings()
+            return
         if self.back:
             assert self.assignor is not None
             asked = {member.assignor for member in self.group.members}
             yield SettingChange(None, _PROTOCOL, "consumer", "classic")
             yield SettingChange(None, _REMOTE, asked.pop() if len(asked) == 1 else None, None)
-            yield SettingChange(
-                None, STRATEGY, None, configured_strategies((self.assignor,), self.library)
-            )
+            yield strategies_set(None, None, (self.assignor,), self.library)
             if session_ms is not None and session_ms != _JAVA_SESSION_MS:
                 yield SettingChange(None, _SESSION, None, str(session_ms))
             return
@@ -211,6 +208,15 @@ class ProtocolChange:
         was = timeouts.pop() if len(timeouts) == 1 else None
         yield SettingChange(None, _SESSION, None if was is None else str(was), None)
         yield SettingChange(None, _HEARTBEAT, None, None)
+
+    def _franz_go_settings(self) -> Iterator[SettingChange]:
+        """Yield the settings of franz-go, which asks for the assignor that its balancer names."""
+        option = FACTS[FRANZ_GO].consumer_setting or ""
+        given = (option, None) if self.back else (None, option)
+        yield SettingChange(None, option.removesuffix("()"), *given)
+        client_side = "range" if self.assignor == "range" else "sticky"
+        names = (self.assignor or client_side) if self.back else client_side
+        yield strategies_set(None, None, (names,), FRANZ_GO)
 
     @property
     def _sessions(self) -> tuple[int, int] | None:
@@ -252,8 +258,6 @@ class ProtocolChange:
 
 
 _FEATURE = "group.version"
-_SINCE = {"java": (4, 0), LIBRDKAFKA: (2, 12)}
-"""First version of each client library with production support of the consumer protocol."""
 
 
 def conditions(change: ProtocolChange, version: tuple[int, ...] | None) -> Iterator[Precondition]:
@@ -459,7 +463,7 @@ def _user_data(change: ProtocolChange) -> Precondition:
     if have:
         found = f"those of {first_names(have)} do"
         return Precondition(code, text, Verdict.REFUTED, found, refusal)
-    if change.is_eager or change.library == "java":
+    if change.is_eager or change.library == KAFKA_CLIENTS:
         return Precondition(code, text, Verdict.VERIFIED, f"none, by {change.now}")
     found = f"none yet; librdkafka adds some with {change.now} from the second rebalance on"
     if change.library == LIBRDKAFKA:
@@ -469,10 +473,18 @@ def _user_data(change: ProtocolChange) -> Precondition:
 
 
 def _client_version(library: str | None, version: tuple[int, ...] | None) -> Precondition:
-    names = ", ".join(f"{'.'.join(map(str, least))} of {name}" for name, least in _SINCE.items())
+    names = ", ".join(
+        f"{facts.consumer_since} of {'java' if name == KAFKA_CLIENTS else name}"
+        for name, facts in FACTS.items()
+        if facts.consumer_since
+    )
     text = f"Clients support the consumer protocol: {names} or later."
-    least = _SINCE.get(library or "")
-    if least is None or version is None:
+    since = library and FACTS[library].consumer_since
+    if library is not None and since is None:
+        found = f"{library} does not support it"
+        check = "Give --client LIBRARY if members use another library, or will use it."
+        return Precondition("client-version", text, Verdict.REFUTED, found, check)
+    if since is None or version is None:
         return Precondition(
             "client-version",
             text,
@@ -484,9 +496,9 @@ def _client_version(library: str | None, version: tuple[int, ...] | None) -> Pre
             "count connections by clientSoftwareName and clientSoftwareVersion.",
         )
     found = f"{library} {'.'.join(map(str, version))}"
-    if version >= least:
+    if version >= tuple(map(int, since.split("."))):
         return Precondition("client-version", text, Verdict.VERIFIED, found)
-    check = f"Upgrade the applications to {'.'.join(map(str, least))} or later first."
+    check = f"Upgrade the applications to {since} or later first."
     return Precondition("client-version", text, Verdict.REFUTED, found, check)
 
 
@@ -559,8 +571,7 @@ def plan_consumer_protocol(
         assignor: new server-side assignor, or with `back` client-side strategy; None: the most
             similar one.
         stops: stop the group for the change.
-        library: client library of all members, "java" or "librdkafka"; None to identify it from the
-            members.
+        library: client library of all members; None to identify it from the members.
         version: version of the client library after the change; None if unknown.
 
     Raises:

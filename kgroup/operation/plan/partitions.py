@@ -16,7 +16,9 @@ from math import lcm
 from shlex import quote
 from typing import NamedTuple
 
+from kgroup.assignor.client_facts import FACTS
 from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.group import Group, GroupType
 from kgroup.model.offsets_partition import INTERNAL_TOPICS
 from kgroup.operation.plan.connect import OVERRIDE
@@ -55,7 +57,7 @@ _DURATION = re.compile(
     r"P(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:[.,](\d{0,9}))?S)?)?",
     re.ASCII | re.IGNORECASE,
 )
-_MAX_AGE = "metadata.max.age.ms"
+_MAX_AGE = FACTS[KAFKA_CLIENTS].refresh_setting
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _QUESTION = Question(log_budget=0, commit_times=False)
 _JUST_MS = 50
@@ -102,12 +104,14 @@ class PartitionIncrease:
         count: new number of partitions.
         is_reported: whether the cluster reports the current number; otherwise it is derived from
             assigned or committed partitions.
+        max_age_ms: how often members look for new partitions, given by the user; None: unknown.
     """
 
     topic: str
     before: int
     count: int
     is_reported: bool
+    max_age_ms: int | None = None
 
     @property
     def target(self) -> str:
@@ -137,6 +141,8 @@ def _preconditions(
     if running.is_stopped:
         return tuple(conditions)
     conditions += [_joined(running, increase), _reset(running, reset)]
+    if running.group.type is GroupType.CLASSIC and running.facts.refresh_ms is None:
+        conditions.append(_looks(running, increase))
     if is_restarted:
         conditions.append(_commits(running))
     return tuple(conditions)
@@ -222,12 +228,31 @@ def _reset(running: RunningGroup, reset: str | None) -> Precondition:
             f"Check consumer.{RESET} of the workers and {OVERRIDE}{RESET} of the connector, "
             "and give it with --auto-offset-reset.",
         )
+    default = "" if running.library is None else f" (by default {running.facts.reset})"
     return Precondition(
         "auto-offset-reset",
         text,
         Verdict.UNKNOWN,
-        "no cluster reports it; the forecasts before step 1 and without the plan assume latest",
-        f"Check {RESET} of each member, and give it with --auto-offset-reset.",
+        f"no cluster reports it{default}; the forecasts before step 1 and without the plan assume "
+        "latest",
+        f"Check {running.facts.reset_setting} of each member, and give it with "
+        "--auto-offset-reset.",
+    )
+
+
+def _looks(running: RunningGroup, increase: PartitionIncrease) -> Precondition:
+    """Return the precondition that members look for new partitions, which is not the default."""
+    text = "Members look for new partitions."
+    name = running.facts.refresh_setting
+    if increase.max_age_ms is not None:
+        return Precondition("refresh", text, Verdict.VERIFIED, "given with --metadata-max-age")
+    return Precondition(
+        "refresh",
+        text,
+        Verdict.UNKNOWN,
+        f"{running.library} never looks by default",
+        f"Set {name} in each application before, and give the interval with --metadata-max-age; "
+        f"or restart every member when {increase.topic} has {increase.count} partitions.",
     )
 
 
@@ -263,7 +288,7 @@ def plan_partitions(
     behavior: ProgramBehavior,
     *,
     reset: str | None = None,
-    max_age_ms: int = 300_000,
+    max_age_ms: int | None = None,
     zookeeper: GroupSource | None = None,
 ) -> Report[Plan]:
     """Return plans to add partitions to a topic, for the groups that read it.
@@ -275,7 +300,7 @@ def plan_partitions(
         group_ids: group ids; empty for all groups with members that read the topic.
         behavior: behavior of the groups' applications.
         reset: the members' `auto.offset.reset`, as for `reset_duration_ms`; None if unknown.
-        max_age_ms: the members' `metadata.max.age.ms`.
+        max_age_ms: how often members look for new partitions; None: the default of their library.
         zookeeper: second source, of groups of ZooKeeper consumers; None without.
 
     Returns:
@@ -306,7 +331,10 @@ def plan_partitions(
         notes = tuple(_remarks(readers, topic))
 
     def plan(running: RunningGroup) -> Plan:
-        increase = _increase(running, topic, count, reported)
+        increase = replace(_increase(running, topic, count, reported), max_age_ms=max_age_ms)
+        age_ms = max_age_ms or running.facts.refresh_ms
+        if age_ms is not None:
+            running = replace(running, scenario=_aged(running.scenario, age_ms))
         if running.is_stopped:
             return _plan_stopped(running, increase, reset)
         return _plan(running, increase, reset, behavior)
@@ -316,7 +344,7 @@ def plan_partitions(
         group_ids,
         plan,
         behavior,
-        lambda scenario: _as_configured(scenario, reset, max_age_ms, behavior),
+        lambda scenario: _as_configured(scenario, reset, behavior),
     )
     if stopped and (not report.data or any(plan.steps for plan in report.data)):
         notes = (_note_on_stopped(stopped, topic, reported, count), *notes)
@@ -595,18 +623,20 @@ def _at_worst(
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def _as_configured(
-    scenario: Scenario, reset: str | None, max_age_ms: int, behavior: ProgramBehavior
-) -> Scenario:
-    """Return the scenario with the members' settings; Kafka's defaults if unknown.
-
-    The reset none, which stops members, is simulated as latest: nothing is read again.
-    """
+def _aged(scenario: Scenario, max_age_ms: int) -> Scenario:
+    """Return the scenario in which members refresh their metadata in such intervals."""
     aged = {
         name: replace(plan, config=replace(plan.config, metadata_max_age_ms=max_age_ms))
         for name, plan in scenario.members.items()
     }
-    scenario = replace(scenario, members=aged)
+    return replace(scenario, members=aged)
+
+
+def _as_configured(scenario: Scenario, reset: str | None, behavior: ProgramBehavior) -> Scenario:
+    """Return the scenario with the members' reset; Kafka's default if unknown.
+
+    The reset none, which stops members, is simulated as latest: nothing is read again.
+    """
     if reset is None:
         return scenario
     simulated = "earliest" if _begins_at_first(reset, scenario, behavior) else "latest"
@@ -663,10 +693,19 @@ def _grow(running: RunningGroup, increase: PartitionIncrease) -> PlanStep:
             member.config.metadata_max_age_ms for member in running.scenario.members.values()
         ]
         who = "The group's leader" + ("" if leader is None else f" ({leader})")
-        seen = (
-            f"{who} looks for new partitions every {max(ages_ms, default=0) / 1000:g} s "
-            f"({_MAX_AGE}); until then, no member reads them. Then all members rejoin."
-        )
+        facts = running.facts
+        if facts.refresh_ms is None and increase.max_age_ms is None:
+            seen = (
+                f"{running.library} never looks for new partitions by default "
+                f"({facts.refresh_setting}): no member reads them until one restarts. The forecast "
+                f"assumes that members look every {max(ages_ms, default=0) / 1000:g} s."
+            )
+        else:
+            seen = (
+                f"{who} looks for new partitions every {max(ages_ms, default=0) / 1000:g} s "
+                f"({facts.refresh_setting}); until then, no member reads them. Then all members "
+                "rejoin."
+            )
     else:
         seen = (
             "The coordinator sees the new partitions at once, and assigns them with the members' "

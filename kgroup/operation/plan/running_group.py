@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kgroup.assignor.client_facts import FACTS, ClientFacts
 from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, named_group
-from kgroup.model.client_library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
+from kgroup.model.client_library import KAFKA_CLIENTS, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.member_name import MemberName, called, find_member, name_of
 from kgroup.model.problem import Problem
@@ -22,8 +23,6 @@ from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import InitialGroup, Scenario
 from kgroup.source.base import GroupSource
 
-_LIBRARIES: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
-"""Client libraries that plans distinguish, with their values of `--client`."""
 _CONSUMERS: Final = "a classic or consumer group"
 
 
@@ -82,13 +81,35 @@ class RunningGroup:
 
     @property
     def library(self) -> str | None:
-        """Client library of all members, as plans name it; None if not certain."""
-        libraries = {
-            (member.client_library, member.client_library_certainty)
-            for member in self.group.members
+        """Client library of all members; None if unknown.
+
+        It is certain for one member at least, and what the others sent does not rule it out.
+        """
+        members = self.group.members
+        certain = {
+            member.client_library
+            for member in members
+            if member.client_library_certainty is Certainty.CERTAIN
         }
-        names = [name for name in _LIBRARIES if libraries == {(name, Certainty.CERTAIN)}]
-        return _LIBRARIES[names[0]] if names else None
+        names = [
+            name
+            for name in FACTS
+            if certain == {name}
+            and all(
+                name == member.client_library
+                or (
+                    member.client_library is None
+                    and name in (member.client_library_candidates or ())
+                )
+                for member in members
+            )
+        ]
+        return names[0] if names else None
+
+    @property
+    def facts(self) -> ClientFacts:
+        """Facts of the members' library; of Java's if it is unknown."""
+        return FACTS[self.library or KAFKA_CLIENTS]
 
     @property
     def is_stopped(self) -> bool:

@@ -15,7 +15,9 @@ from dataclasses import replace
 from shlex import quote
 from string import Formatter
 
+from kgroup.assignor.client_facts import FACTS
 from kgroup.errors import UsageError
+from kgroup.model.client_library import KAFKA_CLIENTS, LIBRDKAFKA
 from kgroup.model.group import Group, Member
 from kgroup.operation.plan.connect import own_settings
 from kgroup.operation.plan.coordinator import (
@@ -140,19 +142,31 @@ def _legal(text: str) -> str:
     return _ILLEGAL.sub("-", text)
 
 
-INSTANCE_ID = "group.instance.id"
+INSTANCE_ID = FACTS[KAFKA_CLIENTS].static_setting or ""
 SESSION = "session.timeout.ms"
 GROUP_SESSION = "consumer.session.timeout.ms"
 _OF_CONSUMER_GROUPS = "group.consumer.max.session.timeout.ms"
 _STATIC_SINCE = (2, 3)
 
 
-def client_version(members: Mapping[str, Member], of_brokers: Collection[str]) -> Precondition:
+def client_version(
+    members: Mapping[str, Member], of_brokers: Collection[str], library: str | None
+) -> Precondition:
     """Return the precondition that clients support static members.
 
     Members in `of_brokers` use the consumer protocol, and are new enough.
     """
-    text = "Clients support static members: Java 2.3, librdkafka 1.4, or later."
+    names = {KAFKA_CLIENTS: "Java", LIBRDKAFKA: LIBRDKAFKA} if library is None else {}
+    shown = names or {library or "": "Java" if library == KAFKA_CLIENTS else library or ""}
+    since = ", ".join(f"{name} {FACTS[of].static_since}" for of, name in shown.items())
+    if library is not None and FACTS[library].static_since is None:
+        return Precondition(
+            "client-version",
+            "Clients support static members.",
+            Verdict.REFUTED,
+            f"{library} has no static members",
+        )
+    text = f"Clients support static members: {since}, or later."
     unknown = [
         name
         for name, member in members.items()
@@ -352,7 +366,7 @@ def plan_static_membership(
     conditions = [
         running.rests,
         *own_settings(running.connectors),
-        client_version(members, of_brokers),
+        client_version(members, of_brokers, running.library),
         *([broker_version(members, brokers)] if sessions else []),
         unique_ids(ids, made_of),
         lasting_ids(members),
@@ -363,7 +377,7 @@ def plan_static_membership(
     plan = plan_of(running.group, MigrationTarget.STATIC_MEMBERSHIP, None, conditions)
     if plan.is_refuted:
         return plan.refused()
-    settings = _settings(members, ids, sessions)
+    settings = _settings(running, ids, sessions)
     grows = bool(of_brokers) and brokers_ms > told_ms
     away_ms = min([*sessions.values(), *([brokers_ms] if of_brokers else [])])
     if not settings and not grows:
@@ -423,7 +437,7 @@ def plan_dynamic_membership(running: RunningGroup, behavior: ProgramBehavior) ->
         "Restart every member without an instance id, and remove its old membership",
         tuple(static),
         tuple(
-            SettingChange(name, INSTANCE_ID, instance_id, None)
+            SettingChange(name, running.facts.static_setting or INSTANCE_ID, instance_id, None)
             for name, instance_id in static.items()
         ),
         (
@@ -485,11 +499,12 @@ def _static(plan: MemberPlan, instance_id: str, session_ms: int | None) -> Membe
 
 
 def _settings(
-    members: Mapping[str, Member], ids: Mapping[str, str], sessions: Mapping[str, int]
+    running: RunningGroup, ids: Mapping[str, str], sessions: Mapping[str, int]
 ) -> tuple[SettingChange, ...]:
     """Return the changed settings; one session timeout for all members if it is equal."""
+    members, session = running.by_name, running.facts.session_setting
     changes = [
-        SettingChange(name, INSTANCE_ID, None, ids[name])
+        SettingChange(name, running.facts.static_setting or INSTANCE_ID, None, ids[name])
         for name, member in members.items()
         if member.instance_id is None
     ]
@@ -500,10 +515,10 @@ def _settings(
     }
     if len(longer) == len(members) and len(set(longer.values())) == 1:
         ((was, becomes),) = set(longer.values())
-        changes.append(SettingChange(None, SESSION, _text(was), str(becomes)))
+        changes.append(SettingChange(None, session, _text(was), str(becomes)))
     else:
         changes += [
-            SettingChange(name, SESSION, _text(was), str(becomes))
+            SettingChange(name, session, _text(was), str(becomes))
             for name, (was, becomes) in longer.items()
         ]
     return tuple(changes)

@@ -138,17 +138,28 @@ def test_the_library_of_all_members_is_known_by_what_they_sent() -> None:
     assert verdicts(stopped)["mixed-strategies"] is Verdict.VERIFIED
     java = plan(group_of(library="kafka-clients"), "cooperative-sticky")
     assert (len(java.steps), verdicts(java)["mixed-strategies"]) == (2, Verdict.VERIFIED)
-    # What is said counts more; other libraries are not known of plans, and one is not for all.
-    said = plan(group_of(library="librdkafka"), "cooperative-sticky", library="java")
+    # What is said counts more.
+    said = plan(group_of(library="librdkafka"), "cooperative-sticky", library="kafka-clients")
     assert len(said.steps) == 2
     other = plan(group_of(library="sarama"), "cooperative-sticky")
-    assert verdicts(other)["mixed-strategies"] is Verdict.UNKNOWN
+    assert verdicts(other)["mixed-strategies"] is Verdict.VERIFIED
     group = group_of(library="librdkafka")
     first, *rest = group.members
-    inferred = replace(first, client_library_certainty=Certainty.INFERRED)
-    for member in (inferred, replace(first, client_library="kafka-clients")):
-        mixed = plan(replace(group, members=(member, *rest)), "cooperative-sticky")
+    inferred = [replace(m, client_library_certainty=Certainty.INFERRED) for m in group.members]
+    unknown = replace(first, client_library=None, client_library_certainty=None)
+    others = ("franz-go", "kafka-clients")
+    for members in (
+        inferred,
+        (replace(first, client_library="kafka-clients"), *rest),
+        (unknown, *rest),
+        (replace(unknown, client_library_candidates=others), *rest),
+    ):
+        mixed = plan(replace(group, members=tuple(members)), "cooperative-sticky")
         assert (len(mixed.steps), verdicts(mixed)["mixed-strategies"]) == (2, Verdict.UNKNOWN)
+    # One is certain, and the others may be of its library.
+    may_be = replace(unknown, client_library_candidates=("librdkafka", "kafka-python"))
+    stopped = plan(replace(group, members=(may_be, *rest)), "cooperative-sticky")
+    assert verdicts(stopped)["mixed-strategies"] is Verdict.VERIFIED
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -222,7 +233,7 @@ def test_a_member_that_does_not_support_what_the_group_uses() -> None:
 def test_old_clients() -> None:
     old = group_of(owned=False)
     assert verdicts(plan(old, "cooperative-sticky"))["client-version"] is Verdict.UNKNOWN
-    refused = plan(old, "cooperative-sticky", library="java")
+    refused = plan(old, "cooperative-sticky", library="kafka-clients")
     assert verdicts(refused)["client-version"] is Verdict.REFUTED
     assert "client-version" not in verdicts(plan(old, "sticky"))
 

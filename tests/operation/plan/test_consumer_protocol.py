@@ -321,7 +321,7 @@ def test_data_of_a_custom_assignor_refuses() -> None:
     [
         ("range", None, Verdict.VERIFIED),
         ("range", "librdkafka", Verdict.VERIFIED),
-        ("cooperative-sticky", "java", Verdict.VERIFIED),
+        ("cooperative-sticky", "kafka-clients", Verdict.VERIFIED),
         ("cooperative-sticky", None, Verdict.UNKNOWN),
         ("cooperative-sticky", "librdkafka", Verdict.REFUTED),
     ],
@@ -332,7 +332,7 @@ def test_librdkafka_adds_data_to_assignments_later(
     group = classic(*PAIR, strategy=strategy)
     assert verdict(plan(group, telling(), library=library), "user-data") is found
     if library is not None:  # what members sent tells it as well
-        name = "kafka-clients" if library == "java" else library
+        name = library
         members = [
             replace(each, client_library=name, client_library_certainty=Certainty.CERTAIN)
             for each in group.members
@@ -368,9 +368,9 @@ def test_generations_begin_anew_when_a_group_was_stopped() -> None:
     ("library", "version", "found"),
     [
         (None, None, Verdict.UNKNOWN),
-        ("java", None, Verdict.UNKNOWN),
-        ("java", (3, 9, 1), Verdict.REFUTED),
-        ("java", (4, 0), Verdict.VERIFIED),
+        ("kafka-clients", None, Verdict.UNKNOWN),
+        ("kafka-clients", (3, 9, 1), Verdict.REFUTED),
+        ("kafka-clients", (4, 0), Verdict.VERIFIED),
         ("librdkafka", (2, 8), Verdict.REFUTED),
         ("librdkafka", (2, 12, 1), Verdict.VERIFIED),
     ],

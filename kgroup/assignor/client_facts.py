@@ -1,0 +1,212 @@
+"""What client libraries can do, how their settings are called, and their defaults.
+
+Sources: Kafka's `ConsumerConfig`; `CONFIGURATION.md` of librdkafka; `config.go` of franz-go and
+Sarama; `ConsumerGroupConfig` of kafka-go; `KafkaConsumer` of kafka-python; `Kafka.consumer` of
+KafkaJS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgroup.model.client_library import (
+    FRANZ_GO,
+    KAFKA_CLIENTS,
+    KAFKA_GO,
+    KAFKA_PYTHON,
+    KAFKAJS,
+    LIBRDKAFKA,
+    SARAMA,
+)
+
+_COOPERATIVE = "cooperative-sticky"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFacts:
+    """Facts about a client library; its newest version, unless there is a first version.
+
+    Attributes:
+        strategies: what an application configures for each strategy, by the strategy's name.
+        strategy_setting: setting for them.
+        separator: text between several of them.
+        cooperative_since: first version with `cooperative-sticky`; None: no version has it.
+        mixes: whether a member may list eager strategies with `cooperative-sticky`.
+        static_setting: setting for the instance id; None without static members.
+        static_since: first version with static members (KIP-345).
+        consumer_setting: what selects the consumer protocol (KIP-848); None: it cannot be used.
+        consumer_since: first version with production support of it.
+        session_setting: setting for the session timeout.
+        refresh_setting: setting for the time between two looks for new partitions.
+        refresh_ms: its default in milliseconds; None: members never look, unless told to.
+        reset_setting: setting for where to start without a committed offset.
+        reset: its default.
+        poll_setting: setting for the longest time between two polls; if the library has none, for
+            the time that a rebalance may take.
+        poll_ms: its default in milliseconds.
+    """
+
+    strategies: Mapping[str, str]
+    strategy_setting: str
+    cooperative_since: str | None
+    session_setting: str
+    refresh_setting: str
+    refresh_ms: int | None
+    reset_setting: str
+    reset: str
+    poll_setting: str
+    poll_ms: int
+    separator: str = ","
+    mixes: bool = True
+    static_setting: str | None = None
+    static_since: str | None = None
+    consumer_setting: str | None = None
+    consumer_since: str | None = None
+
+    def configured(self, names: tuple[str, ...]) -> str:
+        """Return the value of `strategy_setting` for strategies."""
+        return self.separator.join(self.strategies.get(name, name) for name in names)
+
+
+def _named(*names: str) -> Mapping[str, str]:
+    return {name: name for name in names}
+
+
+FACTS: Mapping[str, ClientFacts] = {
+    KAFKA_CLIENTS: ClientFacts(
+        strategies={
+            name: f"org.apache.kafka.clients.consumer.{word}Assignor"
+            for name, word in (
+                ("range", "Range"),
+                ("roundrobin", "RoundRobin"),
+                ("sticky", "Sticky"),
+                (_COOPERATIVE, "CooperativeSticky"),
+            )
+        },
+        strategy_setting="partition.assignment.strategy",
+        cooperative_since="2.4",
+        static_setting="group.instance.id",
+        static_since="2.3",
+        consumer_setting="group.protocol=consumer",
+        consumer_since="4.0",
+        session_setting="session.timeout.ms",
+        refresh_setting="metadata.max.age.ms",
+        refresh_ms=300_000,
+        reset_setting="auto.offset.reset",
+        reset="latest",
+        poll_setting="max.poll.interval.ms",
+        poll_ms=300_000,
+    ),
+    LIBRDKAFKA: ClientFacts(
+        strategies=_named("range", "roundrobin", _COOPERATIVE),
+        strategy_setting="partition.assignment.strategy",
+        cooperative_since="1.6",
+        mixes=False,
+        static_setting="group.instance.id",
+        static_since="1.4",
+        consumer_setting="group.protocol=consumer",
+        consumer_since="2.12",
+        session_setting="session.timeout.ms",
+        refresh_setting="topic.metadata.refresh.interval.ms",
+        refresh_ms=300_000,
+        reset_setting="auto.offset.reset",
+        reset="latest",
+        poll_setting="max.poll.interval.ms",
+        poll_ms=300_000,
+    ),
+    FRANZ_GO: ClientFacts(
+        strategies={
+            _COOPERATIVE: "kgo.CooperativeStickyBalancer()",
+            "sticky": "kgo.StickyBalancer()",
+            "range": "kgo.RangeBalancer()",
+            "roundrobin": "kgo.RoundRobinBalancer()",
+        },
+        strategy_setting="kgo.Balancers",
+        separator=", ",
+        cooperative_since="1.0",
+        static_setting="kgo.InstanceID",
+        static_since="0.1",
+        consumer_setting="kgo.ServerSideBalancer()",
+        consumer_since="1.22",
+        session_setting="kgo.SessionTimeout",
+        refresh_setting="kgo.MetadataMaxAge",
+        refresh_ms=300_000,
+        reset_setting="kgo.ConsumeStartOffset",
+        reset="earliest",
+        poll_setting="kgo.RebalanceTimeout",
+        poll_ms=60_000,
+    ),
+    SARAMA: ClientFacts(
+        strategies={
+            "range": "sarama.NewBalanceStrategyRange()",
+            "roundrobin": "sarama.NewBalanceStrategyRoundRobin()",
+            "sticky": "sarama.NewBalanceStrategySticky()",
+            _COOPERATIVE: "sarama.NewBalanceStrategyCooperativeSticky()",
+        },
+        strategy_setting="Consumer.Group.Rebalance.GroupStrategies",
+        separator=", ",
+        cooperative_since="1.60.1",
+        static_setting="Consumer.Group.InstanceId",
+        static_since="1.34",
+        session_setting="Consumer.Group.Session.Timeout",
+        refresh_setting="Metadata.RefreshFrequency",
+        refresh_ms=600_000,
+        reset_setting="Consumer.Offsets.Initial",
+        reset="latest",
+        poll_setting="Consumer.Group.Rebalance.Timeout",
+        poll_ms=60_000,
+    ),
+    KAFKA_GO: ClientFacts(
+        strategies={
+            "range": "kafka.RangeGroupBalancer{}",
+            "roundrobin": "kafka.RoundRobinGroupBalancer{}",
+            "rack-affinity": "kafka.RackAffinityGroupBalancer{}",
+        },
+        strategy_setting="GroupBalancers",
+        separator=", ",
+        cooperative_since=None,
+        session_setting="SessionTimeout",
+        refresh_setting="WatchPartitionChanges",
+        refresh_ms=None,
+        reset_setting="StartOffset",
+        reset="earliest",
+        poll_setting="RebalanceTimeout",
+        poll_ms=30_000,
+    ),
+    KAFKA_PYTHON: ClientFacts(
+        strategies={
+            "range": "RangePartitionAssignor",
+            "roundrobin": "RoundRobinPartitionAssignor",
+            "sticky": "StickyPartitionAssignor",
+            _COOPERATIVE: "CooperativeStickyAssignor",
+        },
+        strategy_setting="partition_assignment_strategy",
+        separator=", ",
+        cooperative_since="3.0",
+        mixes=False,
+        static_setting="group_instance_id",
+        static_since="2.3",
+        session_setting="session_timeout_ms",
+        refresh_setting="metadata_max_age_ms",
+        refresh_ms=300_000,
+        reset_setting="auto_offset_reset",
+        reset="latest",
+        poll_setting="max_poll_interval_ms",
+        poll_ms=300_000,
+    ),
+    KAFKAJS: ClientFacts(
+        strategies={"RoundRobinAssigner": "PartitionAssigners.roundRobin"},
+        strategy_setting="partitionAssigners",
+        separator=", ",
+        cooperative_since=None,
+        session_setting="sessionTimeout",
+        refresh_setting="metadataMaxAge",
+        refresh_ms=300_000,
+        reset_setting="fromBeginning",
+        reset="latest",
+        poll_setting="rebalanceTimeout",
+        poll_ms=60_000,
+    ),
+}
+"""The facts of each library whose assignors are implemented, by name."""

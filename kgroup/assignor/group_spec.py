@@ -84,6 +84,7 @@ class GroupSpec:
         lags: lag in records by partition, where known.
         connect: what else a Connect cluster has; None for other groups.
         streams: what else a streams group has; None for other groups.
+        returning: Connect: workers that restart, and join when the rebalance without them is over.
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the leader before, or of
             the members whose library is known and has the strategy, if it is a single one, unless
@@ -105,6 +106,7 @@ class GroupSpec:
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     connect: ConnectCluster | None = None
     streams: StreamsTasks | None = None
+    returning: tuple[MemberSpec, ...] = ()
     computed_as: Software = field(init=False)
 
     def __post_init__(self) -> None:

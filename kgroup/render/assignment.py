@@ -586,7 +586,9 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     ]
     if idle:
         yield "idle threads", f"{len(idle)}: {_list(idle)}"
-    if plan.connect is not None and (plan.connect.is_at_once or plan.connect.delay_ms):
+    if plan.connect is not None and plan.connect.is_awaiting:
+        yield "next rebalance", "when the worker that restarts is back"
+    elif plan.connect is not None and (plan.connect.is_at_once or plan.connect.delay_ms):
         delay_ms = plan.connect.delay_ms
         until = "at once" if plan.connect.is_at_once else f"in {cell(delay_ms, Kind.DURATION)}"
         yield "next rebalance", until

@@ -27,6 +27,7 @@ import pytest
 from kafka import KafkaProducer
 
 from kgroup.model.group import Group
+from kgroup.operation.assign.connect import connect_spec
 from kgroup.operation.check.check import Audit, Request, check
 from kgroup.operation.describe import describe
 from kgroup.source.broker.source import LiveCluster
@@ -133,6 +134,8 @@ def lost_worker(stage: Stage, group: str) -> None:
     places = {f"src-{task['id']}": task["worker_id"] for task in status["tasks"]}
     places["src"] = status["connector"]["worker_id"]
     stage.seen["idle"] = {name for name in places if places[name] != first.address}
+    words = ("--remove-member", f"{group}-2", "--max-delay", f"{DELAY_MS}ms", "--settle")
+    stage.seen["plan"] = json.loads(stage.page("assign", group, *words, "-o", "jsonl"))
     second.process.kill()
     stage.await_members(group, 1)
 
@@ -141,6 +144,7 @@ def lost_worker(stage: Stage, group: str) -> None:
         return now.state == "Stable" and now.connect_delay_ms is None
 
     until(is_over, every_s=0.5)
+    stage.seen["runs"] = connect_spec(stage.group(group), None, None, 0).members
 
 
 def delayed_workers(stage: Stage, group: str) -> None:
@@ -294,6 +298,15 @@ def test_a_lost_worker(played: Stage, cli: Cli) -> None:
     assert set(idle.split(", ")) == played.seen["idle"]
     assert assigned["time_ms"] - lost["time_ms"] >= DELAY_MS - 500
     assert codes(played, cli, "lost") == []
+    plan = played.seen["plan"]
+    assert plan["connect"]["delay_ms"] == DELAY_MS
+    waiting = {
+        name if task is None else f"{name}-{task}" for name, task in plan["connect"]["waiting"]
+    }
+    assert waiting == played.seen["idle"]
+    (worker,), (after,) = played.seen["runs"], plan["following"]
+    runs = [[name, None if task < 0 else task] for name, task in worker.owned]
+    assert sorted(map(str, runs)) == sorted(map(str, after["assignment"][worker.member_id]))
 
 
 def test_workers_that_are_awaited(played: Stage, cli: Cli) -> None:

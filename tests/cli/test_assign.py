@@ -27,6 +27,7 @@ SPEC = {
     "topics": {"t": {"partitions": 3}},
     "members": [{"member_id": "a", "topics": ["t"]}, {"member_id": "b", "topics": ["t"]}],
 }
+STREAMS = Path(__file__).parents[1] / "data" / "streams-3.9.2"
 PAGE = (Path(__file__).parents[2] / "docs" / "assign.md").read_text("utf-8")
 
 
@@ -206,6 +207,14 @@ def test_groups_that_nobody_assigns_partitions_in(cli: Cli, group: str, message:
     result = cli("assign", group, "--sample", "--dry-run")
     assert (result.status, result.out) == (1, "")
     assert message in result.err
+
+
+def test_streams_with_the_classic_protocol(cli: Cli) -> None:
+    args = ["assign", "order-totals-classic", "--log-dir", str(STREAMS)]
+    for more in ([], ["--strategy", "range"]):
+        result = cli(*args, *more)
+        assert (result.status, result.out) == (1, "")
+        assert "threads of Kafka Streams (strategy 'stream')" in result.err
 
 
 def test_connect(cli: Cli) -> None:

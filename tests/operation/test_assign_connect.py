@@ -182,10 +182,17 @@ def cluster(**fields: Any) -> GroupSpec:
 
 def test_specs() -> None:
     run = settled(changed(cluster(), Changes(restart=["w2"])))
-    first, second = run.plans
-    assert first.connect is not None
-    assert first.connect.waiting == (("src", 2), ("src", 3))
-    assert shares(second)["new-1"] == {("src", 2), ("src", 3)}
+    without, back, last = run.plans
+    assert without.connect is not None
+    assert back.connect is not None
+    assert last.connect is not None
+    assert list(shares(without)) == ["w1"]
+    assert without.connect.is_awaiting
+    assert without.connect.waiting == back.connect.waiting == (("src", 2), ("src", 3))
+    assert (back.connect.after_ms, last.connect.after_ms) == (0, 1000)
+    assert shares(last)["new-1"] == {("src", 2), ("src", 3)}
+    alone = settled(changed(cluster(), Changes(remove=["w1"], restart=["w2"])))
+    assert list(shares(alone.first)) == ["new-1"]
     at_once = settled(changed(cluster(max_delay_ms=0), Changes(remove=["w2"])))
     assert shares(at_once.first) == {"w1": {("src", task) for task in range(-1, 4)}}
     left = settled(changed(cluster(delay_left_ms=300, connectors={"src": 5}), Changes()))

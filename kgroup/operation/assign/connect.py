@@ -43,6 +43,7 @@ class ConnectRebalance:
         after_ms: time from the first rebalance to this one.
         delay_ms: time to the next rebalance, which the leader schedules; 0 if it schedules none.
         waiting: connectors and tasks that no worker runs until the next rebalance.
+        is_awaiting: whether the next rebalance comes when a worker that restarts is back.
         is_at_once: whether workers join again at once: what they revoked is given out then, or the
             tasks of new connectors.
         cluster: the cluster before the next rebalance.
@@ -52,6 +53,7 @@ class ConnectRebalance:
     delay_ms: int
     waiting: tuple[TopicPartition, ...]
     is_at_once: bool
+    is_awaiting: bool
     cluster: ConnectCluster
 
 
@@ -91,10 +93,13 @@ def assign_workers(spec: GroupSpec) -> tuple[Assignment, ConnectRebalance]:
         memory.delay_ms,
         tuple(java_sorted(set(configured) - running)),
         is_at_once,
+        bool(spec.returning) and not is_at_once,
         replace(
             cluster,
             memory=memory,
-            now_ms=cluster.now_ms if is_at_once else max(cluster.now_ms, memory.scheduled_ms),
+            now_ms=cluster.now_ms
+            if is_at_once or spec.returning
+            else max(cluster.now_ms, memory.scheduled_ms),
             new_connectors=cluster.new_connectors - new,
             reordered=cluster.reordered | revoked,
             has_memory=spec.strategy != EAGER,

@@ -431,7 +431,7 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
             *following, last = run.following
             last = replace(last, warnings=(*last.warnings, _RACING))
             run = replace(run, following=(*following, last))
-    if not any(member.unknown_id for member in spec.members):
+    if not any(member.unknown_id for member in (*spec.members, *spec.returning)):
         return run
     if is_small(spec):
         tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in SEEDS]
@@ -576,7 +576,8 @@ def _settle(
 
 def _is_followed(plan: AssignPlan, assignment: Mapping[str, object], *, waits: bool) -> bool:
     if plan.connect is not None:
-        return plan.connect.is_at_once or (waits and plan.connect.delay_ms > 0)
+        is_delayed = waits and plan.connect.delay_ms > 0
+        return plan.connect.is_at_once or plan.connect.is_awaiting or is_delayed
     revoked = any(move.from_member in assignment for move in plan.moves)
     return plan.rebalance == "cooperative" and revoked
 

@@ -50,6 +50,9 @@ class Advice(NamedTuple):
 _ADVICE = Advice()
 NO_ADVICE = Advice("", "", "", "")
 
+_STREAM = "stream"
+"""Strategy of Streams applications with the classic protocol: `StreamsPartitionAssignor`."""
+
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
 
@@ -85,6 +88,13 @@ def read_group(
     reading, group = find_group(source, group_id)
     if group.type is GroupType.STREAMS:
         return _read_streams(source, reading, group, strategy, kafka_version, client)
+    if group.type is GroupType.CLASSIC and group.assignor == _STREAM:
+        raise UnfitError(
+            f"{named_group(group_id)}: its members are threads of Kafka Streams (strategy "
+            f"{_STREAM!r}), which assign tasks by how far their copies of state are. No request "
+            "shows that, so it is not imitated",
+            group_id=group_id,
+        )
     if group.protocol_type == CONNECT:
         return _read_connect(source, reading, group, strategy, kafka_version, client)
     return group_spec(

@@ -381,9 +381,11 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
     generation = 1 + max(
         (member.generation for member in spec.members if member.generation is not None), default=0
     )
+    returning = spec.returning if plan.connect and plan.connect.is_awaiting else ()
     return replace(
         spec,
         departed=(),
+        returning=() if returning else spec.returning,
         connect=None if plan.connect is None else plan.connect.cluster,
         members=tuple(
             replace(
@@ -396,7 +398,8 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
                 threads=threads[member.member_id],
             )
             for member in spec.members
-        ),
+        )
+        + returning,
     )
 
 

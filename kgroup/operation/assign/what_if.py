@@ -134,11 +134,13 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     for name in changes.restart:
         member_id = _find(spec, name).member_id
         spec = restart_member(spec, name)
-        restarted[member_id] = spec.members[-1].member_id
+        restarted[member_id] = (*spec.members, *spec.returning)[-1].member_id
     for added in changes.add:
         spec = add_members(spec, added)
     for name, topics in changes.subscribe:
         spec = subscribe(spec, name, topics)
+    if not spec.members:  # all that is left of a Connect cluster restarts
+        spec = replace(spec, members=spec.returning, returning=())
     if not spec.members:
         raise UsageError("no member is left to assign to; omit a --remove-member")
     if changes.leader is not None:
@@ -218,7 +220,9 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
             host=added.host,
             streams=streams,
         )
-        for member_id, suffix in zip(_new_ids(spec.members), suffixes, strict=False)
+        for member_id, suffix in zip(
+            _new_ids((*spec.members, *spec.returning)), suffixes, strict=False
+        )
     )
     return replace(spec, members=(*spec.members, *joined))
 
@@ -229,9 +233,13 @@ def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
 
 
 def restart_member(spec: GroupSpec, name: str) -> GroupSpec:
-    """Remove a member and let it rejoin in the same rebalance."""
+    """Remove a member and let it rejoin in the same rebalance; a worker of Connect in the next."""
     member = _find(spec, name)
-    return comes_back(leaves(spec, member), member)
+    back = comes_back(leaves(spec, member), member)
+    if spec.protocol != CONNECT:
+        return back
+    *members, worker = back.members
+    return replace(back, members=tuple(members), returning=(*spec.returning, worker))
 
 
 def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
@@ -349,9 +357,8 @@ def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
         host = consumer_host(spec.id or "", member.member_id)
         if host is None:
             return replace(spec, members=(*spec.members, _forgetful(member)))
-    back = replace(
-        _forgetful(member), member_id=next(_new_ids(spec.members)), unknown_id=True, host=host
-    )
+    taken = (*spec.members, *spec.returning)
+    back = replace(_forgetful(member), member_id=next(_new_ids(taken)), unknown_id=True, host=host)
     return replace(spec, members=(*spec.members, back))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -24,8 +23,9 @@ from kgroup.assignor.connect import (
 )
 from kgroup.model.cluster import TopicPartition
 from tests.broker.maven import compile_java, run_java
+from tests.examples import in_depth
 
-HISTORIES = int(os.environ.get("KGROUP_ORACLE_CASES") or 300)
+HISTORIES = in_depth(2_000, 300)
 ROUNDS = 14
 PROTOCOLS = ("sessioned", "compatible", EAGER)
 

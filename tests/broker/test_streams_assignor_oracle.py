@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -11,8 +10,9 @@ from typing import Any
 
 from kgroup.assignor.server.streams import StreamsMember, StreamsTopology, assign
 from tests.broker.maven import compile_java, run_java
+from tests.examples import in_depth
 
-HISTORIES = int(os.environ.get("KGROUP_ORACLE_CASES") or 300)
+HISTORIES = in_depth(2_000, 300)
 VERSION = "4.3.1"
 
 

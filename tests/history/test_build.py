@@ -296,27 +296,32 @@ def test_many_small_files_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 def test_what_is_owned_is_written_anew_where_it_has_changed(tmp_path: Path) -> None:
-    """All partitions of the log share a file; only some of them get records."""
+    """Each partition has a file; only some of them get records."""
 
-    def owned() -> set[Path]:
+    def owned() -> dict[int, Path]:
         with read_warehouse(tmp_path / "w") as warehouse:
-            return {
-                tmp_path / "w" / file.path
+            files = [
+                file
                 for file in warehouse.state("c").files
                 if file.table == "assignments" and file.is_open
-            }
+            ]
+        found = {number: tmp_path / "w" / file.path for file in files for number in file.partitions}
+        assert len(found) == len(files)
+        return found
 
     log = read_log(SAMPLE)
     write_log(tmp_path / "log", {number: batches[:-1] for number, batches in log.items()})
     build(tmp_path / "w", tmp_path / "log")
     before = owned()
-    assert len(before) == 1
+    assert len(before) > 1
     # the last records there: a commit, a group that stays empty, one whose last member has left
     for number, is_same in ((0, True), (2, True), (6, False)):
         write_log(tmp_path / "log", {number: log[number]})
         build(tmp_path / "w", tmp_path / "log")
-        assert (owned() == before) == is_same
-        assert all(path.exists() for path in owned())
+        after = owned()
+        assert (after == before) == is_same
+        assert all(after[other] == path for other, path in before.items() if other != number)
+        assert all(path.exists() for path in after.values())
     write_log(tmp_path / "log", log)
     build(tmp_path / "w", tmp_path / "log")
     assert_same(tmp_path / "w", tmp_path / "log")
@@ -524,6 +529,13 @@ def test_open_rows_and_others_stay_apart(is_open: bool) -> None:
     others = [file(number, is_open=not is_open) for number in range(MANY - 1)]
     assert merged([*others, *some]) == [some]
     assert merged([*others, *some[1:]]) == []
+
+
+def test_open_assignments_are_not_merged() -> None:
+    """Each partition has a file of its own, which builds without new records of it keep."""
+    folder = DAY.replace("tombstones", "assignments")
+    assert merged([file(number, folder=folder, is_open=True) for number in range(MANY)]) == []
+    assert len(merged([file(number, folder=folder) for number in range(MANY)])) == 1
 
 
 def test_files_of_other_days_and_tables_stay_apart() -> None:

@@ -90,10 +90,13 @@ class MergeTask(Job):
 def merge_tasks(
     warehouse: str, cluster: str, build: int, files: Iterable[WrittenFile]
 ) -> Iterator[MergeTask]:
-    """Yield tasks for the files of a cluster that should be merged."""
+    """Yield tasks for the files of a cluster that should be merged.
+
+    Open rows without a day have a file for each partition, which is replaced as a whole.
+    """
     alike: dict[tuple[PurePath, bool, int], list[WrittenFile]] = {}
     for file in files:
-        if file.size < LARGE:
+        if file.size < LARGE and not (file.is_open and TABLES[file.table].are_open_dayless):
             order = (max(file.size, _SMALL).bit_length() - 1) // 3
             alike.setdefault((PurePath(file.path).parent, file.is_open, order), []).append(file)
     for found in alike.values():

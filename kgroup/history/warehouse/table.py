@@ -83,8 +83,8 @@ class WarehouseTable:
         row: meaning of a row, as a sentence.
         columns: type and meaning of each column, by name; null means unknown or absent.
         day: column whose UTC day is the date of a row.
-        are_open_dayless: whether rows that may change have no date, so that they are together:
-            most builds replace them.
+        are_open_dayless: whether rows that may change have no date, so that those of a partition
+            of `__consumer_offsets` share a file: builds with new records of it replace them.
     """
 
     name: str

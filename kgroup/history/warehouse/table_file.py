@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path, PurePath
+from typing import NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -160,8 +161,21 @@ def set_umask(warehouse: Path) -> int:
     return os.umask(0o777 & ~(warehouse / OWN).stat().st_mode)
 
 
-_FileKey = tuple[str, bool, int | None]
-"""Table, whether its rows are open, and day since 1970."""
+class _FileKey(NamedTuple):
+    """Rows that share a file.
+
+    Attributes:
+        table: name of the table.
+        is_open: whether the rows may change.
+        day: day since 1970; None for rows without a day, or of several.
+        offsets_partition: of rows that may change and have no day, so that a build rewrites only
+            those of partitions with new records; None for other rows.
+    """
+
+    table: str
+    is_open: bool
+    day: int | None
+    offsets_partition: int | None = None
 
 
 class FactWriter:
@@ -199,17 +213,22 @@ class FactWriter:
         """
         for name, rows in facts.items():
             table = TABLES[name]
-            is_dayless = is_open and table.are_open_dayless and len(rows) > 0
-            for day, part in [(None, rows)] if is_dayless else _by_day(rows, table.day):
+            if is_open and table.are_open_dayless:
+                for number, part in by_partition(rows).items():
+                    self._add(_FileKey(name, is_open, None, number), part)
+                continue
+            for day, part in _by_day(rows, table.day):
                 if day not in self._days and len(self._days) < _MOST_DAYS:
                     self._days.add(day)
-                key = (name, is_open, day if day in self._days else None)
-                self._kept.setdefault(key, []).append(part)
-                self._rows[key] = self._rows.get(key, 0) + len(part)
-                if self._rows[key] >= _GROUP_ROWS:
-                    self._flush(key)
+                self._add(_FileKey(name, is_open, day if day in self._days else None), part)
         while sum(self._rows.values()) > _MOST_ROWS:
             self._flush(max(self._rows, key=self._rows.__getitem__))
+
+    def _add(self, key: _FileKey, rows: pa.Table) -> None:
+        self._kept.setdefault(key, []).append(rows)
+        self._rows[key] = self._rows.get(key, 0) + len(rows)
+        if self._rows[key] >= _GROUP_ROWS:
+            self._flush(key)
 
     def finish(self) -> tuple[WrittenFile, ...]:
         """Write the buffered rows, close the files and return them.
@@ -229,11 +248,10 @@ class FactWriter:
         del self._rows[key]
         rows = pa.concat_tables(self._kept.pop(key))
         if key not in self._files:
-            table, is_open, day = key
-            date = None if day is None else str(np.datetime64(day, "D"))
-            folder = table_folder(table, self._cluster, date, is_open=is_open)
+            date = None if key.day is None else str(np.datetime64(key.day, "D"))
+            folder = table_folder(key.table, self._cluster, date, is_open=key.is_open)
             path = f"{folder}/{self._stem}-{len(self._files)}.parquet"
-            empty = WrittenFile(table, self._cluster, path, 0, 0, {})
+            empty = WrittenFile(key.table, self._cluster, path, 0, 0, {})
             self._files[key] = _File(self._warehouse, empty, rows)
         self._files[key].write(rows)
 

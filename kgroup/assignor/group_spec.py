@@ -81,6 +81,9 @@ class GroupSpec:
             `members`; other members come last.
         leader_client: library of a classic group's leader, if it is known and the leader is not; if
             the leader has left, that of the one before.
+        has_votes: whether it is known what the members prefer, who vote on the strategy; None if
+            they do not vote, because the user chose it.
+        have_left: members left for good, so that the others vote on the strategy again.
         lags: lag in records by partition, where known.
         connect: what else a Connect cluster has; None for other groups.
         streams: what else a streams group has; None for other groups.
@@ -103,6 +106,8 @@ class GroupSpec:
     leader_id: str | None = None
     member_order: tuple[str, ...] = ()
     leader_client: Software | None = None
+    has_votes: bool | None = None
+    have_left: bool = False
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     connect: ConnectCluster | None = None
     streams: StreamsTasks | None = None

@@ -51,6 +51,9 @@ class MemberSpec:
     Attributes:
         member_id: member id, assigned by the coordinator.
         topics: subscribed topics, including those that match a regex.
+        regex: regular expression that the coordinator matches (KIP-848); `topics` has the matches.
+        matched: topics that match `regex`.
+        assignor: assignor of the coordinator that the member prefers; None if none, or unknown.
         instance_id: `group.instance.id` of a static member; else None.
         client_id: `client.id` that the client sent.
         rack: `client.rack`.
@@ -90,6 +93,9 @@ class MemberSpec:
     client: Software | None = None
     is_client_inferred: bool = False
     may_be: frozenset[str] | None = None
+    assignor: str | None = None
+    regex: str | None = None
+    matched: tuple[str, ...] = ()
 
     def streams_of(self, topic: str) -> int:
         """Return the number of threads for a topic; the largest number for a topic not listed."""

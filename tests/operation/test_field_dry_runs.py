@@ -7,6 +7,8 @@ from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group
 from kgroup.operation.assign.what_if import Changes
 from kgroup.protocol.record.consumer_protocol import decode_assignment
@@ -43,6 +45,16 @@ def recorded_owners(name: str) -> Owners:
     }
 
 
+def recorded_targets(name: str) -> Owners:
+    """Return the target assignment of a consumer group after the change."""
+    recorded: dict[str, Any] = json.loads((FOLDER / f"{name}.recorded.json").read_text("utf-8"))
+    return {
+        (topic, partition): member["member_id"]
+        for member in recorded["after"]["members"]
+        for topic, partition in member["target"]
+    }
+
+
 def libraries(source: GroupSource, group_id: str) -> set[tuple[Any, ...]]:
     group = source.read([group_id]).image.groups[group_id]
     members = group.last_stable.members if group.last_stable else group.members
@@ -72,3 +84,46 @@ def test_cooperative_members_of_sarama_are_not_taken_for_javas() -> None:
     owners, warnings = planned("sarama-cooperative", "grp-2129", leaves)
     assert owners != recorded_owners("sarama-cooperative")
     assert "sarama would assign differently" in warnings[0]
+
+
+def test_two_texts_of_a_regular_expression_are_different_subscriptions() -> None:
+    owners, warnings = planned("two-regexes", "grp-304", "9st1Dz3LQ+2gomuAUjMWYA")
+    assert warnings == []
+    assert owners == recorded_targets("two-regexes")
+
+
+def test_the_assignor_of_a_consumer_group_is_voted_on_again_when_members_leave() -> None:
+    """Three of five prefer range; without two of these, two of three prefer uniform."""
+    source = before("assignor-vote")
+    leaving = ("8/f2RmW7S8GxmWfefV/XrQ", "qJLBAdrfRtKwhI3iggCGzw")
+
+    def strategy(*names: str, asked: str | None = None) -> str:
+        request = AssignRequest(strategy=asked, changes=Changes(remove=names))
+        (run,) = assign_group(source, "i4", request).data
+        assert run.plans[0].warnings == ()
+        return run.plans[0].strategy
+
+    assert strategy() == "range"
+    assert strategy(leaving[0]) == "uniform", "of two each, the first in the coordinator's table"
+    assert strategy(*leaving) == "uniform"
+    assert strategy("z9nticUuT8Op2AeGNB2aXg") == "range"
+    assert strategy(*leaving, asked="range") == "range"
+
+
+@pytest.mark.parametrize(
+    ("changes", "strategy", "warned"),
+    [
+        (Changes(remove=("C",)), None, True),
+        (Changes(remove=("B",)), None, True),  # the leader
+        (Changes(restart=("C",)), None, False),
+        (Changes(partitions=(("h1.a", 9),)), None, False),
+        (Changes(remove=("C",)), "range", False),
+    ],
+)
+def test_members_of_a_classic_group_may_vote_again_when_one_leaves(
+    changes: Changes, strategy: str | None, warned: bool
+) -> None:
+    request = AssignRequest(strategy=strategy, changes=changes)
+    (run,) = assign_group(before("strategy-vote"), "h1", request).data
+    votes = [text for text in run.plans[0].warnings if text.startswith("The strategy may change")]
+    assert len(votes) == warned

@@ -199,6 +199,40 @@ class Target:
         return copied
 
 
+PREFERENCE = ("uniform", "range")
+"""Assignors in the order of the coordinator's table, which breaks ties of votes."""
+
+
+def preferred_assignor(votes: Iterable[str | None]) -> str | None:
+    """Return the assignor that most members prefer; None if no member prefers one.
+
+    Source: `ConsumerGroup.computePreferredServerAssignor`.
+    """
+    counts = Counter(votes)
+    return max((name for name in PREFERENCE if counts[name]), key=counts.__getitem__, default=None)
+
+
+def is_homogeneous(
+    members: int, regexes: Counter[str], named: Counter[str], matched: Counter[str]
+) -> bool:
+    """Return whether all members have the same subscription (`ConsumerGroup.subscriptionType`).
+
+    Members with regular expressions do if all have the same expression and no topic names;
+    different expressions differ even if they match the same topics.
+
+    Args:
+        members: number of members.
+        regexes: number of members by regular expression.
+        named: number of members by topic name.
+        matched: number of expressions by matching topic.
+    """
+    if not regexes:
+        return all(count == members for count in named.values())
+    if members not in regexes.values():
+        return False
+    return not named and all(count == 1 for count in matched.values())
+
+
 class ServerGroup:
     """A group as an assignor of the coordinator sees it; topics are numbered.
 
@@ -211,7 +245,7 @@ class ServerGroup:
         sizes: number of topics in each member's subscription, existing or not.
         names: topic names by number.
         hashes: hash codes of the topic ids.
-        is_homogeneous: all members subscribe to every topic to which any member subscribes.
+        is_homogeneous: all members have the same subscription.
     """
 
     def __init__(self, spec: GroupSpec) -> None:
@@ -235,10 +269,15 @@ class ServerGroup:
                 ]
         self.subscriptions = {name: orders[self._members[name].topics] for name in self.member_ids}
         self.sizes = {name: len(self._members[name].topics) for name in self.member_ids}
-        counts: Counter[str] = Counter()
-        for topics, members in Counter(member.topics for member in spec.members).items():
-            counts.update(dict.fromkeys(topics, members))
-        self.is_homogeneous = all(count == len(self._members) for count in counts.values())
+        named: Counter[str] = Counter()
+        regexes = Counter(member.regex for member in spec.members if member.regex is not None)
+        subscribed = Counter((member.topics, member.matched) for member in spec.members)
+        for (topics, by_regex), members in subscribed.items():
+            by_name = set(topics).difference(by_regex) if by_regex else topics
+            named.update(dict.fromkeys(by_name, members))
+        expressions = {(member.regex, member.matched) for member in spec.members if member.regex}
+        matched = Counter(topic for _, topics in expressions for topic in topics)
+        self.is_homogeneous = is_homogeneous(len(self._members), regexes, named, matched)
 
     @cached_property
     def targets(self) -> Mapping[str, Target]:

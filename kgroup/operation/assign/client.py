@@ -9,6 +9,7 @@ from itertools import islice
 from kgroup.assignor.base import AssignorError
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import Software
+from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import assign, is_determined
 from kgroup.errors import near_names
 from kgroup.model.client_library import KAFKA_CLIENTS, all_of
@@ -241,6 +242,33 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
         and _shares(spec, client) != as_computed
     ]
     return different, sorted(names - CLIENTS.keys() - ASSIGNS_LIKE.keys())
+
+
+_ALSO_BY_DEFAULT = "range"
+"""Strategy that Java's consumers list together with cooperative-sticky by default (since 3.0)."""
+
+
+def vote_warnings(spec: GroupSpec) -> Iterator[str]:
+    """Yield a warning if members left, and the others may vote for another strategy.
+
+    Coordinators do not report what members prefer.
+    """
+    if not spec.have_left or spec.has_votes is not False:
+        return
+    if spec.protocol == "consumer" and spec.strategy != PREFERENCE[0]:
+        yield (
+            f"The assignor may change from {spec.strategy}: members vote on it again, and this "
+            "source does not know their group.remote.assignor. --strategy computes with another "
+            "one."
+        )
+    if spec.protocol != "classic" or spec.strategy != _ALSO_BY_DEFAULT:
+        return
+    if spec.computed_as.name == KAFKA_CLIENTS:
+        yield (
+            "The strategy may change: if all remaining members also list another one, as Java's do "
+            "with cooperative-sticky by default, they vote on it again, and no coordinator reports "
+            "what they list. --strategy computes with another one."
+        )
 
 
 def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:

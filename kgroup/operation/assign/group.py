@@ -218,6 +218,7 @@ def group_spec(
         group.leader_id,
         group.member_order or _walked(group, protocol),
         leader_client=_newest(group.leader_library),
+        has_votes=None if strategy else any(member.assignor for member in group.members),
     )
     spec = _with_strategy(spec, strategy, notes, advice)
     lags, problems = _lags(source, group, notes)
@@ -419,6 +420,9 @@ def _member(
     return MemberSpec(
         member_id=member.member_id,
         topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),
+        assignor=member.assignor,
+        regex=subscription.regex or None,
+        matched=tuple(matched),
         instance_id=member.instance_id,
         client_id=member.client_id,
         host=member.client_host,

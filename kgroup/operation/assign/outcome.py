@@ -18,7 +18,12 @@ from kgroup.assignor.strategy import assign, assign_threads, by_member
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
-from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
+from kgroup.operation.assign.client import (
+    chance_warnings,
+    is_failure_open,
+    leader_warnings,
+    vote_warnings,
+)
 from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, connect_warnings
 from kgroup.operation.assign.streams import assign_tasks, streams_warnings
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
@@ -346,6 +351,7 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
             *_protocol_warnings(spec, plan, assignment, by_topic, moves),
             *chance_warnings(spec),
             *leader_warnings(spec),
+            *vote_warnings(spec),
         )
         if warns
         else (),
@@ -386,6 +392,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         spec,
         departed=(),
         returning=() if returning else spec.returning,
+        have_left=False,
         connect=None if plan.connect is None else plan.connect.cluster,
         members=tuple(
             replace(

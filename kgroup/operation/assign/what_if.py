@@ -10,6 +10,7 @@ from itertools import count
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
 from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, find_member
@@ -137,6 +138,11 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         restarted[member_id] = (*spec.members, *spec.returning)[-1].member_id
     for added in changes.add:
         spec = add_members(spec, added)
+    if changes.remove:
+        spec = replace(spec, have_left=True)
+    if spec.has_votes and (changes.remove or changes.restart or changes.add):
+        voted = preferred_assignor(member.assignor for member in spec.members)
+        spec = replace(spec, strategy=voted or PREFERENCE[0])
     for name, topics in changes.subscribe:
         spec = subscribe(spec, name, topics)
     if not spec.members:  # all that is left of a Connect cluster restarts
@@ -209,6 +215,9 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
                 f"{added.instance_id + suffix} already, and a coordinator keeps only one; name "
                 "another, or let that one leave (--remove-member)"
             )
+    by_regex = {(member.regex, member.matched) for member in spec.members}
+    is_shared = len(by_regex) == 1 and added.topics is None
+    regex, matched = by_regex.pop() if is_shared else (None, ())
     joined = (
         MemberSpec(
             member_id,
@@ -219,6 +228,8 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
             unknown_id=True,
             host=added.host,
             streams=streams,
+            regex=regex,
+            matched=matched,
         )
         for member_id, suffix in zip(
             _new_ids((*spec.members, *spec.returning)), suffixes, strict=False
@@ -262,7 +273,11 @@ def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
     if topic in spec.topics:
         raise UsageError(f"--add-topic: topic {topic} already exists; see --partitions")
     members = (
-        replace(member, topics=(*(t for t in member.topics if t != topic), topic))
+        replace(
+            member,
+            topics=(*(t for t in member.topics if t != topic), topic),
+            matched=(*member.matched, topic) if member.regex is not None else (),
+        )
         for member in spec.members
     )
     return _with_topic(replace(spec, members=tuple(members)), topic, _new_topic(spec, number))
@@ -289,7 +304,9 @@ def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
     """Change the subscription of a member."""
     changed_member = _find(spec, name)
     members = (
-        replace(member, topics=tuple(dict.fromkeys(topics))) if member is changed_member else member
+        replace(member, topics=tuple(dict.fromkeys(topics)), regex=None, matched=())
+        if member is changed_member
+        else member
         for member in spec.members
     )
     return replace(spec, members=tuple(members))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from kgroup.assignor.server.server import PREFERENCE
 from kgroup.model.group import GroupState, MemberState
 from kgroup.model.group_log import MEMBER_STATES
 from kgroup.model.offset import CommittedOffset
@@ -84,8 +85,6 @@ ID_IN_COMMIT = 9
 """Lowest version of OffsetCommit for members that use the consumer protocol."""
 
 _FIRST_EPOCH = 1
-_PREFERENCE = ("uniform", "range")
-"""Assignors in the order of the coordinator's table, which breaks ties."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -181,7 +180,7 @@ class ConsumerGroup:
         The first in the coordinator's table wins a tie; a new entry comes first
         (`HashMap.compute`).
         """
-        counts = {name: self._assignors[name] for name in _PREFERENCE if self._assignors[name]}
+        counts = {name: self._assignors[name] for name in PREFERENCE if self._assignors[name]}
         if old is not None and old.assignor in counts:
             counts[old.assignor] -= 1
             if not counts[old.assignor]:

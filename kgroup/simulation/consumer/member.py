@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from kgroup.assignor.server.server import is_homogeneous
 from kgroup.model.group import MemberState
 from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, IdPartition
 
@@ -144,15 +145,8 @@ class SubscriptionCount:
         _add(self._matched, topics, step)
 
     def is_homogeneous(self, members: int) -> bool:
-        """Return whether all members have the same subscription (`ConsumerGroup.subscriptionType`).
-
-        Members with regular expressions do if all have the same expression and no topic names.
-        """
-        if not self.regexes:
-            return all(self._named[topic] == members for topic in self.topics)
-        if members not in self.regexes.values():
-            return False
-        return not self._named and all(matches == 1 for matches in self._matched.values())
+        """Return whether all members have the same subscription; see `is_homogeneous`."""
+        return is_homogeneous(members, self.regexes, self._named, self._matched)
 
 
 def _add(counts: Counter[str], names: Iterable[str], step: int) -> None:

@@ -1101,11 +1101,7 @@ def of_library(name: str) -> Group:
             "Not ready: user-data (none yet; librdkafka adds some with cooperative-sticky from the "
             "second rebalance on).",
         ),
-        (
-            of_library("sarama"),
-            SETTINGS,
-            "Ready as far as known; unknown: user-data, client-version.",
-        ),
+        (of_library("sarama"), SETTINGS, "Not ready: client-version (sarama does not support it)."),
     ],
 )
 def test_preconditions_of_the_plan(group: Group, settings: Mapping[str, str], reason: str) -> None:

@@ -463,7 +463,7 @@ def _user_data(change: ProtocolChange) -> Precondition:
     if have:
         found = f"those of {first_names(have)} do"
         return Precondition(code, text, Verdict.REFUTED, found, refusal)
-    if change.is_eager or change.library == KAFKA_CLIENTS:
+    if change.is_eager or change.library not in (None, LIBRDKAFKA):
         return Precondition(code, text, Verdict.VERIFIED, f"none, by {change.now}")
     found = f"none yet; librdkafka adds some with {change.now} from the second rebalance on"
     if change.library == LIBRDKAFKA:

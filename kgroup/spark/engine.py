@@ -37,7 +37,7 @@ from kgroup.history.sql.engine import (
     in_order,
     unreadable_file,
 )
-from kgroup.history.warehouse.store import Location, RemotePath
+from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import check_columns, damaged_file
 from kgroup.spark.session import first_line, run_on
@@ -63,11 +63,6 @@ class SparkEngine:
     def __init__(self, session: SparkSession, files: Mapping[str, Sequence[Location]]) -> None:
         self._session = session
         self._files = {name: in_order(files.get(name, ())) for name in TABLES}
-        if any(isinstance(path, RemotePath) for paths in self._files.values() for path in paths):
-            raise UsageError(
-                "Spark answers questions about warehouses in folders, not in object stores; use "
-                "--engine duckdb"
-            )
         own = {name: list(map(str, paths)) for name, paths in self._files.items()}
         self._paths = [path for paths in own.values() for path in paths]
         self._unchecked = dict(own)

@@ -35,13 +35,15 @@ from pyspark.sql.streaming import StreamingQueryListener
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from kgroup.errors import BusyError, KgroupError
+from kgroup.errors import BusyError, KgroupError, ProblemKind
 from kgroup.history.build.build import Build, ClusterReport, live_tasks
 from kgroup.history.build.task import TaskResult, run_task
 from kgroup.history.input.live_source import LiveSource, ask_live
 from kgroup.history.warehouse.store import Location, location_of, written_as
 from kgroup.history.warehouse.warehouse import WarehouseWriter, read_warehouse, write_warehouse
 from kgroup.interrupt import kept_signals
+from kgroup.model.problem import Problem
+from kgroup.operation.report import Report
 from kgroup.pandas_import import leave_out_pandas
 from kgroup.spark.data_source import KgroupStreamReader, await_live
 from kgroup.spark.session import first_line, run_on
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-    from kgroup.operation.report import Report
     from kgroup.source.config.client_config import ClientConfig
 
 LOG_ENDS_EVERY_S = 60.0
@@ -218,11 +219,18 @@ class _Batch:
         # A batch that starts each minute may start a little early.
         is_due = before is None or now - before >= 0.8 * LOG_ENDS_EVERY_S
         ask = partial(ask_live, self.config, self.cluster, with_log_ends=is_due)
-        with self.warehouse() as writer:
-            source = await_live(ask, ended=self.ended)
-            build = Build(writer, partial(run_on, self.session))
-            build.accept_live(source, _results(rows), self.earlier)
-            report = build.commit()
+        try:
+            with self.warehouse() as writer:
+                source = await_live(ask, ended=self.ended)
+                build = Build(writer, partial(run_on, self.session))
+                build.accept_live(source, _results(rows), self.earlier)
+                report = build.commit()
+        except BusyError as error:
+            if isinstance(self.root, Path):
+                raise
+            # Nobody locks an object store. The next batch reads what the tables lack then.
+            reason = f"{error}; the next batch does"
+            return Report((), (Problem(ProblemKind.BUSY, reason),))
         self.earlier = source if is_due else None
         self.log_ends_at = now if is_due else before
         return report

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
@@ -18,6 +20,7 @@ from kgroup.history.build import retention
 from kgroup.history.warehouse import warehouse as warehouses
 from kgroup.history.warehouse.store import RemotePath, as_typed, delta_location
 from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
+from kgroup.spark.session import run_on
 from tests.broker.object_store import gcs_server, s3_server, server
 from tests.broker.process import HOST, free_port
 from tests.cli.command_line import Cli
@@ -26,6 +29,9 @@ from tests.history.builds import SAMPLE, build
 from tests.history.killed_build import COMMITTED
 from tests.history.log_copy import read_log, write_log
 from tests.history.table_oracle import read_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BUCKET = "warehouses"
 NUMBERS = count()
@@ -348,3 +354,15 @@ def test_spark_refuses_it(cli: Cli, s3: RemotePath) -> None:
     result = cli("history", "stale", "--warehouse", as_typed(s3), "--engine", "spark")
     assert result.status == 2
     assert "use --engine duckdb" in result.err
+
+
+def test_spark_writes_it(spark: SparkSession, s3: RemotePath, tmp_path: Path) -> None:
+    """Executors write the files, and the driver commits; Spark's environment has no credentials."""
+    s3 = replace(s3, user="kgroup:swordfish")
+    early, late = tmp_path / "early", tmp_path / "late"
+    write_halves(early, late)
+    for source in (early, late):
+        build(s3, source, run=partial(run_on, spark))
+    build(tmp_path / "w", late)
+    assert read_tables(s3, "c") == read_tables(tmp_path / "w", "c") != {}
+    check_newest(s3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -20,6 +21,7 @@ from kgroup.history.build.task import SplitRead, SplitWork, TaskResult
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.sql.question import LogEnd
 from kgroup.history.warehouse.coverage import Coverage
+from kgroup.history.warehouse.store import RemotePath
 from kgroup.history.warehouse.warehouse import write_warehouse
 from kgroup.model.problem import Problem
 from kgroup.source.config.client_config import client_config
@@ -202,6 +204,25 @@ def test_a_batch_that_waits_ends_with_the_stream(answer: Answer, tmp_path: Path)
     with write_warehouse(tmp_path / "w"), pytest.raises(BusyError, match="is changing this"):
         waiting.write(rows(), 1)
     assert isinstance(waiting.error, BusyError)
+
+
+def test_another_build_of_an_object_store_wins(
+    answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody holds a lock there; in a folder the stream ends, which has one."""
+    monkeypatch.setattr(stream._Batch, "warehouse", lambda self: nullcontext(Mock()))
+    monkeypatch.setattr(Build, "accept_live", Mock())
+    monkeypatch.setattr(Build, "commit", Mock(side_effect=BusyError("another one was first")))
+    answer(live({}), live({}))
+    lost = batch(tmp_path)
+    with pytest.raises(BusyError, match="another one was first"):
+        lost.write(rows(), 1)
+    reports = Mock()
+    lost = replace(batch(tmp_path), root=RemotePath.of("s3://bucket/w"), on_report=reports)
+    lost.write(rows(), 1)
+    assert lost.error is None
+    [problem] = reports.call_args.args[0].errors
+    assert (problem.kind, problem.reason) == ("busy", "another one was first; the next batch does")
 
 
 def test_what_is_no_warehouse_is_told(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn
 from kgroup.cli.output.progress import ProgressLine
-from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError, near_names
+from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError, UsageError, near_names
 from kgroup.model.instant import shown_time
 
 if TYPE_CHECKING:
@@ -146,9 +146,15 @@ class WarehouseChoice:
             with DuckEngine(files) as duck:
                 yield duck
         else:
+            from kgroup.history.warehouse.store import RemotePath
             from kgroup.spark.engine import SparkEngine
             from kgroup.spark.session import spark_session
 
+            if any(isinstance(path, RemotePath) for paths in files.values() for path in paths):
+                raise UsageError(
+                    "Spark answers questions about warehouses in folders, not in object stores; "
+                    "use --engine duckdb"
+                )
             with spark_session(self.spark.master, self.spark.settings) as session:
                 yield SparkEngine(session, files)
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kgroup.errors import ProblemKind
 from kgroup.history.build.divergence import merged
-from kgroup.history.build.task import LostRange, SplitRead, TaskResult
+from kgroup.history.build.task import LostRange, SplitRead, TaskResult, widen
 from kgroup.history.input.segment_source import SegmentSource
 from kgroup.history.input.split import FileRange
 from kgroup.history.remote import first_line
@@ -357,8 +357,7 @@ class ClusterUpdate:
         self.files |= {file.path: file for file in result.files}
         self.new |= {file.path for file in result.files}
         for number, (first, last) in result.limits.items():
-            lowest, highest = self.limits.get(number, (first, last))
-            self.limits[number] = min(first, lowest), max(last, highest)
+            widen(self.limits, number, first, last)
         self.topic_names |= result.topic_names
         for read in result.reads:
             split = read.work.split

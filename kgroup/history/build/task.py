@@ -57,12 +57,10 @@ def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
     return names
 
 
-def widen(limits: dict[int, tuple[int, int]], facts: Mapping[str, pa.Table]) -> None:
-    """Widen the limits by partition by the offsets of the rows that ownership depends on."""
-    for name in NEEDED.keys() & facts.keys():
-        for number, first, last in offset_limits(facts[name], "log_offset"):
-            before = limits.get(number, (first, last))
-            limits[number] = min(first, before[0]), max(last, before[1])
+def widen(limits: dict[int, tuple[int, int]], number: int, first: int, last: int) -> None:
+    """Widen the limits of a partition, such that they include two offsets."""
+    lowest, highest = limits.get(number, (first, last))
+    limits[number] = min(first, lowest), max(last, highest)
 
 
 COMPILED_BYTES = 8 << 20
@@ -358,7 +356,9 @@ class _Rows:
                 facts = facts_of(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
                 self.topic_names |= topic_names_in(facts)
                 if not is_open:
-                    widen(self.limits, facts)
+                    for name in NEEDED.keys() & facts.keys():
+                        for limits in offset_limits(facts[name], "log_offset"):
+                            widen(self.limits, *limits)
                 self._writer.add(facts, is_open=is_open)
                 batches.clear()
         self._waiting_rows = 0

@@ -1,7 +1,7 @@
 """How builds, increments and questions grow with the groups, and with the days, of a warehouse.
 
-Partitions have 2,000 groups each, so groups grow with the partitions. Each log is built three
-times: as a whole, with some 64 KiB more in each partition, and with 5 % more.
+Partitions have 2,000 groups each, so groups grow with the partitions. Each log is built four times:
+as a whole, with some 64 KiB more in one partition, then in all of them, and with 5 % more.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -92,7 +91,12 @@ def _rows(logs: Sequence[Growth]) -> Iterator[Sequence[str]]:
     yield "log, MB", *(_mb(log.steps[0].new_bytes) for log in logs)
     yield "warehouse, MB", *(_mb(log.warehouse_bytes) for log in logs)
     yield "files", *(f"{log.file_count:,}" for log in logs)
-    names = ("first build", f"{LITTLE >> 10} KiB more a partition", f"{MORE:.0%} more")
+    names = (
+        "first build",
+        f"{LITTLE >> 10} KiB more in one partition",
+        f"{LITTLE >> 10} KiB more in each other partition",
+        f"{MORE:.0%} more",
+    )
     for number, name in enumerate(names):
         steps = [log.steps[number] for log in logs]
         yield f"{name}: s of CPU", *(f"{step.run.cpu:.1f}" for step in steps)
@@ -100,7 +104,10 @@ def _rows(logs: Sequence[Growth]) -> Iterator[Sequence[str]]:
         yield f"{name}: MB written", *(_mb(step.written_bytes) for step in steps)
         yield (
             f"{name}: bytes written per byte of new log",
-            *(f"{step.written_bytes / step.new_bytes:.2f}" for step in steps),
+            *(
+                f"{step.written_bytes / step.new_bytes:.2f}" if step.new_bytes else "-"
+                for step in steps
+            ),
         )
         yield f"{name}: files written", *(f"{step.written_files:,}" for step in steps)
     for number, words in enumerate(QUESTIONS):
@@ -122,12 +129,20 @@ def _measure(size: Size) -> Growth:
     build = [*KGROUP, "history", "build", "--cluster", "bench", "--to", str(warehouse)]
     steps = []
     before: dict[Path, int] = {}
-    sizes = [0, *(sum(_sizes(folder).values()) for folder in folders)]
-    for folder, (old, new) in zip(folders, pairwise(sizes), strict=True):
-        run = measure([*build, "--from", *map(str, sorted(folder.iterdir()))])
+    seen: dict[str, int] = {}
+    first, little, more = (sorted(folder.iterdir()) for folder in folders)
+    for places in (first, little[:1], little, more):
+        sizes = {
+            f"{place.name}/{path.name}": size
+            for place in places
+            for path, size in _sizes(place).items()
+        }
+        new_bytes = sum(size for name, size in sizes.items() if name not in seen)
+        seen |= sizes
+        run = measure([*build, "--from", *map(str, places)])
         after = _sizes(warehouse)
         written = {path: size for path, size in after.items() if before.get(path) != size}
-        steps.append(Step(run, new - old, sum(written.values()), len(written)))
+        steps.append(Step(run, new_bytes, sum(written.values()), len(written)))
         if not before:
             warehouse_bytes, file_count = sum(after.values()), len(after)
             records = sum(

@@ -815,3 +815,19 @@ def test_views_for_duckdb(cli: Cli, tmp_path: Path) -> None:
         assert len({name for name, *_ in names}) == len(names)
     assert cli("history", "show", "--warehouse", root, "--views", "-o", "json").status == 2
     assert cli("history", "show", "--warehouse", root, "--views", "--tables").status == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["rebalances", "storms --rate 2/1h", "stale --for 1s"])
+def test_answers_in_parts_look_the_same_in_every_form(
+    words: str, cli: Cli, sample: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of many groups are packed; here those of each group are a part."""
+    args = ("history", *words.split(), "--warehouse", sample)
+    forms = ("table", "json", "jsonl", "yaml", "csv", "markdown")
+    expected = {form: cli(*args, "-o", form) for form in forms}
+    assert expected["csv"].out.count("\n") > 3
+    monkeypatch.setattr("kgroup.history.rebalance.query._MOST_GROUPS", 1)
+    monkeypatch.setattr("kgroup.history.query.stale._MOST_GROUPS", 1)
+    monkeypatch.setattr("kgroup.history.sql.engine.FEW_JOBS", 1_000)  # in this process
+    assert {form: cli(*args, "-o", form) for form in forms} == expected

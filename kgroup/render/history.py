@@ -191,7 +191,7 @@ TABLE_COLUMNS = columns_of(
     "kgroup.history.query.inventory.TableColumn",
     Column("table", Kind.TEXT),
     Column("column", Kind.TEXT),
-    Column("type", Kind.TEXT, rank=2),
+    Column("type", Kind.TEXT),
     Column("meaning", Kind.TEXT),
     Column("row", Kind.TEXT, rank=9),
 )

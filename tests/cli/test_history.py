@@ -340,20 +340,22 @@ def test_as_of_names_its_time(cli: Cli, sample: str) -> None:
         result = cli("history", "as-of", "--warehouse", sample, time, "order-service")
         assert result.status == (3 if note is None else 0)
         assert note is None or note in result.err
+    swapped = cli("history", "as-of", "--warehouse", sample, "order-service", "now")
+    assert (swapped.status, "The time comes first, then the group" in swapped.err) == (2, True)
     assert "future" not in cli("history", "as-of", "--warehouse", sample, "now", "ledger").err
 
 
 def test_what_found_nothing_says_so(cli: Cli, sample: str) -> None:
     where = ("--warehouse", sample)
     storms = cli("history", "storms", *where, "order-service", "--rate", "50/90s")
-    note = "kgroup: note: No storm: no 50 rebalances of a group within 90 s are recorded.\n"
+    note = "kgroup: note: No storm: no 50 rebalances of a group within 90 seconds are recorded.\n"
     assert (storms.status, storms.out, storms.err) == (0, "", note)
     ages = ("--at", "2026-11-21T22:13:00Z", "--for", "10d", "--expiring", "1s")
     stale = cli("history", "stale", *where, *ages)
     assert (stale.status, stale.out) == (0, "")
     assert stale.err == (
-        "kgroup: note: No offset is known to have been without a commit for 864000 s, or to "
-        "expire within 1 s.\n"
+        "kgroup: note: No offset is known to have been without a commit for 10 days, or to "
+        "expire within 1 second.\n"
     )
     for command in (["storms", "--rate", "50/90s"], ["stale", *ages]):
         document = json.loads(cli("history", *command, *where, "-o", "json").out)

@@ -205,7 +205,7 @@ def test_a_full_disk_leaves_the_old_state(cli: Cli, tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
 
-    args = ("history", "build", "--from", DATA / "kafka-4.3.1", "--to", root)
+    args = ("history", "build", "--from", DATA / "kafka-4.3.1", "--to", root, "--cluster", "d")
     failed = subprocess.run(
         [sys.executable, "-m", "kgroup", *args], capture_output=True, text=True, preexec_fn=limit
     )
@@ -260,3 +260,11 @@ def test_a_cluster_is_asked_before_spark_starts(
     assert (result.status, result.out) == (1, "")
     assert "127.0.0.1:9" in result.err
     assert not (tmp_path / "w").exists()
+
+
+def test_metrics_are_not_written_into_the_warehouse(cli: Cli, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    for path in (root / "build.prom", root / "damage" / ".." / "build.prom"):
+        result = cli("history", "build", "--sample", "--to", root, "--metrics", path)
+        assert (result.status, "outside of the warehouse" in result.err) == (2, True)
+    assert not root.exists()

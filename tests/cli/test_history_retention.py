@@ -66,6 +66,7 @@ def test_a_group(cli: Cli, root: Path) -> None:
     unknown = cli(*words, "ships")
     assert (unknown.status, unknown.out) == (3, "")
     assert "the warehouse has no rows of group 'ships'" in unknown.err
+    assert "did you mean 'shipping'?" in cli(*words, "shiping").err
     several = cli(*words, "shipping")
     assert (several.status, several.out) == (2, "")
     assert "several clusters have the group 'shipping': east, west; choose one" in several.err
@@ -102,6 +103,8 @@ def test_what_is_refused(
     assert missing.status == 1
     assert "expected a warehouse, found nothing" in missing.err
     assert not (tmp_path / "none").exists()
+    nothing_older = cli("history", "expire", "--older-than", "0s", "--warehouse", root)
+    assert (nothing_older.status, "greater than 0" in nothing_older.err) == (2, True)
     unnamed = cli("history", *words)
     assert (unnamed.status, "no warehouse given" in unnamed.err) == (2, True)
     other = cli("history", *words, "--warehouse", root, "--cluster", "north")

@@ -1171,11 +1171,17 @@ def test_times_and_groups_that_are_asked_for(tmp_path: Path) -> None:
         late = rebalances(engine, "g", since_ms=T + 5000)
         early = rebalances(engine, until_ms=T + 9000, cluster="test")
         nothing = rebalances(engine, "g", since_ms=T + 50_000)
+        never = rebalances(engine, since_ms=T + 50_000)
         with pytest.raises(NotFoundError):
             rebalances(engine, "h")
     assert [rebalance.generation_id for rebalance in late.data] == [2]
     assert [rebalance.generation_id for rebalance in early.data] == [1]
-    assert (nothing.data, len(nothing.notes)) == ((), 2)  # none, and the records end before
+    assert nothing.data == ()
+    none, end, last = nothing.notes
+    assert "did not rebalance" in none
+    assert "later records, if any, are unknown" in end
+    assert last == "The last rebalance of g was at 2023-11-14T22:13:29.000Z."
+    assert never.notes[-1] == "No rebalance is recorded in this time."
 
 
 @dataclass

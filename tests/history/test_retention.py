@@ -151,6 +151,8 @@ def last_of_keys(tables: Tables, before_ms: int) -> dict[str, list[object]]:
                 kind = row.get("type", keyed.get(name))
                 names = ("offsets_partition", "group_id", "member_id", "topic", "partition")
                 key = (kind, *(row.get(each) for each in names))
+                if kind == "ConsumerGroupRegularExpression":  # of unknown expressions
+                    key = (kind, row["offsets_partition"], row["log_offset"])
                 mine = (row["log_offset"], name)
                 lasts[key] = max(mine, lasts.get(key, mine))
     for (_, number, *_), (offset, name) in lasts.items():

@@ -26,7 +26,13 @@ from kgroup.cli.option.common import (
 )
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.file import OutputFile, output_file_option
-from kgroup.cli.option.parameter import parse_duration, parse_instant, parse_seconds
+from kgroup.cli.option.parameter import (
+    parse_duration,
+    parse_instant,
+    parse_seconds,
+    parse_some_time,
+    parse_time,
+)
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.warehouse import (
     HistoryChoice,
@@ -39,6 +45,7 @@ from kgroup.cli.option.warehouse import (
     explain_write_errors,
     group_argument,
     history_options,
+    is_below,
     length_option,
     spark_options,
     stored_options,
@@ -46,6 +53,7 @@ from kgroup.cli.option.warehouse import (
     to_option,
     topic_option,
     warehouse_options,
+    whole_stored_options,
 )
 from kgroup.cli.output.context import (
     Output,
@@ -161,6 +169,10 @@ def build_command(
             "or --profile NAME (a cluster), or --sample"
         )
     locations = locations or tuple(map(str, log_dirs((), sample=sample)))
+    if target is not None and is_below(target.path, root):
+        raise click.UsageError(
+            f"--metrics: expected a file outside of the warehouse, found {target.path}"
+        )
 
     from kgroup.history.build.build import Build, build_from_cluster, build_from_files
     from kgroup.history.warehouse.warehouse import write_warehouse
@@ -781,6 +793,13 @@ def report_command(
     return report.exit_status
 
 
+def _parse_first_time(text: str) -> int:
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise ValueError(f"{error}. The time comes first, then the group: TIME GROUP") from None
+
+
 @command.command(
     "as-of",
     epilog=examples(
@@ -789,7 +808,7 @@ def report_command(
         "kgroup history as-of --warehouse warehouse now order-service --members -o csv",
     ),
 )
-@click.argument("at_ms", metavar="TIME", callback=parsed_time())
+@click.argument("at_ms", metavar="TIME", callback=parsed_time(_parse_first_time))
 @group_argument
 @section_options
 @history_options
@@ -879,7 +898,7 @@ _EXECUTE = "nothing was changed; --execute carries it out"
     "age_ms",
     metavar="TIME",
     required=True,
-    callback=parsed(parse_duration),
+    callback=parsed(parse_some_time),
     help="Remove what is older, such as 30d.",
 )
 @stored_options
@@ -887,10 +906,10 @@ _EXECUTE = "nothing was changed; --execute carries it out"
 def expire_command(age_ms: int, stored: StoredChoice, output: Output) -> ExitStatus:
     """Remove the records of past days from a warehouse.
 
-    A file goes when all its rows are older, so the last day goes when it is past entirely. What
-    still holds stays: the last record of each group, member and committed offset, as in a compacted
-    topic, and assignments that have not ended. What has expired is not read again by later builds.
-    Later questions say in a note where the retained time begins.
+    A file has the rows of one day, and goes when all of them are older: with a time of less than a
+    day, today's rows may go, too. What still holds stays: the last record of each group, member and
+    committed offset, as in a compacted topic, and assignments that have not ended. What has expired
+    is not read again by later builds. Later questions say in a note where the retained time begins.
 
     The files are deleted an hour later, by the next build, or by 'history vacuum'.
     """
@@ -976,7 +995,7 @@ def _show_removals(
     "1h",
     "Keep files that were replaced within this time: questions may still be reading them.",
 )
-@stored_options
+@whole_stored_options
 @output_options("history.VACUUM_COLUMNS")
 def vacuum_command(kept_ms: int, stored: StoredChoice, output: Output) -> ExitStatus:
     """Delete files of a warehouse that are not needed any more.
@@ -984,8 +1003,6 @@ def vacuum_command(kept_ms: int, stored: StoredChoice, output: Output) -> ExitSt
     These are files that a build, 'history expire' or 'history delete' replaced, and files that a
     killed build left. A build deletes them, too, after an hour.
     """
-    if stored.cluster is not None:
-        raise click.UsageError("--cluster: files are deleted of all clusters; leave it out")
     from kgroup.history.build.retention import unneeded_files
     from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
     from kgroup.operation.report import Report

@@ -368,6 +368,11 @@ class HistoryChoice:
         )
 
 
+def is_below(path: Path, root: Location) -> bool:
+    """Return whether a path is in the folder of a warehouse."""
+    return isinstance(root, Path) and path.resolve().is_relative_to(root.resolve())
+
+
 def _required_warehouse(
     root: Location | None, cluster: str | None, engine: str | None, spark: SparkChoice
 ) -> WarehouseChoice:
@@ -565,17 +570,16 @@ def _history(
 
 
 _option = partial(click.option, cls=BlockOption, block=Block.WAREHOUSE)
-_WAREHOUSE_OPTIONS: Sequence[Decorator] = (
-    _option(
-        "--warehouse",
-        "root",
-        metavar="DIR",
-        type=FOLDER,
-        envvar="KGROUP_WAREHOUSE",
-        show_envvar=True,
-        help="Folder, s3:// or gs:// URI of the warehouse that 'kgroup history build' wrote. If a "
-        "source is also given, it continues the warehouse.",
-    ),
+_WAREHOUSE_OPTION = _option(
+    "--warehouse",
+    "root",
+    metavar="DIR",
+    type=FOLDER,
+    envvar="KGROUP_WAREHOUSE",
+    show_envvar=True,
+    help="Folder, s3:// or gs:// URI of the warehouse that 'kgroup history build' wrote.",
+)
+_CHOICE_OPTIONS: Sequence[Decorator] = (
     _option(
         "--cluster",
         metavar="NAME",
@@ -590,7 +594,9 @@ _WAREHOUSE_OPTIONS: Sequence[Decorator] = (
     ),
     spark_options("local[*] with --engine spark"),
 )
-warehouse_options = options_into("warehouse", _required_warehouse, *_WAREHOUSE_OPTIONS)
+warehouse_options = options_into(
+    "warehouse", _required_warehouse, _WAREHOUSE_OPTION, *_CHOICE_OPTIONS
+)
 """Adds the options for a warehouse and engine; the command takes ``warehouse``."""
 
 
@@ -636,8 +642,15 @@ def _stored(root: Location | None, cluster: str | None, execute: bool) -> Stored
     return StoredChoice(_required_root(root), cluster, execute)
 
 
-stored_options = options_into("stored", _stored, *_WAREHOUSE_OPTIONS[:2], execute_option)
+stored_options = options_into(
+    "stored", _stored, _WAREHOUSE_OPTION, _CHOICE_OPTIONS[0], execute_option
+)
 """Adds the options for a change of a warehouse; the command takes ``stored``."""
+
+whole_stored_options = options_into(
+    "stored", partial(_stored, cluster=None), _WAREHOUSE_OPTION, execute_option
+)
+"""Adds them for a change that concerns all clusters; the command takes ``stored``."""
 
 history_options = options_into(
     "records",
@@ -649,7 +662,7 @@ history_options = options_into(
         metavar="PATH",
         multiple=True,
         help="Read a folder of segments, a segment of __consumer_offsets, or a URI such as "
-        "s3://bucket/folder. Repeatable.",
+        "s3://bucket/folder. Repeatable. With --warehouse, a source continues the warehouse.",
     ),
     click.option(
         "--log-budget",
@@ -661,6 +674,7 @@ history_options = options_into(
         help="Read at most this many MiB of __consumer_offsets of a cluster, back from the end of "
         "the group's partition, or of all partitions.",
     ),
-    *_WAREHOUSE_OPTIONS,
+    _WAREHOUSE_OPTION,
+    *_CHOICE_OPTIONS,
 )
 """Adds the options for the records of a question; the command takes ``records``."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.errors import UnknownGroupError, UsageError
+from kgroup.errors import UnknownGroupError, UsageError, near_names
 from kgroup.history.build.build import next_markers
 from kgroup.history.build.derivation import after, pieces, read_base, write_state
 from kgroup.history.ownership.ownership import NEEDED, OwnershipState, derive
@@ -298,6 +298,9 @@ def _keys(root: Location, file: WrittenFile) -> pa.Table:
         else pa.repeat(pa.scalar(nothing, kind), len(rows))
         for name, (kind, nothing) in _KEY.items()
     }
+    # the tables do not have the whole key of these records, so each of them may be the last one
+    is_regex = pc.equal(full["type"], "ConsumerGroupRegularExpression")
+    full["topic"] = pc.if_else(is_regex, columns["log_offset"].cast(pa.string()), full["topic"])
     return pa.table({**full, "log_offset": columns["log_offset"]})
 
 
@@ -388,8 +391,9 @@ def _with_groups(
                 removals.append(TableRemoval(name, table, count, rows - count))
     for group_id, names in clusters.items():
         if not names:
+            meant = near_names(group_id, _every_group(warehouse, cluster))
             raise UnknownGroupError(
-                f"{warehouse.root}: the warehouse has no rows of group {group_id!r}",
+                f"{warehouse.root}: the warehouse has no rows of group {group_id!r}{meant}",
                 group_id=group_id,
             )
         if len(names) > 1:
@@ -398,6 +402,14 @@ def _with_groups(
                 "one with --cluster"
             )
     return tuple(removals), files
+
+
+def _every_group(warehouse: Warehouse, cluster: str | None) -> list[str]:
+    found: set[str] = set()
+    for name in _clusters(warehouse, cluster):
+        for file in warehouse.state(name).files:
+            found |= {*pc.unique(_group_ids(warehouse.root, file)["group_id"]).to_pylist()}
+    return sorted(group_id for group_id in found if group_id is not None)
 
 
 def delete_groups(

@@ -40,7 +40,8 @@ from kgroup.model.clients import Clients
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupType
 from kgroup.model.instant import shown_time
-from kgroup.operation.check.look import Evidence, Past, finding_of, length
+from kgroup.model.problem import Problem
+from kgroup.operation.check.look import Evidence, Past, exact_length, finding_of, length
 from kgroup.operation.check.rule import Basis, EvidenceRecord, Finding, Rule, Severity
 from kgroup.operation.describe import OffsetDescription
 from kgroup.operation.report import first_names
@@ -155,7 +156,8 @@ def look_back_on_groups(
         cluster: see `look_back`.
 
     Returns:
-        See `look_back`; a group whose records cannot be read is a note.
+        See `look_back`; a group whose log cannot be read is a note, and if a file of the warehouse
+        cannot, an error.
     """
     basis = Basis.LOG if stored is None else Basis.WAREHOUSE
     pasts = []
@@ -169,6 +171,11 @@ def look_back_on_groups(
         except KgroupError as error:
             if stored is not None:
                 pasts.append(look_back(stored, own, cluster=cluster))
+                if isinstance(error, InputError):  # such as a damaged file of the warehouse
+                    reason = f"The past was not fully checked: {error}"
+                    problem = Problem(error.kind, reason, group_id=group_id, path=error.path)
+                    pasts.append(Past((), errors=(problem,)))
+                    continue
             note = f"The log of {group_id} was not checked: {error}"
             pasts.append(Past((), notes=(note,)))
     return Past.joined(pasts)
@@ -456,7 +463,7 @@ def _cause(cause: Repetition, every: Sequence[Rebalance]) -> Finding:
     text = _WHAT[rule].format(who=_who(main), count=cause.count)
     text += f" within {length(last_ms - first_ms)}, since {shown_time(first_ms)}"
     if timeout_ms:
-        text += f" ({_TIMEOUTS[rule]}: {timeout_ms / 1000:g} s)"
+        text += f" ({_TIMEOUTS[rule]}: {exact_length(timeout_ms)})"
     if others := cause.starters[1:]:
         text += f"; so did {first_names(others, _who)}, {cause.event_count - cause.count} times"
     text += f"; this started {len(cause.explained)} of {len(every)} rebalances."

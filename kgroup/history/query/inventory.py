@@ -19,7 +19,7 @@ class PartitionInventory:
 
     Attributes:
         offsets_partition: partition of `__consumer_offsets`.
-        record_count: number of records read.
+        record_count: number of records read, also those that have expired or were deleted since.
         first_offset: lowest offset read; None if no record was read.
         last_offset: highest offset read; None if no record was read.
         missing_count: number of offsets between the two that were not read; compacted away, or
@@ -87,7 +87,7 @@ def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupInvento
     condition, parameters = where(("cluster = ?", cluster))
     condition += " AND group_id IS NOT NULL"
     found = times_by(engine, "cluster, group_id", GROUP_TABLES, condition, parameters)
-    notes = () if found else ("The warehouse has no groups yet.",)
+    notes = () if found else ("The warehouse has no records of groups.",)
     return Report(tuple(GroupInventory(**row) for row in found), notes=notes)
 
 

@@ -34,6 +34,7 @@ from kgroup.history.sql.question import (
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.instant import shown_time
 from kgroup.model.offset import CommittedOffset
+from kgroup.operation.check.look import exact_length
 from kgroup.operation.report import Report
 
 _CONSUMER = "consumer"
@@ -124,8 +125,8 @@ def stale_offsets(
     rows, _ = answers_in_parts(engine, StaleOffset, _of_part, parts)
     if not rows:
         notes.append(
-            f"No offset is known to have been without a commit for {silent_ms / 1000:g} s, or to "
-            f"expire within {expiring_ms / 1000:g} s."
+            "No offset is known to have been without a commit for "
+            f"{exact_length(silent_ms)}, or to expire within {exact_length(expiring_ms)}."
         )
     return Report(rows, notes=tuple(notes))
 

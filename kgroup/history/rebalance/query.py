@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from kgroup.errors import shown_id
 from kgroup.history.rebalance.cause import REPEATEDLY, Commits, CommitSpans, Recreation, elapsed_ms
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Rebalance, Takeover
@@ -29,6 +30,8 @@ from kgroup.history.sql.question import (
     where,
 )
 from kgroup.model.group_log import EFFECTS
+from kgroup.model.instant import shown_time
+from kgroup.operation.check.look import exact_length
 from kgroup.operation.check.shared_group import Reader, applications
 from kgroup.operation.report import Report, first_names
 
@@ -80,7 +83,21 @@ def rebalances(
         UsageError: the group exists in several clusters.
     """
     keys = _keys(engine, group_id, cluster, since_ms, until_ms)
-    return _answer(engine, Rebalance, _of_part, keys, group_id, cluster, since_ms, until_ms)
+    report = _answer(engine, Rebalance, _of_part, keys, group_id, cluster, since_ms, until_ms)
+    if report.data:
+        return report
+    if group_id is None:
+        note = "No rebalance is recorded"
+        note += "." if since_ms is None and until_ms is None else " in this time."
+        return replace(report, notes=(*report.notes, note))
+    if since_ms is None and until_ms is None:
+        return report
+    others = rebalances(engine, group_id, cluster=cluster).data
+    times = [each.time_ms for each in others if each.time_ms is not None]
+    if not times:
+        return report
+    note = f"The last rebalance of {shown_id(group_id)} was at {shown_time(max(times))}."
+    return replace(report, notes=(*report.notes, note))
 
 
 _Note = tuple[tuple[bool, str, str], str]
@@ -540,7 +557,8 @@ def find_storms(
     report = _answer(engine, Storm, question, keys, group_id, cluster, since_ms, until_ms)
     if report.data:
         return report
-    note = f"No storm: no {count} rebalances of a group within {within_ms / 1000:g} s are recorded."
+    within = exact_length(within_ms)
+    note = f"No storm: no {count} rebalances of a group within {within} are recorded."
     return replace(report, notes=(note, *report.notes))
 
 

@@ -207,6 +207,15 @@ def length(duration_ms: int) -> str:
     return "less than a second"
 
 
+def exact_length(duration_ms: int) -> str:
+    """Return a duration in the largest unit in which it is a whole number."""
+    for size, unit in _UNITS:
+        count, rest = divmod(duration_ms, size)
+        if not rest and count:
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"{duration_ms} ms"
+
+
 LIMITS: Mapping[str, str] = {
     "old-commit": "old_commit_ms",
     "expiring": "expiring_ms",

@@ -11,6 +11,7 @@ from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assignor_of
 from kgroup.errors import UnfitError, named_group, shown_id
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import AssignedPartition, Group, GroupType, Member, MemberState
 from kgroup.model.member_name import MemberName, find_member
@@ -109,6 +110,12 @@ def scenario_of(
             remark=f" of {spec.computed_as}; the simulator plays members as Java consumers",
         )
     notes = list(report.notes)
+    if spec.protocol == "classic" and spec.computed_as.name != KAFKA_CLIENTS:
+        notes.append(
+            f"the leader is taken to use {spec.computed_as.name}; the simulator plays members, and "
+            f"the assignor {spec.strategy}, as Java consumers: which partitions move may be "
+            "different (kgroup assign computes that)"
+        )
     group = before_rebalance(found, [])
     names = member_names(group.members)
     known = {names[member.member_id]: member for member in group.members}

@@ -197,3 +197,11 @@ def test_a_group_on_zookeeper_has_its_commits_where_it_commits() -> None:
     assert sum(total.skipped for total in elsewhere) > 0
     both = _restarted(storage="kafka", dual_commit=True)[0].partitions
     assert sum(total.skipped for total in both) == 0
+
+
+@pytest.mark.parametrize("library", ["kafka-clients", "librdkafka"])
+def test_an_assignor_of_another_library_is_not_played_without_a_word(library: str) -> None:
+    group = slow_group()
+    members = tuple(replace(member, client_library=library) for member in group.members)
+    notes = group_as_it_is(FakeSource(replace(group, members=members)), "g").notes
+    assert any("taken to use librdkafka" in note for note in notes) == (library == "librdkafka")

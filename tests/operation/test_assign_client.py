@@ -439,3 +439,32 @@ def test_versions_behave_as_the_newest_known_before(text: str, expected: Softwar
 def test_unknown_libraries_and_versions_are_told(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         software(text)
+
+
+@pytest.mark.parametrize(
+    ("letters", "partitions", "other_topics", "is_known"),
+    [
+        ("123456789", 12, 1, False),
+        ("123456789", 12, 9, True),  # no order of partitions matters then
+        ("123456789", 1, 1, True),
+        ("1", 12, 1, True),
+        ("1bH~", 12, 1, True),
+    ],
+)
+def test_partitions_with_equal_hash_codes_in_a_crowded_bucket(
+    letters: str, partitions: int, other_topics: int, is_known: bool
+) -> None:
+    """Topics whose last but one characters are neighbours share the hash codes of partitions.
+
+    By `String.hashCode` they are 31 apart, as those of two partitions by `TopicPartition.hashCode`.
+    """
+    names = tuple(f"t{letter}a" for letter in letters)
+    members = (
+        replace(member("a", NEW), topics=names),
+        replace(member("b", NEW), topics=names[:other_topics]),
+    )
+    topics = {name: TopicMetadata(partitions) for name in names}
+    spec = GroupSpec("cooperative-sticky", members, topics, leader_id="a")
+    warnings = dry_run(spec).warnings
+    assert any("does not determine what kafka-clients" in text for text in warnings) != is_known
+    assert not [t for t in dry_run(replace(spec, strategy="range")).warnings if "determine" in t]

@@ -7,20 +7,29 @@ kafka-clients 4.3.1; `StickyAssignor.subscription` of 1.1.1.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 
 from kgroup.assignor import range as range_assignor
 from kgroup.assignor import round_robin
-from kgroup.assignor.base import Assignment, Subscriber, TopicMetadata
+from kgroup.assignor.base import Assignment, ClassicAssignor, Subscriber, TopicMetadata
 from kgroup.assignor.client_library import ClientLibrary
-from kgroup.assignor.java.java_hash import hash_order, utf16
+from kgroup.assignor.java.java_hash import (
+    CROWD,
+    TREE_TABLE,
+    hash_order,
+    spread,
+    topic_partition_hash,
+    utf16,
+)
 from kgroup.assignor.member_spec import NEWEST, MemberSpec, UserData
 from kgroup.assignor.sticky import sticky
 from kgroup.assignor.sticky.claim import or_no_generation
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
+from kgroup.model.offsets_partition import string_hash
 
 _OWNED_FROM = 1
 _GENERATION_FROM = 2
@@ -138,6 +147,39 @@ def _version_as_sent(
     return (as_sent if version == NEWEST else as_sent_1_1)(members, strategy)
 
 
+_BY_HASH = (sticky.assign, sticky.assign_cooperative, _assign_sticky_1_1)
+
+
+def _is_determined(
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> bool:
+    """Return whether no order of partitions in a hash table depends on chance.
+
+    A crowded bucket becomes a tree, and a TopicPartition cannot be compared: of two with the same
+    hash code, the JVM's identity hash codes decide (`HashMap.tieBreakOrder`). Such orders matter
+    only where members subscribe to different topics.
+    """
+    if assignor not in _BY_HASH or len({frozenset(member.topics) for member in members}) == 1:
+        return True
+    names = {name for member in members for name in member.topics if name in topics}
+    if len(names) < CROWD // 2:
+        return True
+    hashes = Counter(
+        topic_partition_hash(string_hash(name), number)
+        for name in names
+        for number in range(topics[name].partitions)
+    )
+    if max(hashes.values(), default=1) == 1:
+        return True
+    size = TREE_TABLE
+    while hashes.total() > size * 3 // 4:
+        size *= 2
+    buckets: dict[int, list[int]] = defaultdict(list)
+    for code, count in hashes.items():
+        buckets[spread(code) & (size - 1)].append(count)
+    return not any(sum(counts) >= CROWD and max(counts) > 1 for counts in buckets.values())
+
+
 JAVA = ClientLibrary(
     name=KAFKA_CLIENTS,
     strategies={
@@ -155,5 +197,6 @@ JAVA = ClientLibrary(
     },
     as_sent=_version_as_sent,
     client_id="consumer-{group}-1",
+    is_determined=_is_determined,
     since={NEWEST: "2.4.0", "1.1.1": "0.11.0"},
 )

@@ -32,7 +32,7 @@ TABLE = 16
 """Number of buckets of a map with the default capacity."""
 
 _TREE_FROM = 9
-_TREE_TABLE = 64
+TREE_TABLE = 64
 _UNTREE_TO = 6
 CROWD = 8
 """Number of keys in a bucket from which on it may become a tree or double the table."""
@@ -339,7 +339,7 @@ class JavaHashMap(Generic[_K]):
         else:
             bucket.chain.insert(0 if prepend else len(bucket.chain), node)
             if len(bucket.chain) >= _TREE_FROM - prepend:
-                if self._size < _TREE_TABLE:
+                if self._size < TREE_TABLE:
                     self._double()
                 else:
                     bucket.treeify()

@@ -9,12 +9,17 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kgroup.operation.check.look import LIMITS
+from kgroup.cli.command import check as check_command
+from kgroup.cli.option.source import Source
+from kgroup.history.query import check as past_check
+from kgroup.operation.check.look import LIMITS, Past
 from kgroup.operation.check.rule import Rule
+from kgroup.operation.printed_command import Reach, reaching
 from kgroup.render.check import FINDING_COLUMNS
 from kgroup.sample import sample_log_dir
 from kgroup.source.snapshot.file import snapshot_lines
@@ -22,6 +27,7 @@ from tests.cli.command_line import Cli, Result
 from tests.cli.fake_cluster import FakeCluster
 from tests.cli.loaded import loaded_by
 from tests.cli.suggested import suggested
+from tests.history.builds import SAMPLE, build
 from tests.history.recorded import Built
 from tests.recorded_tree import recorded_snapshot
 
@@ -377,3 +383,18 @@ def test_a_strategy(check: Any) -> None:
 
 def test_completion(cli: Cli, file: Path) -> None:
     assert suggested(cli, f"kgroup check --snapshot {file} bil") == ("plain", ["billing"])
+
+
+def test_commands_about_the_past_name_the_cluster_if_there_are_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(engine: object, evidence: object, cluster: object) -> Past:
+        return Past((), notes=tuple(reaching(Reach.RECORDS)))
+
+    monkeypatch.setattr(past_check, "look_back", answer)
+    evidence: Any = SimpleNamespace(cluster=SimpleNamespace(cluster_id="east"))
+    for cluster, words in (("east", []), ("west", ["--cluster", "east"])):
+        build(tmp_path, SAMPLE, cluster=cluster)
+        with check_command._past(Source(), tmp_path, None, 0) as look_back:
+            assert look_back is not None
+            assert [*look_back(evidence).notes] == ["--warehouse", str(tmp_path), *words]

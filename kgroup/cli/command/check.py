@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -373,7 +373,8 @@ def _past(
         yield None
         return
     from kgroup.cli.option.warehouse import HistoryChoice, SparkChoice, WarehouseChoice
-    from kgroup.history.query.check import look_back
+    from kgroup.history.query.check import cluster_checked, look_back
+    from kgroup.history.sql.question import cluster_names
     from kgroup.operation.printed_command import connected_by
 
     choice = WarehouseChoice(root or Path(), cluster, None, SparkChoice(None, {}))
@@ -384,11 +385,19 @@ def _past(
     with (
         choice.open() as engine,
         connected_by(warehouse=choice.words, is_continued=bool(log_budget)),
+        ExitStack() as stack,
     ):
+        look = partial(look_back, engine, cluster=cluster)
         if log_budget:
-            yield partial(_look_back_on_log, records, engine)
-        else:
-            yield partial(look_back, engine, cluster=cluster)
+            look = partial(_look_back_on_log, records, engine)
+
+        def look_back_on_cluster(evidence: Evidence) -> Past:
+            if cluster is None and len(cluster_names(engine)) > 1:
+                chosen = replace(choice, cluster=cluster_checked(engine, evidence))
+                stack.enter_context(connected_by(warehouse=chosen.words))
+            return look(evidence)
+
+        yield look_back_on_cluster
 
 
 def _look_back_on_log(records: HistoryChoice, engine: Engine | None, evidence: Evidence) -> Past:

@@ -866,8 +866,9 @@ def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitS
     log_ends               log end offsets recorded by builds of a cluster and snapshots
     damage                 byte ranges that could not be read
 
-    Times are epoch milliseconds; each table also has the columns cluster and date. A query can read
-    these tables, and nothing else. 'DESCRIBE TABLE' shows the columns of a table; docs/history.md
+    Times are epoch milliseconds; epoch_ms(time_ms) is a timestamp (timestamp_millis with Spark).
+    Each table also has the columns cluster and date. A query can read these tables, and nothing
+    else. 'DESCRIBE TABLE' shows the columns of a table; docs/history.md
     says what each means.
     """
     from kgroup.history.sql.user_query import ask_sql

@@ -423,7 +423,7 @@ def recognize(
         marks = _marks(strategy, member)
         if member["memberId"] == leader_id and assigning is not None:
             libraries &= assigning
-            marks |= _leader_marks(strategy, [member], members)
+            marks = _leader_marks(strategy, [member], members) | marks
         recognitions.append(_decided(libraries, marks, group_id, member))
     return recognitions
 

@@ -21,6 +21,7 @@ LONG = (
     "test_spark_engine_answers.py",
     "test_harmless.py",
     "test_spark_cluster.py",
+    "test_history_store.py",
     "test_history_stream.py",
     "test_live_client_libraries.py",
     "test_live_ownership.py",

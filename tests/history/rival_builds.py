@@ -25,7 +25,7 @@ def build(place: str, source: str, together: Barrier) -> None:
 
     def commit_together(writer: warehouse.WarehouseWriter, *args: object) -> object:
         if together.parties:
-            together.wait(60)
+            together.wait(300)
             warehouse.WarehouseWriter._commit_tables = commit  # type: ignore[method-assign]
         return commit(writer, *args)  # type: ignore[arg-type]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -55,6 +56,9 @@ _NO_LASTS = pa.schema(
 
 _MOST_KEYS = 1 << 20
 """Keys of several files that are collected before they are joined."""
+
+_TRANSACTIONAL = tuple(name for name, table in TABLES.items() if "transaction" in table.columns)
+"""Tables of records that may be part of a transaction."""
 
 _KEPT = ("damage",)
 """Tables that do not expire: what they say is not about the time in them."""
@@ -220,7 +224,10 @@ def _expired(
         for file in old
         if file.table not in ("transactions", "members")
     ]
-    rests += _needed_markers(root, [file for file in old if file.table == "transactions"], rests)
+    kept = [file for file in state.files if file.table in _TRANSACTIONAL and file not in old]
+    rests += _needed_markers(
+        root, [file for file in old if file.table == "transactions"], rests, _first_ms(kept)
+    )
     rests += _without_members(
         root, [file for file in state.files if file.table == "members"], rests
     )
@@ -228,26 +235,43 @@ def _expired(
 
 
 def _needed_markers(
-    root: Location, files: Iterable[WrittenFile], rests: Iterable[tuple[WrittenFile, pa.Table]]
+    root: Location,
+    files: Iterable[WrittenFile],
+    rests: Iterable[tuple[WrittenFile, pa.Table]],
+    kept_ms: float,
 ) -> list[tuple[WrittenFile, pa.Table]]:
-    """Return the markers that end the transactions of records that stay."""
+    """Return the markers that end the transactions of records that stay.
+
+    Files that are kept whole have no records before `kept_ms`: later markers may end theirs.
+    """
     columns = ["offsets_partition", "producer_id", "log_offset"]
     records = [
         rest.filter(pc.field("transaction") == TransactionStatus.COMMITTED).select(columns)
         for file, rest in rests
-        if "transaction" in TABLES[file.table].columns
+        if file.table in _TRANSACTIONAL
     ]
     markers = [(file, read_rows(root, file)) for file in files]
     none = TABLES["transactions"].schema.empty_table()
     every = pa.concat_tables([none, *(rows for _, rows in markers)])
     ends = next_markers(pa.concat_tables([none.select(columns), *records]), every.select(columns))
-    is_needed = pc.is_in(pa.array(range(len(every)), pa.int64()), ends.drop_null())
+    is_needed = pc.or_kleene(
+        pc.is_in(pa.array(range(len(every)), pa.int64()), ends.drop_null()),
+        pc.fill_null(pc.greater_equal(every["time_ms"].combine_chunks(), kept_ms), True),
+    )
     needed: list[tuple[WrittenFile, pa.Table]] = []
     begin = 0
     for file, rows in markers:
         needed.append((file, rows.filter(is_needed.slice(begin, len(rows)))))
         begin += len(rows)
     return needed
+
+
+def _first_ms(files: Iterable[WrittenFile]) -> float:
+    """Return the time before which files have no rows: infinity without files."""
+    times = [file.limits.get("time_ms") for file in files]
+    if any(each is None or each.lowest is None or each.null_count for each in times):
+        return -inf
+    return min((each.lowest for each in times if each and each.lowest is not None), default=inf)
 
 
 def _is_old(file: WrittenFile, before_ms: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-LOG_DIR_TIME_MS = 1_795_299_188_580
+LOG_DIR_TIME_MS = 1_795_981_943_801
 """Time of the last record of the log directory, in epoch milliseconds: ages are as of then."""
 
 

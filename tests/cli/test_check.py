@@ -33,11 +33,13 @@ from tests.recorded_tree import recorded_snapshot
 
 
 def test_json_and_rows(cli: Cli) -> None:
-    result = cli("check", "--sample", "-o", "json")
+    result = cli("check", "--sample", "--no-past", "-o", "json")
     assert (result.status, result.err) == (5, "")
     document = json.loads(result.out)
     assert (document["command"], document["errors"]) == ("check", [])
-    rows = cli("check", "--sample", "-o", "tsv", "--columns", "group_id,code", "--no-headers")
+    rows = cli(
+        "check", "--sample", "--no-past", "-o", "tsv", "--columns", "group_id,code", "--no-headers"
+    )
     assert [tuple(line.split("\t")) for line in rows.out.splitlines()] == [
         (row["group_id"], row["code"]) for row in document["data"]
     ]
@@ -204,7 +206,7 @@ def test_the_past(cli: Cli, recorded_warehouse: Built, tmp_path: Path) -> None:
     sound = cli("check", *where)
     assert (sound.status, sound.out) == (0, "Group order-service: no findings\n")
     assert sound.err.startswith(
-        "kgroup: note: Checked the past of cluster c from 2026-11-21T22:12:1"
+        "kgroup: note: Checked the past of cluster c from 2026-11-29T19:50:4"
     )
     found = cli("check", *where, "--cluster", "c", "--limit", "generations=4", "-o", "json")
     assert found.status == 5
@@ -239,14 +241,25 @@ def test_the_past_is_not_loaded_where_nobody_asks_for_it(args: list[str]) -> Non
     assert not loaded & heavy
 
 
-def test_the_past_of_groups_that_are_not_named_is_not_loaded(cli: Cli) -> None:
-    for selected in ([], ["--all"], ["--regex", "order.*"]):
-        assert "duckdb" not in loaded_by("check", "--sample", *selected)
+def test_zookeeper_has_no_past(cli: Cli) -> None:
     old = cli("check", "--sample", "click-stats")
     assert (old.status, old.err) == (5, ""), "ZooKeeper has no records of the past"
 
 
-def test_a_check_of_all_groups_names_the_command_that_checks_the_past(cli: Cli) -> None:
+def test_the_past_of_all_groups_of_a_small_log(cli: Cli) -> None:
+    result = cli("check", "--sample")
+    assert result.err.startswith("kgroup: note: The past was checked from ")
+    named = cli("check", "--sample", "billing", "-o", "json")
+    everything = cli("check", "--sample", "--all", "-o", "json")
+    rows = [row for row in json.loads(everything.out)["data"] if row["group_id"] == "billing"]
+    assert rows == json.loads(named.out)["data"]
+    assert [row["code"] for row in rows][:2] == ["late-poll", "rebalance-storm"]
+
+
+def test_a_check_of_all_groups_names_the_command_that_checks_the_past(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgroup.cli.command.check._SMALL_LOG", 100)
     note = (
         "kgroup: note: The past is checked only for named groups. To see what led to the state of "
         "search-index, run: kgroup why search-index --sample\n"
@@ -271,8 +284,8 @@ def test_the_past_in_the_log(cli: Cli) -> None:
     sound = cli("check", "--sample", "order-service")
     assert (sound.status, sound.out) == (0, "Group order-service: no findings\n")
     assert re.fullmatch(
-        r"kgroup: note: The past of order-service was checked from 2026-11-21T22:12:1\S+ to "
-        r"2026-11-21T22:13:0\S+: no older record was read.\n",
+        r"kgroup: note: The past of order-service was checked from 2026-11-29T19:50:4\S+ to "
+        r"2026-11-29T19:52:2\S+: no older record was read.\n",
         sound.err,
     )
     assert cli("check", "--sample", "order-service", "--no-past").err == ""

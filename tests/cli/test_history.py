@@ -333,7 +333,7 @@ def test_owner_tells_in_order_how_far_partitions_are_known(cli: Cli, sample: str
 
 def test_as_of_names_its_time(cli: Cli, sample: str) -> None:
     for time, note in (
-        ("2026-11-21T22:12:20Z", "Group 'order-service' as of 2026-11-21T22:12:20.000Z."),
+        ("2026-11-29T19:51:23Z", "Group 'order-service' as of 2026-11-29T19:51:23.000Z."),
         ("1790000000000", None),
         ("2999-01-01", " as of 2999-01-01T00:00:00.000Z, which is in the future: it may have"),
     ):
@@ -350,7 +350,7 @@ def test_what_found_nothing_says_so(cli: Cli, sample: str) -> None:
     storms = cli("history", "storms", *where, "order-service", "--rate", "50/90s")
     note = "kgroup: note: No storm: no 50 rebalances of a group within 90 seconds are recorded.\n"
     assert (storms.status, storms.out, storms.err) == (0, "", note)
-    ages = ("--at", "2026-11-21T22:13:00Z", "--for", "10d", "--expiring", "1s")
+    ages = ("--at", "2026-11-29T19:52:15Z", "--for", "10d", "--expiring", "1s")
     stale = cli("history", "stale", *where, *ages)
     assert (stale.status, stale.out) == (0, "")
     assert stale.err == (

@@ -37,7 +37,7 @@ def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
     assert {(row[0], row[1], int(row[3])) for row in rows} == {
         (SAMPLE_ID, name, len(rows)) for name, rows in tables.items()
     }
-    assert "7 segments read, 1 without new data" in result.err
+    assert "8 segments read, 0 without new data" in result.err
     shown = cli("history", "show", "--warehouse", tmp_path / "w", "-o", "jsonl")
     stock = json.loads(shown.out)
     files = [path for path in (tmp_path / "w").rglob("*.parquet") if "_kgroup" not in path.parts]

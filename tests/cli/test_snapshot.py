@@ -109,7 +109,7 @@ def test_only_what_is_chosen_as_the_sample_has_its_zookeeper_too(cli: Cli) -> No
 )
 def test_a_round_trip_of_the_sample(cli: Cli, command: list[str], tmp_path: Path) -> None:
     file = tmp_path / "sample.json.gz"
-    written = f"kgroup: note: 13 groups written to {file}\n"
+    written = f"kgroup: note: 14 groups written to {file}\n"
     assert cli("snapshot", "--sample", "--all", "-f", file) == Result(0, "", written)
     assert same(cli, ["--sample"], file, *command).status == 0
 

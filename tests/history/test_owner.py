@@ -229,7 +229,7 @@ def test_what_was_only_committed_has_no_owner_that_is_known(tmp_path: Path) -> N
     [
         ("orders-typo", 0, None, "topic 'orders-typo' is not in the records; did you mean 'ord"),
         ("orders-typo", 0, "order-service", "topic 'orders-typo' is not in the records; did"),
-        ("nosuch", 0, None, "'nosuch' is not in the records; choose one of order-totals-"),
+        ("nosuch", 0, None, "'nosuch' is not in the records; choose one of invoices, order-"),
         ("orders", 6, None, "no group is known .* partition 6 of topic orders; the highest .* 5$"),
         ("orders", 0, "order-servise", "'order-servise' is not in the records; did you mean 'or"),
         ("shipments", 0, "order-service", "'order-service' is not known .* of topic shipments$"),

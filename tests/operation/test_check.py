@@ -353,6 +353,7 @@ def test_what_the_sample_has() -> None:
     found = check(LogDir([sample_log_dir()]), Request(), lambda: None)
     assert found.report.errors == ()
     assert {(finding.group_id, finding.code) for finding in found.report.data} == {
+        ("billing", "eager-strategy"),
         ("connect-shipments-warehouse", "eager-strategy"),
         ("payment-service", "eager-strategy"),
         ("invoice-batch", "nobody-reads"),

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
 
+from kgroup.model.group import GroupState
+from kgroup.operation.describe import describe
+from kgroup.source.broker.source import LiveCluster
+from tests.broker.client import faulty_member
+from tests.broker.client.faulty_member import Faults
+from tests.broker.maven import die_with_parent
 from tests.broker.servers import Broker, broker
 from tests.record.clients import (
     ASSIGNOR,
@@ -21,14 +30,15 @@ from tests.record.recording import Recording
 from tests.record.scenario_current import CONFIG
 from tests.record.session import Session
 from tests.record.wire import Wire
+from tests.waiting import until
 
-TOPICS = {"orders": 6, "payments": 3, "shipments": 4, "order-totals": 3}
+TOPICS = {"orders": 6, "payments": 3, "shipments": 4, "order-totals": 3, "invoices": 6}
 
 WEEK_MS = 7 * 24 * 3600 * 1000
 
 
 def record_sample(recording: Recording) -> None:
-    """A dozen groups of every type: most are stable, some empty, one has a hung transaction."""
+    """Groups of every type: most are stable, some empty, one has a consumer that is too slow."""
     config = CONFIG | {"offsets.topic.num.partitions": "8"}
     recording.note(broker="4.3.1", mode="KRaft", config=config)
     with (
@@ -40,6 +50,8 @@ def record_sample(recording: Recording) -> None:
         java(recording, server, "StreamsApps", artifacts="streams") as apps,
     ):
         make_topics(recording, server, clients, TOPICS)
+        start_slow_consumer(server, clients, stack)
+        time.sleep(30)
         with Wire(server.version, server.bootstrap, "ops-laptop") as wire:
             configure_group(wire, "notifications", share_auto_offset_reset="earliest")
         services(recording, clients)
@@ -52,6 +64,7 @@ def record_sample(recording: Recording) -> None:
         connector.await_running("shipments-warehouse", 2)
         recording.did("warehouse-sync: Kafka Connect, one worker")
         recording.did("connect-shipments-warehouse: the consumers of its sink, two tasks")
+        await_late_poll(recording, server, clients)
         finish(recording, server)
 
 
@@ -82,6 +95,7 @@ def services(recording: Recording, clients: Session) -> None:
     clients.call(
         "commit", name="payment-service-0", offsets="payments:0:10:0,payments:1:11:0", metadata=""
     )
+    clients.call("commit", name="payment-service-1", offsets="payments:2:12:0", metadata="")
     recording.did("payment-service: classic, range, two static members")
     names = ["shipping-1", "shipping-2"]
     for rack, name in zip(["eu-central-1a", "eu-central-1b"], names, strict=True):
@@ -181,6 +195,58 @@ def others(recording: Recording, server: Broker, clients: Session, apps: Session
     recording.did("legacy-report: OffsetCommit v2 with a retention of a week")
     recording.did("search-index: commits without membership, the offset of orders-5 deleted")
     recording.did("old-dashboard: committed, then deleted")
+
+
+def start_slow_consumer(server: Broker, clients: Session, stack: ExitStack) -> None:
+    """Start three consumers, one of which works longer on what it has polled than it may."""
+    clients.call("flow", topic="invoices", partitions=6, rate=25, config={"linger.ms": "1000"})
+    for number in (1, 2, 3):
+        faults: Faults = {
+            "subscriptions": [["invoices"]],
+            "config": {
+                "bootstrap.servers": server.bootstrap,
+                "group.id": "billing",
+                "client.id": f"billing-{number}",
+                "enable.auto.commit": True,
+                "auto.commit.interval.ms": 1000,
+                "heartbeat.interval.ms": 1000,
+                "session.timeout.ms": 6000,
+                "max.poll.interval.ms": 15_000,
+            },
+        }
+        if number == 2:
+            faults |= {"slow_s": 17, "slow_times": 100}
+        process = subprocess.Popen(
+            [sys.executable, faulty_member.__file__, json.dumps(faults)],
+            preexec_fn=die_with_parent(),
+        )
+        stack.callback(process.wait)
+        stack.callback(process.kill)  # before that
+
+
+def await_late_poll(recording: Recording, server: Broker, clients: Session) -> None:
+    """Wait until the slow consumer has polled too late once more, and lags."""
+    before = slow_members(server)
+
+    def is_back() -> bool:
+        now = slow_members(server)
+        return bool(now) and now != before
+
+    until(is_back, every_s=0.3)
+    time.sleep(6)
+    clients.call("flow-stop", topic="invoices")
+    time.sleep(2)  # the others commit what they have read
+    recording.did("billing: classic, range, three members, of which one polls too late")
+
+
+def slow_members(server: Broker) -> set[str]:
+    """Return the id of the slow member; nothing while the group rebalances."""
+    with LiveCluster(server.bootstrap, of_silence=True) as source:
+        groups = [each.group for each in describe(source, ["billing"], log_budget=0).data]
+    members = [
+        member for group in groups if group.state is GroupState.STABLE for member in group.members
+    ]
+    return {member.member_id for member in members if member.client_id == "billing-2"}
 
 
 def owner(clients: Session, topic: str, partition: int, names: list[str]) -> str:

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
     _LookBack = Callable[[Evidence], Past]
 
+_SMALL_LOG = 64 << 20
+"""Maximum bytes of log directories of which the past of all groups is checked by default."""
+
 
 def _parse_rules(texts: Sequence[str]) -> frozenset[Rule]:
     from kgroup.operation.check.rule import Rule
@@ -145,8 +148,8 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     "--no-past",
     is_flag=True,
     help="Check the current state only. By default, the recent records of __consumer_offsets are "
-    "read for named groups, of a cluster (up to --log-budget) or a log directory, to find what "
-    "led to that state.",
+    "read to find what led to that state: those of named groups, of a cluster (up to --log-budget) "
+    "or a log directory; those of all groups if the log directory has at most 64 MiB of them.",
 )
 @click.option(
     "--warehouse",
@@ -238,11 +241,11 @@ def command(
     """Find problems, and what to do; also lag for Prometheus.
 
     Checks members, assignments, commits and lag and, if all groups are checked, the brokers that
-    coordinate them. For named groups, the recent records of __consumer_offsets show what led to the
-    current state (requires DuckDB). A table has a row for each finding, worst first, with the
-    commands to run next below it, and the number of groups without findings. What follows from a
-    finding stands below it. The exit status is 5 if a finding has the severity of --fail-on or a
-    higher one.
+    coordinate them. For named groups, and for all groups of a small log directory, the recent
+    records of __consumer_offsets show what led to the current state (requires DuckDB). A table has
+    a row for each finding, worst first, with the commands to run next below it, and the number of
+    groups without findings. What follows from a finding stands below it. The exit status is 5 if a
+    finding has the severity of --fail-on or a higher one.
 
     'kgroup why' is another name of this command.
     """
@@ -282,7 +285,9 @@ def command(
     has_past = has_log and not (no_past or nagios or prometheus)
     if rules:
         has_past &= bool(rules & PAST_RULES)
-    reads_log = bool(groups and log_budget and has_past)
+    reads_log = has_past and bool(
+        log_budget if groups else warehouse is None and _is_small_log(source)
+    )
     request = Request(
         groups,
         regex,
@@ -297,7 +302,9 @@ def command(
     )
     with (
         json_errors(output),
-        _past(source, warehouse, cluster, log_budget if reads_log else 0) as look_back,
+        _past(
+            source, warehouse, cluster, log_budget if reads_log else None, at_once=not groups
+        ) as look_back,
         source.open(of_silence=not groups, in_rounds=pause is not None) as opened,
     ):
         try:
@@ -313,7 +320,7 @@ def command(
                 write(render.prometheus_failure())
             raise
         report = audit.report
-        if has_past and not groups and warehouse is None and output.form == "table":
+        if has_past and not reads_log and warehouse is None and output.form == "table":
             report = replace(report, notes=(*report.notes, *_next_look(report.data)))
     if not nagios and not prometheus:
         page = partial(
@@ -332,6 +339,19 @@ def command(
         flush()
     warn_report(report)
     return status
+
+
+def _is_small_log(source: Source) -> bool:
+    """Return whether the source is log directories of which all records are read in seconds."""
+    from kgroup.source.log.segment_file import find_segments
+
+    if not source.paths:
+        return False
+    try:
+        segments = find_segments(source.paths, on_problem=lambda problem: None)
+        return sum(segment.path.stat().st_size for segment in segments) <= _SMALL_LOG
+    except (KgroupError, OSError):
+        return False  # opening the source reports it
 
 
 def _next_look(findings: Sequence[Finding]) -> Iterator[str]:
@@ -366,10 +386,15 @@ def _tell_plugin(lines: Iterable[str], status: int) -> int:
 
 @contextmanager
 def _past(
-    source: Source, root: Location | None, cluster: str | None, log_budget: int
+    source: Source,
+    root: Location | None,
+    cluster: str | None,
+    log_budget: int | None,
+    *,
+    at_once: bool,
 ) -> Iterator[_LookBack | None]:
     """Yield a function that checks the past; None without a warehouse or a budget for the log."""
-    if root is None and not log_budget:
+    if root is None and log_budget is None:
         yield None
         return
     from kgroup.cli.option.warehouse import HistoryChoice, SparkChoice, WarehouseChoice
@@ -378,18 +403,18 @@ def _past(
     from kgroup.operation.printed_command import connected_by
 
     choice = WarehouseChoice(root or Path(), cluster, None, SparkChoice(None, {}))
-    records = HistoryChoice(choice, root is not None, source, (), log_budget, is_open=True)
+    records = HistoryChoice(choice, root is not None, source, (), log_budget or 0, is_open=True)
     if root is None:
-        yield partial(_look_back_on_log, records, None)
+        yield partial(_look_back_on_log, records, None, at_once=at_once)
         return
     with (
         choice.open() as engine,
-        connected_by(warehouse=choice.words, is_continued=bool(log_budget)),
+        connected_by(warehouse=choice.words, is_continued=log_budget is not None),
         ExitStack() as stack,
     ):
         look = partial(look_back, engine, cluster=cluster)
-        if log_budget:
-            look = partial(_look_back_on_log, records, engine)
+        if log_budget is not None:
+            look = partial(_look_back_on_log, records, engine, at_once=False)
 
         def look_back_on_cluster(evidence: Evidence) -> Past:
             if cluster is None and len(cluster_names(engine)) > 1:
@@ -400,12 +425,18 @@ def _past(
         yield look_back_on_cluster
 
 
-def _look_back_on_log(records: HistoryChoice, engine: Engine | None, evidence: Evidence) -> Past:
-    """Check the past of each group in the log, and in the warehouse of `engine` if there is one."""
+def _look_back_on_log(
+    records: HistoryChoice, engine: Engine | None, evidence: Evidence, *, at_once: bool
+) -> Past:
+    """Check the past of each group in the log, and in the warehouse of `engine` if there is one.
+
+    With `at_once`, the log is read once for all groups, rather than the records of each.
+    """
     from importlib.util import find_spec
 
-    from kgroup.history.query.check import cluster_checked, look_back_on_groups
+    from kgroup.history.query.check import cluster_checked, look_back, look_back_on_groups
     from kgroup.operation.check.look import Past
+    from kgroup.operation.check.rule import Basis
     from kgroup.render.cell import problem_line
 
     if engine is None and find_spec("duckdb") is None:
@@ -415,12 +446,15 @@ def _look_back_on_log(records: HistoryChoice, engine: Engine | None, evidence: E
         cluster = cluster_checked(engine, evidence)
         records = replace(records, warehouse=replace(records.warehouse, cluster=cluster))
 
-    def ask(question: Callable[[Engine], Past], group_id: str) -> Past:
+    def ask(question: Callable[[Engine], Past], group_id: str | None) -> Past:
         past = records.ask(question, group_id, evidence.now.time_ms - evidence.limits.past_ms)
         reasons = map(problem_line, past.errors)
-        unread = (f"The log of {group_id} was not fully checked: {reason}" for reason in reasons)
+        whose = "The log" if group_id is None else f"The log of {group_id}"
+        unread = (f"{whose} was not fully checked: {reason}" for reason in reasons)
         return replace(past, errors=(), notes=(*past.notes, *unread))
 
+    if at_once:
+        return ask(partial(look_back, evidence=evidence, basis=Basis.LOG), None)
     return look_back_on_groups(ask, evidence, stored=engine, cluster=records.cluster)
 
 

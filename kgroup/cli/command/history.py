@@ -373,7 +373,7 @@ def show_command(
     "owner",
     epilog=examples(
         "kgroup history owner orders 2 -b kafka-1:9092 --group billing --at 03:12",
-        "kgroup history owner --warehouse warehouse orders 2 --at 2026-11-21T22:12:20Z",
+        "kgroup history owner --warehouse warehouse orders 2 --at 2026-11-29T19:51:23Z",
         "kgroup history owner --warehouse warehouse orders 2 --group order-service "
         "--between 2026-11-21 now",
         "kgroup history owner --warehouse warehouse orders 0 --at 2h --cluster prod -o json",
@@ -590,7 +590,7 @@ def stale_command(
     epilog=examples(
         "kgroup history lag billing -b kafka-1:9092",
         "kgroup history lag --warehouse warehouse order-service --snapshot snapshot.json",
-        "kgroup history lag --warehouse warehouse order-service --at 2026-11-21T22:12:30Z",
+        "kgroup history lag --warehouse warehouse order-service --at 2026-11-29T19:51:33Z",
         "kgroup history lag --warehouse warehouse billing --since 7d -o csv",
     ),
 )
@@ -804,7 +804,7 @@ def _parse_first_time(text: str) -> int:
     "as-of",
     epilog=examples(
         "kgroup history as-of 03:12 billing -b kafka-1:9092",
-        "kgroup history as-of --warehouse warehouse 2026-11-21T22:12:20Z order-service",
+        "kgroup history as-of --warehouse warehouse 2026-11-29T19:51:23Z order-service",
         "kgroup history as-of --warehouse warehouse now order-service --members -o csv",
     ),
 )

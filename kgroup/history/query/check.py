@@ -131,9 +131,10 @@ def look_back(
     if basis is Basis.WAREHOUSE:
         notes = [f"Checked the past of cluster {name} {times}."]
     else:
-        only = first_names([*evidence.now.groups])
+        groups = [*evidence.now.groups]
+        whose = f" of {groups[0]}" if len(groups) == 1 else ""
         is_short = known.first_ms > since_ms
-        notes = [f"The past of {only} was checked {times}: no older record was read."] * is_short
+        notes = [f"The past{whose} was checked {times}: no older record was read."] * is_short
         notes += past.notes
     emptied_ms = past.emptied_ms if basis is Basis.LOG else {}  # a warehouse may be old
     return Past(tuple(findings), notes=tuple(notes), emptied_ms=emptied_ms)

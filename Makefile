@@ -18,7 +18,7 @@ DEMO := 'list --sample' \
   'decode-offsets --sample --stats'
 
 # What writes the pages, schemas and pictures that are generated from the code.
-GENERATORS := cli.command_pages cli.man_pages cli.json_schemas cli.plan_page cli.session_picture \
+GENERATORS := cli.command_pages cli.man_pages cli.json_schemas cli.console_examples cli.pictures \
   simulation.simulate_page history.dictionary
 
 BROKER := broker and not oracle_clients

@@ -1,4 +1,4 @@
-"""The scripts in README run as they stand there, on recorded data and on a snapshot of it.
+"""The scripts in docs/scripts.md run as they stand there, on recorded data and on a snapshot of it.
 
 They need `sh` and `jq`. What they print is compared with what the command's JSON says.
 """
@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "README.md").read_text("utf-8").partition("### In shell scripts")[2]
-SCRIPTS = re.findall(r"```sh\n(.*?)```", SECTION.partition("\n## ")[0], re.DOTALL)
+PAGE = (ROOT / "docs" / "scripts.md").read_text("utf-8")
+SCRIPTS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 
 
 class Shell:

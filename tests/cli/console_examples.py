@@ -1,4 +1,4 @@
-"""Examples and the table of libraries in docs/plan.md: `python -m tests.cli.plan_page`."""
+"""Examples in pages, and what plans know of libraries: `python -m tests.cli.console_examples`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pathlib import Path
 
 from kgroup.assignor.client_facts import FACTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
+_ROOT = Path(__file__).parents[2]
+PLAN = _ROOT / "docs" / "plan.md"
+PAGES = (_ROOT / "README.md", PLAN)
 WIDTH = 100
 """Of the terminal on which they are shown."""
 EXAMPLE = re.compile(r"```console\n\$ kgroup (.+)\n(?:.*\n)*?```\n")
@@ -97,5 +99,6 @@ def _row(name: str) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    page = FACTS_TABLE.sub(lambda found: facts_table(), PAGE.read_text("utf-8"))
-    PAGE.write_text(written(page, on_a_terminal), "utf-8")
+    for path in PAGES:
+        page = FACTS_TABLE.sub(lambda found: facts_table(), path.read_text("utf-8"))
+        path.write_text(written(page, on_a_terminal), "utf-8")

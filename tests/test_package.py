@@ -115,7 +115,7 @@ def test_the_lines_of_the_readme_install_it(
 
 
 def test_the_readme_installs_it_with_pip_uv_and_pipx() -> None:
-    assert [line.split()[0] for line in INSTALL_LINES] == ["pip", "uv", "pipx"]
+    assert [line.split()[0] for line in INSTALL_LINES] == ["pip", "pipx", "uv"]
 
 
 def test_building_it_runs_no_code_of_the_project() -> None:

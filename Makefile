@@ -9,8 +9,9 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 # The main job on the recorded data inside the package: the groups, who owns what, the records.
-DEMO := 'list --sample' \
-  'describe --sample order-service' \
+DEMO := 'list --sample --sort=-lag' \
+  'describe --sample billing' \
+  'assign --sample billing --remove-member billing-2' \
   'describe --sample --all --offsets --columns group_id,topic,partition,lag,member_id' \
   'coordinator --sample order-service' \
   'decode-offsets --sample --group order-service --type GroupMetadata' \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyarrow.fs import FileSystem
@@ -18,6 +20,7 @@ from pyarrow.fs import FileSystem
 from kgroup.errors import BusyError, InputError
 from kgroup.history.build import retention
 from kgroup.history.warehouse import warehouse as warehouses
+from kgroup.history.warehouse.delta_log import DeltaLog
 from kgroup.history.warehouse.store import RemotePath, as_typed, delta_location
 from kgroup.history.warehouse.warehouse import read_warehouse, write_warehouse
 from kgroup.spark.session import run_on
@@ -88,18 +91,18 @@ def check_newest(root: RemotePath) -> None:
 QUESTIONS: Sequence[Sequence[str]] = (
     ("show", "--groups"),
     ("show", "--partitions"),
-    ("owner", "orders", "2", "--at", "2026-11-21T22:12:20Z"),
+    ("owner", "orders", "2", "--at", "2026-11-29T19:51:23Z"),
     ("timeline", "fraud-check"),
     ("commits", "order-service"),
     ("stale", "--for", "1ms"),
     ("rebalances",),
     ("rebalances", "order-service"),
     ("storms", "--rate", "2/1m"),
-    ("as-of", "2026-11-21T22:12:30Z", "order-service"),
+    ("as-of", "2026-11-29T19:51:33Z", "order-service"),
     ("sql", "SELECT * FROM assignments WHERE to_ms IS NULL ORDER BY ALL"),
     ("sql", "SELECT group_id, count(*) n FROM offset_commits WHERE offsets_partition IN (1, 3) "
             "AND (committed_offset > 3 OR metadata <> '') GROUP BY ALL ORDER BY ALL"),
-    ("sql", "SELECT * FROM members WHERE date = '2026-11-21' ORDER BY ALL"),
+    ("sql", "SELECT * FROM members WHERE date = '2026-11-29' ORDER BY ALL"),
 )  # fmt: skip
 
 
@@ -124,7 +127,7 @@ def test_questions_have_the_answers_of_a_folder(
     again = cli("history", "build", "--sample", "--to", as_typed(store), "--cluster", "east")
     assert "0 segments read" in again.err
     shown = cli("history", "show", "--warehouse", as_typed(store), "--views").out
-    assert f"'{store}/offset_commits/east/2026-11-21/" in shown
+    assert f"'{store}/offset_commits/east/2026-11-29/" in shown
 
 
 def test_a_source_continues_it(cli: Cli, s3: RemotePath, tmp_path: Path) -> None:
@@ -204,13 +207,13 @@ def test_files_of_another_build_are_kept(
     early, late = tmp_path / "early", tmp_path / "late"
     write_halves(early, late)
     build(s3, early)
-    (s3 / "offset_commits/c/2026-11-21/2-other-0.parquet").write_bytes(b"of another build")
+    (s3 / "offset_commits/c/2026-11-29/2-other-0.parquet").write_bytes(b"of another build")
     (s3 / "_kgroup/coverage/2-other.npy").write_bytes(b"likewise")
     build(s3, late)
     with write_warehouse(s3) as writer:
         writer.vacuum(0)
         assert files_in(s3) - writer.listed() == {
-            "offset_commits/c/2026-11-21/2-other-0.parquet",
+            "offset_commits/c/2026-11-29/2-other-0.parquet",
             "_kgroup/coverage/2-other.npy",
         }
     with write_warehouse(s3) as writer:
@@ -325,6 +328,15 @@ def test_no_server(cli: Cli, parameters: str) -> None:
     assert (result.status, result.out) == (1, "")
     assert f"s3://{BUCKET}/w/_kgroup/started: " in result.err
     assert "Check the name of the bucket, the endpoint" in result.err
+
+
+def test_a_log_that_no_request_reaches(parameters: str) -> None:
+    """That is no reason to restore anything."""
+    port = f"endpoint_override={HOST}%3A{free_port()}"
+    place = f"s3://{BUCKET}/w" + re.sub(r"endpoint_override=[^&]*", port, parameters)
+    with pytest.raises(InputError, match=r"Check the credentials, .* is unchanged") as error:
+        DeltaLog(RemotePath.of(place), pa.schema([]), "").read()
+    assert "Restore" not in str(error.value)
 
 
 def test_not_a_warehouse(cli: Cli, store: RemotePath) -> None:

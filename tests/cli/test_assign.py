@@ -150,7 +150,7 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["g"], "no source of groups given: use --bootstrap-server"),
         (["g", "--sample", "--add-member", "0"], "expected a number from 1 to 10000, found '0'"),
         (["g", "--sample", "--add-member", "2:x=1"], "expected client=, instance=, rack=, "),
-        (["g", "--sample", "--partitions", "t"], "expected TOPIC=NUMBER, found 't'"),
+        (["g", "--sample", "--partitions", "t"], "expected NAME=NUMBER, found 't'"),
         (["g", "--sample", "--subscribe", "t"], "expected MEMBER=TOPIC,..., found 't'"),
         (["g", "--sample", "--grid", "-o", "json"], "--grid writes a drawing; leave out --grid"),
         (["g", "--sample", "--grid", "-o", "markdown"], "--grid writes a drawing"),

@@ -256,6 +256,15 @@ def test_the_past_of_all_groups_of_a_small_log(cli: Cli) -> None:
     assert [row["code"] for row in rows] == ["late-poll", "eager-strategy"]
 
 
+def test_a_plugin_checks_the_past_if_a_rule_needs_it(cli: Cli) -> None:
+    now = cli("check", "--sample", "billing", "--nagios")
+    assert (now.status, "late-poll" in now.out) == (0, False)
+    past = cli("check", "--sample", "billing", "--nagios", "--rule", "late-poll")
+    assert (past.status, "late-poll" in past.out) == (1, True)
+    metrics = cli("check", "--sample", "billing", "--prometheus", "--rule", "late-poll")
+    assert 'group="billing",code="late-poll"' in metrics.out
+
+
 def test_a_check_of_all_groups_names_the_command_that_checks_the_past(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

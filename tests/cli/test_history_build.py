@@ -157,6 +157,14 @@ def test_wrong_usage(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_uri_with_one_slash_is_no_folder(cli: Cli) -> None:
+    for option in (("build", "--sample", "--to"), ("show", "--warehouse")):
+        result = cli("history", *option, "s3:/reports/w")
+        assert result.status == 2
+        assert "expected s3://..., found 's3:/reports/w'" in result.err
+    assert not Path("s3:").exists()
+
+
 def test_what_cannot_be_read_makes_no_warehouse(cli: Cli, tmp_path: Path) -> None:
     result = cli("history", "build", "--from", tmp_path / "none", "--to", tmp_path / "w")
     assert result.status == 1

@@ -95,7 +95,7 @@ def test_two_processes_with_one_instance_id(tmp_path: Path) -> None:
         "b50",
     )
     assert finding.reason == (
-        "i-1 was replaced 50 times within 1 minute in generation 7, since "
+        "i-1 was replaced 50 times within 100 seconds in generation 7, since "
         "2023-11-14T22:14:20.000Z, on 10.0.0.1, 10.0.0.2."
     )
     assert finding.since_ms == T + MINUTE_MS

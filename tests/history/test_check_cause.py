@@ -64,8 +64,8 @@ def test_a_member_that_polls_too_late(tmp_path: Path) -> None:
         Basis.LOG,
     )
     assert finding.reason.startswith(
-        "billing-2 at 10.0.3.7 polled too late 6 times within 5 minutes, since "
-        "2023-11-14T22:13:40.200Z (max.poll.interval.ms: 10 seconds); this started 13 of 13 "
+        "billing-2 at 10.0.3.7 polled too late 6 times within 6 minutes, since "
+        "2023-11-14T22:13:40.200Z (max.poll.interval.ms: 10 seconds); it started 13 of 13 "
         "rebalances."
     )
     assert (finding.member_id, finding.client_id, finding.client_host) == (

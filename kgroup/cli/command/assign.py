@@ -66,7 +66,7 @@ def _added_value(name: str, value: str) -> object:
 def _topic_count(text: str) -> tuple[str, int]:
     topic, equals, count = text.rpartition("=")
     if not equals or not topic or not re.fullmatch(r"\d{1,7}", count):
-        raise ValueError(f"expected TOPIC=NUMBER, found {text!r}")
+        raise ValueError(f"expected NAME=NUMBER, found {text!r}")
     return topic, int(count)
 
 

@@ -210,10 +210,16 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     "matches the current owners, else range]",
 )
 @click.option(
-    "--nagios", is_flag=True, help="Write the output and exit status of a Nagios or Icinga plugin."
+    "--nagios",
+    is_flag=True,
+    help="Write the output and exit status of a Nagios or Icinga plugin. The past is checked only "
+    "with --warehouse, or if --rule names a rule that needs it.",
 )
 @click.option(
-    "--prometheus", is_flag=True, help="Write metrics for node-exporter's textfile collector."
+    "--prometheus",
+    is_flag=True,
+    help="Write metrics for node-exporter's textfile collector. The past is checked as with "
+    "--nagios.",
 )
 @log_budget_option
 @output_options("check.FINDING_COLUMNS", {"--rules": "check.RULE_COLUMNS"})
@@ -282,9 +288,8 @@ def command(
     known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
     all_limits, group_limits = _all_limits(source, limits)
     has_log = bool(source.paths) or (source.connection is not None and source.zookeeper is None)
-    has_past = has_log and not (no_past or nagios or prometheus)
-    if rules:
-        has_past &= bool(rules & PAST_RULES)
+    asks_past = rules & PAST_RULES if rules else not (nagios or prometheus)
+    has_past = has_log and not no_past and bool(asks_past)
     reads_log = has_past and bool(
         log_budget if groups else warehouse is None and _is_small_log(source)
     )

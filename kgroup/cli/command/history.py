@@ -375,7 +375,7 @@ def show_command(
         "kgroup history owner orders 2 -b kafka-1:9092 --group billing --at 03:12",
         "kgroup history owner --warehouse warehouse orders 2 --at 2026-11-29T19:51:23Z",
         "kgroup history owner --warehouse warehouse orders 2 --group order-service "
-        "--between 2026-11-21 now",
+        "--between 2026-11-29 now",
         "kgroup history owner --warehouse warehouse orders 0 --at 2h --cluster prod -o json",
     ),
 )
@@ -443,7 +443,7 @@ def owner_command(
         "kgroup history timeline --sample order-service",
         "kgroup history timeline -b kafka-1:9092 billing --since 3h",
         "kgroup history timeline --warehouse warehouse fraud-check --topic orders "
-        "--since 2026-11-21 -o csv",
+        "--since 2026-11-29 -o csv",
     ),
 )
 @group_argument

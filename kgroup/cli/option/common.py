@@ -76,6 +76,8 @@ class _Folder(AnyPath):
             if not isinstance(location, Path):
                 return location
             value = str(location)
+        elif found := re.match(r"(s3|gs|gcs|file):/", str(value)):
+            self.fail(f"expected {found[1]}://..., found {str(value)!r}", param, ctx)
         return super().convert(value, param, ctx)
 
 

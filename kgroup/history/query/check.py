@@ -41,7 +41,14 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupType
 from kgroup.model.instant import shown_time
 from kgroup.model.problem import Problem
-from kgroup.operation.check.look import Evidence, Past, exact_length, finding_of, length
+from kgroup.operation.check.look import (
+    Evidence,
+    Past,
+    exact_length,
+    finding_of,
+    length,
+    length_rounded_up,
+)
 from kgroup.operation.check.rule import Basis, EvidenceRecord, Finding, Rule, Severity
 from kgroup.operation.describe import OffsetDescription
 from kgroup.operation.report import first_names
@@ -293,11 +300,12 @@ class _Past:
                 continue
             _, _, generation_id, seen = storms[-1]
             first, last = seen[0], seen[-1]
+            lasted = length_rounded_up(last["time_ms"] - first["time_ms"])
             hosts = dict.fromkeys((row["client_host"] or "").removeprefix("/") for row in seen)
             yield finding_of(
                 Rule.SHARED_INSTANCE_ID,
                 f"{instance_id} was replaced {len(seen) - 1} times within "
-                f"{length(last['time_ms'] - first['time_ms'])} in generation {generation_id}, "
+                f"{lasted} in generation {generation_id}, "
                 f"since {shown_time(first['time_ms'])}, on {first_names([*hosts])}.",
                 group_id,
                 member_id=last["member_id"],
@@ -462,12 +470,13 @@ def _cause(cause: Repetition, every: Sequence[Rebalance]) -> Finding:
     main = cause.starters[0]
     timeout_ms = last.timeout_ms if rule in _TIMEOUTS else None
     text = _WHAT[rule].format(who=_who(main), count=cause.count)
-    text += f" within {length(last_ms - first_ms)}, since {shown_time(first_ms)}"
+    text += f" within {length_rounded_up(last_ms - first_ms)}, since {shown_time(first_ms)}"
     if timeout_ms:
         text += f" ({_TIMEOUTS[rule]}: {exact_length(timeout_ms)})"
     if others := cause.starters[1:]:
         text += f"; so did {first_names(others, _who)}, {cause.event_count - cause.count} times"
-    text += f"; this started {len(cause.explained)} of {len(every)} rebalances."
+    they = "they" if others else "it"
+    text += f"; {they} started {len(cause.explained)} of {len(every)} rebalances."
     return finding_of(
         rule,
         text,
@@ -515,10 +524,8 @@ def _storm(
 ) -> Finding:
     """Return the finding for the largest storm, with the number of storms."""
     storm = max(storms, key=lambda each: each.rebalance_count)
-    text = (
-        f"{storm.rebalance_count} rebalances within {length(storm.to_ms - storm.from_ms)}, since "
-        f"{shown_time(storm.from_ms)}"
-    )
+    lasted = length_rounded_up(storm.to_ms - storm.from_ms)
+    text = f"{storm.rebalance_count} rebalances within {lasted}, since {shown_time(storm.from_ms)}"
     if storm.started_by:
         first = storm.started_by[0]
         name = first.instance_id or first.client_id or first.client_host

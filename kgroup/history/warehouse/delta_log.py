@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -297,6 +298,12 @@ def _reason(error: Exception) -> str:
 
 
 def _unreadable(path: Location, reason: str) -> InputError:
+    if not isinstance(path, Path) and "Error performing" in reason:  # a request failed
+        return InputError(
+            f"{path}: {reason}. Check the credentials, the region, the endpoint and the network; "
+            "the warehouse is unchanged.",
+            path=str(path),
+        )
     return InputError(
         f"{path}: its Delta log cannot be read; {reason}. Restore the folder "
         f"{path / '_delta_log'}, or build a new warehouse in another folder.",

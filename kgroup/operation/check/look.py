@@ -207,6 +207,13 @@ def length(duration_ms: int) -> str:
     return "less than a second"
 
 
+def length_rounded_up(duration_ms: int) -> str:
+    """Return a period that a duration fits in, in the largest unit that it has two of."""
+    size, unit = next((each for each in _UNITS if duration_ms >= 2 * each[0]), (1000, "second"))
+    count = max(1, -(-duration_ms // size))
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
 def exact_length(duration_ms: int) -> str:
     """Return a duration in the largest unit in which it is a whole number."""
     for size, unit in _UNITS:

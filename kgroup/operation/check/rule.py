@@ -302,8 +302,11 @@ class Rule(DescribedEnum):
         "late-poll",
         "A member polls too late again and again: it leaves the group when max.poll.interval.ms "
         "has passed, and joins again; each time the group rebalances.",
-        "Let the member process fewer records per poll (max.poll.records), process them faster, or "
-        "raise max.poll.interval.ms. Static membership does not help.",
+        "Find out why the member is slow. If other members read the same partitions in time, look "
+        "at its process and host. Process fewer records between polls (Java: max.poll.records), or "
+        "move slow work to another thread and keep polling. Raise max.poll.interval.ms only if the "
+        "member keeps up on average: an eager rebalance may wait that long for it. Static "
+        "membership does not help.",
         Severity.WARNING,
         (_CAUSES,),
     )

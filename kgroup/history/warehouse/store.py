@@ -75,12 +75,21 @@ class RemotePath:
         scheme, _, rest = uri.partition("://")
         scheme = {"gcs": "gs"}.get(scheme.lower(), scheme.lower())
         address, mark, parameters = rest.partition("?")
-        user, _, path = address.rpartition("@")
+        host, slash, below = address.partition("/")
+        user, _, bucket = host.rpartition("@")
+        path = bucket + slash + below
+        if not user and ":" in host:  # an unquoted password with a slash
+            user, _, path = address.rpartition("@")
         path = path.rstrip("/")
         if scheme not in _SCHEMES or not path or path.startswith("/"):
             raise UsageError(
                 f"{scheme}://{path}: expected the folder of a warehouse: a path, s3://BUCKET/PATH, "
                 "gs://BUCKET/PATH or file:///PATH"
+            )
+        if wrong := re.search("#|//", path):
+            raise UsageError(
+                f"{scheme}://{path}: expected a path without {wrong[0]}, which pyarrow and "
+                "deltalake do not take as a part of it; choose another one"
             )
         return cls(scheme, user, path, mark + parameters.replace("/", "%2F"))
 

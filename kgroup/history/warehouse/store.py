@@ -361,7 +361,7 @@ def dataset(files: Sequence[RemotePath], schema: pa.Schema) -> Any:
 
 
 def sizes(root: Location, paths: Iterable[str]) -> Iterator[tuple[str, int | OSError]]:
-    """Yield the size of each file of tables, or why it cannot be known.
+    """Yield the size of each file of a warehouse, or why it cannot be known.
 
     Raises:
         OSError: an object store cannot be asked.
@@ -375,9 +375,11 @@ def sizes(root: Location, paths: Iterable[str]) -> Iterator[tuple[str, int | OSE
         return
     folders: dict[str, list[str]] = {}
     for path in paths:
-        folders.setdefault("/".join(PurePosixPath(path).parts[:2]), []).append(path)
-    for folder, below in folders.items():  # one list instead of a request for each file
-        found = {str(f.relative_to(root)): f.stat().st_size for f in root.glob(f"{folder}/*/*")}
+        folder = "/".join(PurePosixPath(path).parts[:2])
+        pattern = f"{folder}{'/*' * (path.count('/') - 1)}"
+        folders.setdefault(pattern, []).append(path)
+    for pattern, below in folders.items():  # one list instead of a request for each file
+        found = {str(f.relative_to(root)): f.stat().st_size for f in root.glob(pattern)}
         for path in below:
             yield path, found.get(path, FileNotFoundError(2, "No such file or directory"))
 

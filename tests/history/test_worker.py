@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from kgroup.errors import KgroupError, NotFoundError
+from kgroup.history.sql import worker
 from kgroup.history.sql.engine import DuckEngine, Engine
 from tests.history.warehouse_files import write_rows
 
@@ -69,3 +71,18 @@ def test_an_error_of_a_job_is_raised_unchanged(engine: DuckEngine) -> None:
 def test_a_process_that_is_killed_is_an_error(engine: DuckEngine) -> None:
     with pytest.raises(KgroupError, match=r"ended with status -9: perhaps there was too little"):
         list(engine.each(answer, [1, -2, 1, 1]))
+
+
+def test_modules_of_the_working_directory_are_not_imported(
+    engine: DuckEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pickle.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    assert [total for total, _ in engine.each(answer, [1, 2])] == [7, 6]
+
+
+def test_a_process_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_START", "raise SystemExit(3)")
+    files = partial(dict[str, str], many="x" * (1 << 20))  # more than a pipe takes
+    with pytest.raises(KgroupError, match="ended with status 3"):
+        list(worker.answers_of_workers(files, getattr, ["a", "b"], 2))

@@ -91,13 +91,12 @@ class _Worker:
         self, open_engine: Callable[[], _Engine], function: Callable[[_Engine, _Job], object]
     ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START],
+            [sys.executable, "-P", "-c", _START],  # no modules of the working directory
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # a Ctrl-C in the terminal is for the command alone
         )
-        self._send(sys.path)
-        self._send((open_engine, function))
+        self._unsent: list[object] = [sys.path, (open_engine, function)]
 
     def ask(self, job: object) -> Any:
         """Return the answer for a job.
@@ -107,7 +106,9 @@ class _Worker:
         """
         assert self._process.stdout is not None
         try:
-            self._send(job)
+            for value in (*self._unsent, job):
+                self._send(value)
+            self._unsent.clear()
             answer, error = pickle.load(self._process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             status = self._process.wait()

@@ -29,6 +29,7 @@ from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import Limits, WrittenFile
 from kgroup.history.warehouse.warehouse import WarehouseWriter, read_warehouse, write_warehouse
+from tests.history import builds
 from tests.history.build_file import change_state, state_file
 from tests.history.warehouse_files import escaped
 
@@ -192,6 +193,28 @@ def test_a_commit_that_fails_counts_not_at_all(
     assert newest(tmp_path) == ["1-a"]
     build(tmp_path, "1-a", "2-b")
     assert newest(tmp_path) == ["1-a", "2-b"]
+
+
+def test_a_first_build_that_fails_between_commits_leaves_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next build may be of another cluster, which replaces none of its files."""
+    commit = DeltaLog.commit
+    failures = [OSError(28, "No space left on device")]
+
+    def full_once(log: DeltaLog, *args: Any) -> bool:
+        if log.path.name == "state" and failures:
+            raise failures.pop()
+        return commit(log, *args)
+
+    monkeypatch.setattr(DeltaLog, "commit", full_once)
+    with pytest.raises(OSError, match="No space"):
+        builds.build(tmp_path, builds.SAMPLE, cluster="east")
+    builds.build(tmp_path, builds.SAMPLE, cluster="west")
+    with read_warehouse(tmp_path) as warehouse:
+        for name, files in warehouse.files().items():
+            assert all(path.exists() for path in files)
+            assert warehouse.row_count(name) == warehouse.row_count(name, "west")
 
 
 def test_why_a_log_cannot_be_written_is_told(

@@ -24,7 +24,7 @@ from kgroup.history.warehouse.table_file import Limits, WrittenFile
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 
-_NO_FILES = pa.schema(
+NO_FILES = pa.schema(
     [
         ("path", pa.string()),
         ("size_bytes", pa.int64()),
@@ -32,6 +32,7 @@ _NO_FILES = pa.schema(
         ("min.cluster", pa.string()),
     ]
 ).empty_table()
+"""What `DeltaLog.files` returns of a table that does not exist."""
 
 _CHECKPOINT = 100
 """Number of versions between two checkpoints."""
@@ -99,7 +100,7 @@ class DeltaLog:
             InputError: the log is damaged.
         """
         if self._table is None:
-            return _NO_FILES
+            return NO_FILES
         with _errors(self.path, _unreadable):
             return pa.table(self._table.get_add_actions(flatten=True)).sort_by("path")
 

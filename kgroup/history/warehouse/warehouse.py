@@ -44,6 +44,7 @@ import pyarrow.parquet as pq
 from kgroup.errors import BusyError, InputError
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.delta_log import (
+    NO_FILES,
     AddedFile,
     DeltaLog,
     added_file,
@@ -252,7 +253,9 @@ class Warehouse:
         """Return the files of a table in the version of the state; see `DeltaLog.files`."""
         log = self._logs[table]
         version = self._head.versions.get(table)
-        if version is not None and not log.read(version):
+        if version is None:  # even if a killed build has created it
+            return NO_FILES
+        if not log.read(version):
             raise _damaged(log.path, FileNotFoundError(2, "no such table"))
         files = log.files()
         check_statistics(table, files, "min.cluster")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -263,6 +264,24 @@ def test_a_plugin_checks_the_past_if_a_rule_needs_it(cli: Cli) -> None:
     assert (past.status, "late-poll" in past.out) == (1, True)
     metrics = cli("check", "--sample", "billing", "--prometheus", "--rule", "late-poll")
     assert 'group="billing",code="late-poll"' in metrics.out
+
+
+def test_the_present_is_checked_without_a_past(cli: Cli, tmp_path: Path) -> None:
+    """As of log directories of two clusters, of which one has a copy without its id."""
+    folder = "__consumer_offsets-2"
+    (tmp_path / folder).mkdir()
+    log = next((SAMPLE / folder).glob("*.log"))
+    (tmp_path / folder / log.name).write_bytes(log.read_bytes())
+    result = cli("check", "--log-dir", SAMPLE, "--log-dir", tmp_path, "-o", "json")
+    assert result.status == 5
+    assert json.loads(result.out)["data"]
+    assert "The log was not checked: " in result.err
+    full = OSError(28, "No space left on device")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kgroup.history.warehouse.table_file.open_output", Mock(side_effect=full))
+        result = cli("check", "--sample")
+    assert result.status == 5
+    assert "The log was not checked: [Errno 28] No space left on device" in result.err
 
 
 def test_a_check_of_all_groups_names_the_command_that_checks_the_past(

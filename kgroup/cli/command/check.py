@@ -459,7 +459,10 @@ def _look_back_on_log(
         return replace(past, errors=(), notes=(*past.notes, *unread))
 
     if at_once:
-        return ask(partial(look_back, evidence=evidence, basis=Basis.LOG), None)
+        try:
+            return ask(partial(look_back, evidence=evidence, basis=Basis.LOG), None)
+        except (KgroupError, OSError) as error:  # such as two clusters, or no temporary space
+            return Past((), notes=(f"The log was not checked: {error}",))
     return look_back_on_groups(ask, evidence, stored=engine, cluster=records.cluster)
 
 

@@ -83,6 +83,7 @@ def test_a_newer_epoch_at_known_offsets_is_reported(tmp_path: Path) -> None:
     row = ("diverging", leader, tail[0].base_offset, tail[-1].last_offset)
     assert damage(root) == [row]
     assert follower in report.errors[0].reason
+    assert report.errors[0].reason.endswith("build another warehouse, first from this copy alone.")
     for _ in range(2):
         build(root, tmp_path / "leader", tmp_path / "follower")
         assert damage(root) == [row]

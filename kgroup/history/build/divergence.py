@@ -157,7 +157,8 @@ class CopyCheck:
                     max(last for _, last, _, _ in newer),
                     f"Expected leader epoch {other.number} up to offset {other.last}, as in "
                     f"{other.name}; found epoch {one.number} from offset {one.first} on. {rule}, "
-                    "but the tables have them, as they were read first: build another warehouse.",
+                    "but the tables have them, as they were read first: build another warehouse, "
+                    "first from this copy alone.",
                     is_lasting=True,
                 )
             )

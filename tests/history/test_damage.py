@@ -300,6 +300,18 @@ def test_a_copy_with_damage_there_does_not_heal(tmp_path: Path) -> None:
         assert found == [lost_in(batches, 7), lost_in(batches, 7)]
 
 
+def test_a_copy_that_lacks_a_segment_does_not_heal(tmp_path: Path) -> None:
+    """The segment before seems to reach up to the one behind, with a gap by compaction."""
+    batches = read_log(SAMPLE)[2]
+    damaged_copy(tmp_path / "a", batches, 7)
+    path = damaged_copy(tmp_path / "b", [*batches[:2], *batches[3:6]])
+    (path.parent / f"{batches[9].base_offset:020}.log").write_bytes(
+        b"".join(batch.data for batch in batches[9:])
+    )
+    build(tmp_path / "w", tmp_path / "a", tmp_path / "b")
+    assert damage_of(tmp_path / "w") == [lost_in(batches, 7)]
+
+
 def test_what_is_lost_at_the_end_of_a_log_is_unknown(tmp_path: Path) -> None:
     batches = read_log(SAMPLE)[2]
     damaged_copy(tmp_path / "a", batches[:5], 4)

@@ -24,7 +24,7 @@ from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
 from kgroup.history.build.divergence import CopyCheck, Divergence
 from kgroup.history.build.fact import facts_of
-from kgroup.history.input.split import Split, read_split
+from kgroup.history.input.split import FileRange, Split, read_split
 from kgroup.history.ownership.ownership import NEEDED
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.state import LogTrace
@@ -369,6 +369,7 @@ class _Order:
 
     def __init__(self, work: SplitWork) -> None:
         self._last = work.last
+        self._is_file = isinstance(work.split.location, FileRange)
         self._begin = self._next = work.first
         self._lost: list[LostRange] = []
         self._closed = 0
@@ -402,7 +403,8 @@ class _Order:
             self._closed = MOST_DAMAGE
         else:
             end = self._next
-            if is_complete and self._last is not None:
+            # the following segment may be missing, so that a later one seems to follow
+            if is_complete and self._last is not None and not self._is_file:
                 end = self._last + 1
             self._add_sound(end)
         if not is_complete:

@@ -19,6 +19,7 @@ from kgroup.errors import InputError, ProblemKind
 from kgroup.history.build import task
 from kgroup.history.build.build import Build, build_from_files
 from kgroup.history.build.cluster_update import DamageRow, damage_row, damage_rows, replace_damage
+from kgroup.history.build.divergence import Divergence
 from kgroup.history.build.task import SplitRead, SplitWork
 from kgroup.history.input.split import OffsetRange, Split
 from kgroup.history.sql.engine import DuckEngine
@@ -109,18 +110,27 @@ def test_damage_of_a_live_partition_has_no_position_and_stays(tmp_path: Path) ->
     name = "__consumer_offsets-3"
     split = Split("c", 3, OffsetRange(0, 90, config), name, 0)
     damage = Damage(20, 5, ProblemKind.BAD_CRC, "Expected this, found that.")
-    read = SplitRead(SplitWork(split, Coverage()), Coverage(), (damage,), 7, "there is no leader")
+    diverging = Divergence(60, 80, "Expected this, found that.", is_lasting=False)
+    read = SplitRead(
+        SplitWork(split, Coverage()),
+        Coverage(),
+        (damage,),
+        7,
+        "there is no leader",
+        divergences=(diverging,),
+    )
     rows = damage_rows(read)
     assert [(each["kind"], each["position"], each["size"]) for each in rows] == [
         ("bad-crc", None, 5),
         ("more", None, None),
+        ("diverging", None, 0),
         ("unreadable", None, None),
     ]
     files = written(tmp_path, rows)
     with FactWriter(tmp_path, "c", 2) as writer:
         replace_damage(tmp_path, files, [], [(name, 90, 95)], writer)
         (left,) = writer.finish()
-    assert read_rows(tmp_path, left)["kind"].to_pylist() == ["bad-crc"]
+    assert read_rows(tmp_path, left)["kind"].to_pylist() == ["bad-crc", "diverging"]
 
 
 def test_places_that_are_not_told_one_by_one_stay_as_others_do(

@@ -82,13 +82,15 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
             )
         )
     for found in read.divergences:
+        # a live partition is not read again from there
+        stays = found.is_lasting or not is_file
         rows.append(
             _row(
                 name,
                 number,
                 ProblemKind.DIVERGING,
                 found.reason,
-                size=0 if found.is_lasting else None,
+                size=0 if stays else None,
                 lost=LostRange(found.first, found.last),
             )
         )

@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 from socket import gethostname
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +26,15 @@ from kgroup.history.warehouse import warehouse as module
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.delta_log import DeltaLog
 from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
-from kgroup.history.warehouse.store import Location
+from kgroup.history.warehouse.store import Location, RemotePath
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import Limits, WrittenFile
-from kgroup.history.warehouse.warehouse import WarehouseWriter, read_warehouse, write_warehouse
+from kgroup.history.warehouse.warehouse import (
+    TemporaryWarehouse,
+    WarehouseWriter,
+    read_warehouse,
+    write_warehouse,
+)
 from tests.history import builds
 from tests.history.build_file import change_state, state_file
 from tests.history.warehouse_files import escaped
@@ -821,3 +827,17 @@ def test_a_damaged_coverage_is_told_plainly(tmp_path: Path) -> None:
         "warehouse cannot be read without this file: restore it, or build a new warehouse in "
         "another folder."
     )
+
+
+def test_a_missing_file_of_an_object_store_is_named_without_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path / "w", "1-a")
+    monkeypatch.setattr(RemotePath, "stat", Mock(side_effect=FileNotFoundError(2, "gone")))
+    with read_warehouse(tmp_path / "w") as base:
+        (file,) = base.state("east").files
+        base.root = RemotePath.of("s3://KEY:swordfish@bucket/w?region=x")
+        continued = TemporaryWarehouse(tmp_path / "t", base)
+        with pytest.raises(InputError, match=f"^s3://bucket/w/{file.path}: ") as caught:
+            continued.check("east")
+    assert caught.value.path == f"s3://bucket/w/{file.path}"

@@ -388,7 +388,7 @@ class WarehouseWriter(Warehouse):
         """
         written = {file.path: file.size for file in self.state(cluster).files}
         for path, found in sizes(self.root, written):
-            name = str(self.root / path)
+            name = str(file_at(self.root, path))
             if isinstance(found, OSError):
                 raise damaged_file(name, found.strerror or str(found))
             if found != written[path]:

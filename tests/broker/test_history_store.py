@@ -11,6 +11,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -234,6 +235,15 @@ def test_a_build_of_more_than_a_day(
     monkeypatch.setattr(warehouses, "UNCOMMITTED_S", -60)  # as if it took that long
     build(s3, SAMPLE)
     assert read_tables(s3, "c") == read_tables(tmp_path / "w", "c")
+
+
+def test_a_build_that_is_committed_does_not_fail(
+    s3: RemotePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it would if the store could not be asked for a moment."""
+    lost = InputError("the connection was lost", path="s3://warehouses")
+    monkeypatch.setattr(warehouses.WarehouseWriter, "repair", Mock(side_effect=lost))
+    assert not build(s3, SAMPLE).errors
 
 
 STAGES = ("file-written", "derived", "no-table", "some-tables", "all-tables", "state-written",

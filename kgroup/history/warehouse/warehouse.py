@@ -450,7 +450,8 @@ class WarehouseWriter(Warehouse):
         for path in due:
             remove(self.root / path)
         if isinstance(self.root, RemotePath):
-            with suppress(BusyError):  # then the tables are right
+            # Another build makes the tables right, at the same time or next: this one is committed.
+            with suppress(BusyError, OSError, InputError):
                 self.repair()
             return
         # Lost executors whose tasks were repeated may have left files. Their names have the number

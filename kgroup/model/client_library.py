@@ -484,10 +484,14 @@ def _possible_subscriptions(kept: Data) -> Iterator[tuple[int, Data]]:
 def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None:
     """Return the library of the leader, if it is certain whoever leads.
 
-    The assignments that it wrote show it. The arguments are those of `recognize`.
+    The assignments that it wrote show it: all of them have to be like those of the library, since
+    a leader that returns each member its own user data writes assignments with marks of others. The
+    arguments are those of `recognize`.
     """
-    libraries = _leader_marks(strategy, members, members)
-    return next(iter(libraries)) if len(libraries) == 1 else None
+    libraries = _leader_marks(strategy, members, members).keys() & (
+        _assigning(strategy, members) or ()
+    )
+    return libraries.pop() if len(libraries) == 1 else None
 
 
 def _marks(strategy: str | None, member: Data) -> dict[str, str]:

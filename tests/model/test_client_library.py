@@ -236,6 +236,20 @@ def test_in_mixed_groups_nobody_is_taken_for_the_leaders_library() -> None:
     assert tried > 100
 
 
+def test_user_data_that_the_leader_returns_is_no_mark_of_another_library() -> None:
+    """Librdkafka returns Java's consumers none, so that their assignments are like franz-go's."""
+    java, librdkafka = (
+        {
+            **classic_member(name, assignment=ASSIGNED | {"userData": user_data}),
+            "subscription": {**NEWEST, "topics": ["a"], "userData": user_data, "rackId": user_data},
+        }
+        for name, user_data in (("java", None), ("librdkafka", ""))
+    )
+    for strategy in ("range", "roundrobin"):
+        assert leading_library(strategy, [java, librdkafka]) is None
+        assert leading_library(strategy, [java, java]) == "franz-go"
+
+
 def member(client_id: str = "mine", **said: Any) -> dict[str, Any]:
     return {
         **classic_member("m", clientId=client_id, assignment={"raw": ""}),
@@ -243,6 +257,7 @@ def member(client_id: str = "mine", **said: Any) -> dict[str, Any]:
     }
 
 
+ASSIGNED = {"version": 0, "assignedPartitions": [{"topic": "a", "partitions": [0]}]}
 NEWEST = {"version": 3, "ownedPartitions": [], "generationId": -1, "rackId": None}
 
 

@@ -41,6 +41,8 @@ class ClientLibrary:
         version_by_rack: version whose leaders are rack-aware; later ones only with an option that
             the protocol does not show. None: there is no such option.
         assignors_by_rack: assignors that use the racks of partition leaders.
+        inexact: strategies of which some versions assign some groups differently from the compared
+            version that stands for them: the first of these versions, and the first after them.
     """
 
     name: str
@@ -53,6 +55,7 @@ class ClientLibrary:
     since: Mapping[str, str] = field(default_factory=dict)
     version_by_rack: str | None = None
     assignors_by_rack: Collection[ClassicAssignor] = ()
+    inexact: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def versions(self) -> tuple[str, ...]:
@@ -83,6 +86,13 @@ class ClientLibrary:
     def is_later(self, version: str) -> bool:
         """Return whether a version is later than the newest one whose behaviour is known."""
         return _numbers(version) > _numbers(self.versions[0])
+
+    def may_differ(self, version: str, strategy: str) -> bool:
+        """Return whether a version may assign differently from the one that stands for it."""
+        if strategy not in self.inexact:
+            return False
+        begin, end = map(_numbers, self.inexact[strategy])
+        return begin <= _numbers(version) < end
 
     def has_static_members(self, version: str) -> bool:
         """Return whether members of a version may be static (KIP-345)."""

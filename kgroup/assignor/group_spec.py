@@ -72,6 +72,8 @@ class GroupSpec:
             their numbers of tasks.
         protocol: "classic", "consumer", "share", "streams", "connect" or "zookeeper".
         client: software chosen by the user; None: see `computed_as`.
+        asked_version: version of `client` that the user named; None if none, or unknown. That of
+            `client` is the compared one that stands for it.
         topic_ids: 16-byte ids by topic name, including deleted topics; the order of the
             coordinator's assignments depends on them.
         id: group id, or name of the case.
@@ -112,6 +114,7 @@ class GroupSpec:
     connect: ConnectCluster | None = None
     streams: StreamsTasks | None = None
     returning: tuple[MemberSpec, ...] = ()
+    asked_version: str | None = None
     computed_as: Software = field(init=False)
 
     def __post_init__(self) -> None:
@@ -161,7 +164,9 @@ class GroupSpec:
         """Return whether members that use a library may be static in this group."""
         if self.protocol != "classic":
             return self.protocol == "consumer"
-        return CLIENTS[client.name].has_static_members(client.version)
+        is_asked = client == self.client and self.asked_version is not None
+        version = self.asked_version if is_asked else client.version
+        return CLIENTS[client.name].has_static_members(version or client.version)
 
     @property
     def members_as_sent(self) -> list[MemberSpec]:

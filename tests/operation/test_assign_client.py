@@ -13,7 +13,7 @@ from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.errors import UsageError
 from kgroup.operation.assign.client import software
-from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_specs
+from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
 from kgroup.operation.assign.what_if import lead, leaves, set_partitions
@@ -256,7 +256,7 @@ def test_why_an_answer_is_not_determined_is_told(
     assert found.partition(" assigns, because ")[2].startswith(cause)
 
 
-def spec_line(**fields: str | None) -> bytes:
+def spec_line(**fields: Any) -> bytes:
     members = [{"member_id": "a", "topics": ["t"]}]
     return json.dumps({"topics": {"t": {"partitions": 1}}, "members": members, **fields}).encode()
 
@@ -421,6 +421,52 @@ def test_a_group_that_does_not_have_what_is_asked_for_is_named() -> None:
 )
 def test_versions_behave_as_the_newest_known_before(text: str, expected: Software) -> None:
     assert software(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("client", "strategy", "is_warned"),
+    [
+        ("java@2.3.1", "sticky", True),
+        ("java@2.2", "sticky", False),
+        ("java@3.5.2", "cooperative-sticky", True),
+        ("java@3.5.2", "range", False),
+        ("java@3.7.2", "sticky", False),
+        ("java", "sticky", False),
+        ("sarama@1.40", "sticky", False),
+    ],
+)
+def test_versions_that_another_one_does_not_quite_stand_for(
+    client: str, strategy: str, is_warned: bool
+) -> None:
+    for line, request in (
+        (spec_line(strategy=strategy), AssignRequest(client=client)),
+        (spec_line(strategy=strategy, client=client), AssignRequest()),
+    ):
+        (run,) = assign_specs(line, "f", request).data
+        assert any(client[5:] in text for text in run.plans[0].warnings) == is_warned
+
+
+@pytest.mark.parametrize(
+    ("client", "static"),
+    [("java@2.2.2", 0), ("java@2.3.1", 2), ("sarama@1.33.0", 0), ("sarama@1.34.0", 2)],
+)
+def test_the_version_that_is_named_decides_whether_members_are_static(
+    client: str, static: int
+) -> None:
+    """Java's consumers since 2.3, Sarama's since 1.34: a rolling restart moves nothing."""
+    members = [{"member_id": name, "instance_id": name, "topics": ["t"]} for name in "ab"]
+    for more, request in (
+        ({}, AssignRequest(Mode.BOUNCE, client=client)),
+        ({"client": client}, AssignRequest(Mode.BOUNCE)),
+    ):
+        (bounce,) = assign_specs(spec_line(members=members, **more), "f", request).data
+        assert isinstance(bounce, Bounce)
+        assert bounce.static == static
+        assert bool(bounce.runs) == (not static)
+    old = AssignRequest(Mode.BOUNCE, kafka_version="1.1.1")
+    (bounce,) = assign_specs(spec_line(members=members, client=client), "f", old).data
+    assert isinstance(bounce, Bounce)
+    assert bounce.static == 0
 
 
 @pytest.mark.parametrize(

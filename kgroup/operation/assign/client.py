@@ -49,9 +49,14 @@ def software(text: str) -> Software:
     return Software(name, known)
 
 
+def version_of(text: str) -> str | None:
+    """Return the version in the name of a library; None if there is none."""
+    return text.partition("@")[2] or None
+
+
 def later_note(text: str) -> str | None:
     """Return a note that a library's version is later than all known ones; None if it is not."""
-    client, version = software(text), text.partition("@")[2]
+    client, version = software(text), version_of(text)
     if not version or not CLIENTS[client.name].is_later(version):
         return None
     return (
@@ -86,6 +91,18 @@ def asked_software(
             f"{' or '.join(versions(protocol))}; omit --kafka-version"
         )
     return newest(protocol)._replace(version=kafka_version)
+
+
+def version_warnings(spec: GroupSpec) -> Iterator[str]:
+    """Yield a warning if the requested version of a library is not imitated exactly."""
+    asked, leads = spec.asked_version, spec.computed_as
+    if asked is None or leads != spec.client:
+        return
+    if CLIENTS[leads.name].may_differ(asked, spec.strategy):
+        yield (
+            f"The actual assignment may be different: {spec.strategy} of {leads.name} {asked} "
+            f"assigns some groups differently from {leads}, which stands for it."
+        )
 
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:

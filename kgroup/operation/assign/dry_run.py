@@ -28,7 +28,7 @@ from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
-from kgroup.operation.assign.client import later_note, software
+from kgroup.operation.assign.client import later_note, software, version_of
 from kgroup.operation.assign.connect import during_delay
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.group_record import (
@@ -658,7 +658,7 @@ def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run |
 def _assign(
     read: Report[GroupSpec], request: AssignRequest, source: GroupSource | None = None
 ) -> Report[Run | Bounce]:
-    specs = [changed(spec, request.changes) for spec in read.data]
+    specs = [changed(_asked(spec, request), request.changes) for spec in read.data]
     by_spec = [(spec, _RUNS[request.mode](spec)) for spec in specs]
     rows = tuple(row for _, runs in by_spec for row in runs)
     has_failed = any(row.error is not None for row in rows)
@@ -670,6 +670,13 @@ def _assign(
     all_notes = (*filter(None, (later,)), *read.notes, *of_changes, *of_record)
     all_notes = tuple(dict.fromkeys(all_notes))
     return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)
+
+
+def _asked(spec: GroupSpec, request: AssignRequest) -> GroupSpec:
+    """Return the spec with the version that the user named, if that is of its protocol."""
+    if request.client is None:
+        return spec
+    return replace(spec, asked_version=version_of(request.client))
 
 
 def _largest_record(by_spec: Sequence[tuple[GroupSpec, Sequence[Run | Bounce]]]) -> int:

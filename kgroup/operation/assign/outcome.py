@@ -22,6 +22,7 @@ from kgroup.operation.assign.client import (
     chance_warnings,
     is_failure_open,
     leader_warnings,
+    version_warnings,
     vote_warnings,
 )
 from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, connect_warnings
@@ -351,6 +352,7 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
             *_protocol_warnings(spec, plan, assignment, by_topic, moves),
             *chance_warnings(spec),
             *leader_warnings(spec),
+            *version_warnings(spec),
             *vote_warnings(spec),
         )
         if warns

@@ -23,7 +23,7 @@ from kgroup.assignor.strategy import strategies
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem, ProblemLog
-from kgroup.operation.assign.client import asked_software, later_note, software
+from kgroup.operation.assign.client import asked_software, later_note, software, version_of
 from kgroup.operation.assign.connect import CONNECT, MOST_TASKS, connect_group, topics_of
 from kgroup.operation.assign.streams import STREAMS, with_standbys
 from kgroup.operation.report import Report
@@ -248,10 +248,12 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
     version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
     client: Software | None = newest(protocol)._replace(version=version)
     clients: list[Software] = []
+    asked_version: str | None = None
     if fields.get("client") is not None:
         if protocol != "classic" or fields.get("kafka_version") is not None:
             raise SpecError("client: only in classic groups, and in place of kafka_version")
         client = _client(fields["client"], "client")
+        asked_version = version_of(fields["client"])
     elif protocol == "classic" and fields.get("kafka_version") is None:
         clients = _clients(fields.get("members"))
         client = None if clients else client
@@ -284,7 +286,14 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
         for name, text in _mapping(fields, "topic_ids").items()
     }
     group = GroupSpec(
-        strategy, read, topics, protocol, client, ids, _optional(fields, "id", "", _text)
+        strategy,
+        read,
+        topics,
+        protocol,
+        client,
+        ids,
+        _optional(fields, "id", "", _text),
+        asked_version=asked_version,
     )
     if group.has_topic_ids:
         owned = (topic for member in read for topic, _ in member.owned or ())
@@ -418,7 +427,9 @@ def as_asked(
         asked = asked_software(spec.protocol, kafka_version, client)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    spec = replace(spec, strategy=strategy or spec.strategy, client=asked or spec.client)
+    spec = replace(spec, strategy=strategy or spec.strategy)
+    if asked is not None:
+        spec = replace(spec, client=asked, asked_version=None)
     check_strategy(spec, f"no strategy {spec.strategy!r} for {spec.protocol} groups")
     return spec
 

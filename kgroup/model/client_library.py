@@ -465,8 +465,10 @@ def _possible_subscriptions(kept: Data) -> Iterator[tuple[int, Data]]:
     """Yield the subscriptions, with their versions, of which some fields were kept."""
     owned, generation, rack = kept["ownedPartitions"], kept["generationId"], kept["rackId"]
     user_data = kept["userData"]
-    remembered = user_data.get("generation", -1) if isinstance(user_data, Mapping) else -1
-    is_alone = remembered >= 0 and "previousAssignment" not in user_data
+    remembered = user_data.get("generation") if isinstance(user_data, Mapping) else None
+    is_alone = (
+        isinstance(remembered, int) and remembered >= 0 and "previousAssignment" not in user_data
+    )
     first = 2 if generation is not None else 1 if owned is not None else 0
     last = 1 if generation is None and is_alone else 3  # later, it is sent twice
     forms = product([user_data] if user_data else [None, ""], [rack] if rack else [None, ""])
@@ -632,7 +634,9 @@ def _form(user_data: Any) -> _UserData:
     if not isinstance(user_data, Mapping):
         return _OTHER
     if "error" in user_data:
-        return _VERSIONED if user_data["raw"].startswith(_VERSION_1) else _OTHER
+        raw = user_data.get("raw")
+        is_versioned = isinstance(raw, str) and raw.startswith(_VERSION_1)
+        return _VERSIONED if is_versioned else _OTHER
     if "previousAssignment" in user_data:
         if "generation" in user_data:
             return _OTHER if "trailing" in user_data else _DATED

@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 from kgroup.model import client_library
-from kgroup.model.client_library import Certainty, Recognition, leading_library, readable, recognize
+from kgroup.model.client_library import (
+    Certainty,
+    Recognition,
+    leading_library,
+    readable,
+    recognize,
+    recognize_again,
+)
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from tests.model.records import classic, classic_member, groups
 
@@ -298,6 +305,22 @@ def test_evidence(
     other = {**member(), "memberId": "other"}  # so that nobody is known to lead
     found = recognize("g", "range", None, [member(client_id, **said), other])[0]
     assert found[:2] == (expected or (None, None))
+
+
+@pytest.mark.parametrize(
+    "user_data", [{"error": "unreadable"}, {"error": "e", "raw": 1}, {"generation": {"at": 3}}]
+)
+@pytest.mark.parametrize("strategy", ["sticky", "cooperative-sticky"])
+def test_user_data_of_an_edited_snapshot(strategy: str, user_data: dict[str, Any]) -> None:
+    kept: dict[str, Any] = {
+        "topics": ("t",),
+        "userData": user_data,
+        "ownedPartitions": [],
+        "rackId": None,
+    }
+    said = {"clientId": "mine", "subscription": {**kept, "generationId": None}}
+    before = Recognition("sarama", Certainty.CERTAIN)
+    assert recognize_again("g", strategy, said, before).certainty is not Certainty.CERTAIN
 
 
 @pytest.mark.parametrize("strategy", [None, "", "our-own"])

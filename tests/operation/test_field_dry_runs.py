@@ -24,9 +24,11 @@ def before(name: str) -> GroupSource:
     return read_source(FOLDER / f"{name}.before.json")
 
 
-def planned(name: str, group_id: str, *leaving: str) -> tuple[Owners, list[str]]:
-    """Return the owners and the warnings of a settled dry run in which members leave."""
-    request = AssignRequest(Mode.SETTLE, changes=Changes(remove=leaving))
+def planned(
+    name: str, group_id: str, *leaving: str, changes: Changes | None = None
+) -> tuple[Owners, list[str]]:
+    """Return the owners and the warnings of a settled dry run; by default, members leave."""
+    request = AssignRequest(Mode.SETTLE, changes=changes or Changes(remove=leaving))
     (run,) = assign_group(before(name), group_id, request).data
     assignment = run.plans[-1].assignment
     assert assignment is not None
@@ -127,3 +129,10 @@ def test_members_of_a_classic_group_may_vote_again_when_one_leaves(
     (run,) = assign_group(before("strategy-vote"), "h1", request).data
     votes = [text for text in run.plans[0].warnings if text.startswith("The strategy may change")]
     assert len(votes) == warned
+
+
+def test_librdkafka_leaves_a_deleted_topic_out_of_its_subscription() -> None:
+    changes = Changes(drop_topics=("s901.p_10",))
+    owners, warnings = planned("dropped-topic", "grp-901", changes=changes)
+    assert warnings == []
+    assert owners == recorded_owners("dropped-topic")

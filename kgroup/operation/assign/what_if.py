@@ -12,6 +12,7 @@ from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
 from kgroup.errors import NotFoundError, UsageError, named_group
+from kgroup.model.client_library import LIBRDKAFKA
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, find_member
 from kgroup.operation.assign.connect import (
@@ -284,10 +285,17 @@ def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
 
 
 def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
-    """Delete a topic."""
+    """Delete a topic; librdkafka leaves topics that do not exist out of its subscription."""
     if topic not in spec.topics:
         raise NotFoundError(f"--drop-topic: {_has_no_topic(spec, topic)}")
-    return replace(spec, topics={n: t for n, t in spec.topics.items() if n != topic})
+    members = (
+        replace(member, topics=tuple(name for name in member.topics if name != topic))
+        if spec.protocol == "classic" and spec.client_of(member).name == LIBRDKAFKA
+        else member
+        for member in spec.members
+    )
+    topics = {name: metadata for name, metadata in spec.topics.items() if name != topic}
+    return replace(spec, members=tuple(members), topics=topics)
 
 
 def drop_connector(spec: GroupSpec, name: str) -> GroupSpec:

@@ -86,6 +86,8 @@ class GroupSpec:
         has_votes: whether it is known what the members prefer, who vote on the strategy; None if
             they do not vote, because the user chose it.
         have_left: members left for good, so that the others vote on the strategy again.
+        new_topics: topics that were created since the last assignment.
+        grown_topics: topics that got more partitions since the last assignment.
         lags: lag in records by partition, where known.
         connect: what else a Connect cluster has; None for other groups.
         streams: what else a streams group has; None for other groups.
@@ -110,6 +112,8 @@ class GroupSpec:
     leader_client: Software | None = None
     has_votes: bool | None = None
     have_left: bool = False
+    new_topics: frozenset[str] = frozenset()
+    grown_topics: frozenset[str] = frozenset()
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     connect: ConnectCluster | None = None
     streams: StreamsTasks | None = None

@@ -201,7 +201,7 @@ def test_partitions_whose_leaders_are_in_no_known_rack_are_told(
     imitated = software(client)
     spec = GroupSpec(strategy, members, {"t": known, "u": TopicMetadata(9)}, client=imitated)
     assert dry_run(spec).warnings == ()
-    grown = set_partitions(spec, "t", 3)
+    grown = replace(set_partitions(spec, "t", 3), grown_topics=frozenset())
     unknown = replace(spec, topics={"t": TopicMetadata(2)})
     for each, named in (grown, "t-2"), (unknown, "t-0, t-1"):
         assert dry_run(each).warnings == goes_by_racks * (
@@ -514,3 +514,23 @@ def test_partitions_with_equal_hash_codes_in_a_crowded_bucket(
     warnings = dry_run(spec).warnings
     assert any("does not determine what kafka-clients" in text for text in warnings) != is_known
     assert not [t for t in dry_run(replace(spec, strategy="range")).warnings if "determine" in t]
+
+
+@pytest.mark.parametrize(
+    ("client", "topic", "is_warned"),
+    [
+        ("kafka-go", "t", True),
+        ("librdkafka", "t", False),
+        ("librdkafka", "of-java", True),
+        ("java", "of-java", False),
+    ],
+)
+def test_partitions_that_nobody_may_notice(client: str, topic: str, is_warned: bool) -> None:
+    leads = software(client)
+    other = leads if client == "kafka-go" else NEW  # it cannot read what Java's consumer sends
+    members = (member("a", leads), MemberSpec("b", ("t", "of-java"), client=other))
+    topics = {name: TopicMetadata(2) for name in ("t", "of-java")}
+    spec = set_partitions(GroupSpec("range", members, topics, leader_id="a"), topic, 5)
+    warnings = [text for text in dry_run(spec).warnings if text.startswith("No rebalance may")]
+    assert bool(warnings) == is_warned
+    assert "WatchPartitionChanges" in "".join(warnings) or client != "kafka-go"

@@ -136,3 +136,20 @@ def test_librdkafka_leaves_a_deleted_topic_out_of_its_subscription() -> None:
     owners, warnings = planned("dropped-topic", "grp-901", changes=changes)
     assert warnings == []
     assert owners == recorded_owners("dropped-topic")
+
+
+def test_partitions_that_no_member_of_librdkafka_reads_are_not_noticed() -> None:
+    """The leader does not subscribe to q-x; recorded: no rebalance within 90 s."""
+    changes = Changes(partitions=(("s2176.q-x", 14),))
+    owners, (warning,) = planned("unnoticed-growth", "grp-2176", changes=changes)
+    assert owners != recorded_owners("unnoticed-growth")
+    assert warning.startswith("No rebalance may follow: librdkafka does not look for new part")
+    read_by_leader = Changes(partitions=(("s2176.q2", 14),))
+    assert planned("unnoticed-growth", "grp-2176", changes=read_by_leader)[1] == []
+
+
+def test_members_notice_a_new_topic_that_matches_one_after_another() -> None:
+    changes = Changes(add_topics=(("s126.p-new20", 7),))
+    owners, (warning,) = planned("pattern-new-topic", "grp-126", changes=changes)
+    assert owners != recorded_owners("pattern-new-topic")
+    assert "franz-go that subscribe by a pattern notice a new topic one after another" in warning

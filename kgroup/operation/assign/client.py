@@ -7,12 +7,13 @@ from dataclasses import replace
 from itertools import islice
 
 from kgroup.assignor.base import AssignorError
+from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import Software
 from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import assign, is_determined
 from kgroup.errors import near_names
-from kgroup.model.client_library import KAFKA_CLIENTS, all_of
+from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA, all_of
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.report import first_names
 
@@ -286,6 +287,48 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
             "with cooperative-sticky by default, they vote on it again, and no coordinator reports "
             "what they list. --strategy computes with another one."
         )
+
+
+def topic_warnings(spec: GroupSpec) -> Iterator[str]:
+    """Yield warnings if members do not notice new topics or partitions, or not all at once."""
+    if spec.protocol != "classic":
+        return
+    others = {spec.client_of(member).name for member in spec.members} & _NOTICE_FOR_THEMSELVES
+    if spec.new_topics and others and len(spec.members) > 1:
+        yield (
+            f"Members of {' and '.join(sorted(others))} that subscribe by a pattern notice a new "
+            "topic one after another. The group may need several rebalances, in which other "
+            "partitions move, too; computed as if all noticed it at once."
+        )
+    unnoticed = sorted(topic for topic in spec.grown_topics if not _is_noticed(spec, topic))
+    if unnoticed:
+        facts = FACTS[spec.computed_as.name]
+        unless = f", unless {facts.refresh_setting} is set" if facts.refresh_ms is None else ""
+        yield (
+            f"No rebalance may follow: {spec.computed_as.name} does not look for new partitions of "
+            f"{first_names(unnoticed)}{unless}. Members get them in the next rebalance, whatever "
+            "causes it."
+        )
+
+
+_NOTICE_FOR_THEMSELVES = frozenset({LIBRDKAFKA, FRANZ_GO})
+"""Libraries of which each member rejoins when it notices that a new topic matches its pattern."""
+
+
+def _is_noticed(spec: GroupSpec, topic: str) -> bool:
+    """Return whether a member looks for new partitions of a topic, as far as known.
+
+    librdkafka looks at the topics of its own subscription; other leaders at those of all members.
+    """
+    leads = spec.computed_as.name
+    if FACTS[leads].refresh_ms is None:
+        return False
+    return leads != LIBRDKAFKA or any(
+        topic in member.topics
+        and spec.client_of(member).name == LIBRDKAFKA
+        and (member.client is not None or member.may_be is None)
+        for member in spec.members
+    )
 
 
 def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:

@@ -22,6 +22,7 @@ from kgroup.operation.assign.client import (
     chance_warnings,
     is_failure_open,
     leader_warnings,
+    topic_warnings,
     version_warnings,
     vote_warnings,
 )
@@ -354,6 +355,7 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
             *leader_warnings(spec),
             *version_warnings(spec),
             *vote_warnings(spec),
+            *topic_warnings(spec),
         )
         if warns
         else (),
@@ -395,6 +397,8 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         departed=(),
         returning=() if returning else spec.returning,
         have_left=False,
+        new_topics=frozenset(),
+        grown_topics=frozenset(),
         connect=None if plan.connect is None else plan.connect.cluster,
         members=tuple(
             replace(

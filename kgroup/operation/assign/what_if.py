@@ -264,6 +264,8 @@ def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
             racks = old.racks[:number] + (frozenset[str](),) * more
         if old.leader_racks is not None:
             leaders = old.leader_racks[:number] + (None,) * more
+        if more:
+            spec = replace(spec, grown_topics=spec.grown_topics | {topic})
     return _with_topic(
         spec, topic, replace(_new_topic(spec, number), racks=racks, leader_racks=leaders)
     )
@@ -281,7 +283,8 @@ def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
         )
         for member in spec.members
     )
-    return _with_topic(replace(spec, members=tuple(members)), topic, _new_topic(spec, number))
+    spec = replace(spec, members=tuple(members), new_topics=spec.new_topics | {topic})
+    return _with_topic(spec, topic, _new_topic(spec, number))
 
 
 def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:

@@ -322,7 +322,9 @@ def _on_known_partitions(
     def there(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         asked = tuple(partitions)
         existing = tuple(
-            partition for partition in asked if 0 <= partition[1] < topics.get(partition[0], 0)
+            partition
+            for partition in dict.fromkeys(asked)  # a leader may assign one twice
+            if 0 <= partition[1] < topics.get(partition[0], 0)
         )
         gone.update(set(asked) - set(existing))
         return existing

@@ -169,6 +169,16 @@ def test_partitions_below_zero_are_not_there() -> None:
     assert play(report.data[0], 0).events
 
 
+def test_a_partition_that_the_leader_assigned_twice_is_revoked_once() -> None:
+    (member,) = slow_group().members
+    first, *_ = member.assignment or ()
+    doubled = replace(member, assignment=(*(member.assignment or ()), first))
+    report = group_as_it_is(FakeSource(replace(slow_group(), members=(doubled,))), "g")
+    (name,) = report.data[0].members
+    step = Step(1_000, Action.RESTART, name, 5_000)
+    assert play(replace(report.data[0], steps=(step,)), 0).events
+
+
 def _restarted(**changes: Any) -> tuple[Simulation, str]:
     """Play that the first of the recorded consumers of "billing" restarts, perhaps otherwise."""
     scenario = group_as_it_is(TreeSource(recorded_tree(), recorded_ranges()), "billing").data[0]

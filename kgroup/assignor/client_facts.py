@@ -42,6 +42,7 @@ class ClientFacts:
         refresh_ms: its default in milliseconds; None: members never look, unless told to.
         reset_setting: setting for where to start without a committed offset.
         reset: its default.
+        reset_to_first: its value to start at the first record.
         poll_setting: setting for the longest time between two polls; if the library has none, for
             the time that a rebalance may take.
         poll_ms: its default in milliseconds.
@@ -57,6 +58,7 @@ class ClientFacts:
     reset: str
     poll_setting: str
     poll_ms: int
+    reset_to_first: str = "earliest"
     separator: str = ","
     mixes: bool = True
     static_setting: str | None = None
@@ -134,6 +136,7 @@ FACTS: Mapping[str, ClientFacts] = {
         refresh_ms=300_000,
         reset_setting="kgo.ConsumeStartOffset",
         reset="earliest",
+        reset_to_first="kgo.NewOffset().AtStart()",
         poll_setting="kgo.RebalanceTimeout",
         poll_ms=60_000,
     ),
@@ -154,6 +157,7 @@ FACTS: Mapping[str, ClientFacts] = {
         refresh_ms=600_000,
         reset_setting="Consumer.Offsets.Initial",
         reset="latest",
+        reset_to_first="sarama.OffsetOldest",
         poll_setting="Consumer.Group.Rebalance.Timeout",
         poll_ms=60_000,
     ),
@@ -171,6 +175,7 @@ FACTS: Mapping[str, ClientFacts] = {
         refresh_ms=None,
         reset_setting="StartOffset",
         reset="earliest",
+        reset_to_first="kafka.FirstOffset",
         poll_setting="RebalanceTimeout",
         poll_ms=30_000,
     ),
@@ -205,6 +210,7 @@ FACTS: Mapping[str, ClientFacts] = {
         refresh_ms=300_000,
         reset_setting="fromBeginning",
         reset="latest",
+        reset_to_first="true",
         poll_setting="rebalanceTimeout",
         poll_ms=60_000,
     ),

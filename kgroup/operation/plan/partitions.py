@@ -215,7 +215,7 @@ def _joined(running: RunningGroup, increase: PartitionIncrease) -> Precondition:
 
 
 def _reset(running: RunningGroup, reset: str | None) -> Precondition:
-    text = f"Members' {RESET} is known: a new partition has no commit."
+    text = f"Members' {running.facts.reset_setting} is known: a new partition has no commit."
     if reset is not None:
         option = f"--auto-offset-reset {reset}"
         return Precondition("auto-offset-reset", text, Verdict.VERIFIED, option)
@@ -504,13 +504,18 @@ def _plan(
     steps, total = forecast(scenario, moves, behavior)
     naive = None
     if is_restarted and reset != "none":
-        text = f"Step {len(moves)} only, with {RESET}=latest, at the worst time"
+        name = running.facts.reset_setting
+        text = f"Step {len(moves)} only, with {name}=latest, at the worst time"
         if reset not in (None, "latest"):
             text += f"; {reset} skips fewer records: not those written in that time"
         naive = NaiveWay(text, _at_worst(scenario, increase, behavior))
     return plan.carried_out(
         f"{topic} gets {count - increase.before} more partitions. "
-        + (_SUMMARIES.get(reset) or _of_a_time(str(reset), is_restarted=is_restarted)),
+        + (
+            _unknown_reset(running)
+            if reset is None
+            else _SUMMARIES.get(reset) or _of_a_time(reset, is_restarted=is_restarted)
+        ),
         steps,
         total,
         naive,
@@ -578,10 +583,17 @@ _SUMMARIES = {
     "they must start at the first record.",
     "none": "Members would fail with NoOffsetForPartitionException as soon as they own them: they "
     "must start at the first record.",
-    None: f"With {RESET}=latest, the default, members would silently skip records written there "
-    "before they own the partitions: they must start at the first record. If all members already "
-    "do, give --auto-offset-reset earliest: then step 1 is not needed.",
 }
+
+
+def _unknown_reset(running: RunningGroup) -> str:
+    facts = running.facts
+    default = "the default" if facts.reset == "latest" else f"{facts.reset} is the default"
+    return (
+        f"With {facts.reset_setting}=latest, {default}, members would silently skip records "
+        "written there before they own the partitions: they must start at the first record. If all "
+        "members already do, give --auto-offset-reset earliest: then step 1 is not needed."
+    )
 
 
 def _of_a_time(reset: str, *, is_restarted: bool) -> str:
@@ -650,11 +662,12 @@ def _restart(
     how: tuple[str, ...] = (how_to_restart(behavior, len(members)),)
     if running.connectors:
         how = (*how_to_stop(running.group), *how_to_start(running.group))
+    name, first = running.facts.reset_setting, running.facts.reset_to_first
     return PlanStep(
         0,
-        f"Restart every member with {RESET}=earliest",
+        f"Restart every member with {name}={first}",
         members,
-        (SettingChange(None, RESET, reset, "earliest"),),
+        (SettingChange(None, name, reset, first),),
         (
             *how,
             f"If the group may stop for a while, do this instead: stop it, take step 2, "

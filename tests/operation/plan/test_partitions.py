@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from kgroup.errors import ExitStatus, NotFoundError, ProblemKind, UsageError
 from kgroup.model.group import Broker, Group, GroupState, Subscription
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.partitions import changed_keys, plan_partitions, reset_duration_ms
-from kgroup.operation.plan.plan import Plan, Verdict
+from kgroup.operation.plan.plan import Plan, SettingChange, Verdict
 from kgroup.operation.plan.verify import StepProgress, verify_step
 from kgroup.operation.report import Report
+from kgroup.source.snapshot.source import read_source
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 from tests.operation.sources import FakeSource
 
@@ -379,3 +381,21 @@ def test_a_topic_that_a_cluster_does_not_have_may_be_one_that_groups_read() -> N
         plan_partitions(FakeCluster(two(), topics={"orders": 4}), "ordes", 6, (), ProgramBehavior())
     with pytest.raises(NotFoundError, match=r"does not exist\.$"):
         plan_partitions(FakeCluster(two(), topics={"orders": 4}), "xyz", 6, (), ProgramBehavior())
+
+
+@pytest.mark.parametrize(
+    ("group_id", "setting", "first", "default"),
+    [
+        ("g12-kgo", "kgo.ConsumeStartOffset", "kgo.NewOffset().AtStart()", "earliest is the def"),
+        ("g13-kafkago", "StartOffset", "kafka.FirstOffset", "earliest is the default"),
+        ("g14-sarama", "Consumer.Offsets.Initial", "sarama.OffsetOldest", "the default"),
+    ],
+)
+def test_the_reset_has_the_name_and_the_default_of_the_members_library(
+    group_id: str, setting: str, first: str, default: str
+) -> None:
+    source = read_source(Path(__file__).parents[2] / "data/field/go-clients-snapshot.json")
+    (plan,) = plan_partitions(source, "orders", 12, (group_id,), ProgramBehavior()).data
+    assert f"With {setting}=latest, {default}" in plan.summary
+    assert plan.steps[0].settings == (SettingChange(None, setting, None, first),)
+    assert not any("auto.offset.reset" in each.text for each in plan.preconditions)

@@ -259,3 +259,24 @@ def test_groups_that_cannot_be_read() -> None:
     large = replace(group.members[0], protocol_assignment=many)
     with pytest.raises(UnfitError, match="expected tasks up to 99999"):
         spec_of(replace(group, members=(large,)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"assignment": ["src"]},
+        {"assignment": [{}]},
+        {"assignment": [{"connector": None, "tasks": [0]}]},
+        {"assignment": [{"connector": "src", "tasks": ["0"]}]},
+        {"assignment": [{"connector": "src", "tasks": 1}]},
+        {"revoked": True},
+        {"delay": "60000"},
+        {"leader": {}},
+    ],
+)
+def test_work_of_an_edited_snapshot(changes: dict[str, Any]) -> None:
+    group = recorded()[12]
+    for before in group.members:
+        edited = replace(before, protocol_assignment=before.protocol_assignment | changes)
+        with pytest.raises(InputError, match=f"assignment of worker {edited.member_id}, found"):
+            spec_of(replace(group, members=(edited,)))

@@ -322,7 +322,7 @@ def during_delay(spec: GroupSpec, last: ConnectRebalance) -> GroupSpec:
 def _check_worker(group: Group, member: Member) -> None:
     metadata, assignment = member.protocol_metadata, member.protocol_assignment
     for data, name in ((metadata, "configOffset"), (assignment, "assignment")):
-        if not isinstance(data, Mapping) or name not in data:
+        if not isinstance(data, Mapping) or name not in data or not _is_decoded(data):
             raise InputError(
                 f"{named_group(group.group_id)}: expected the metadata and assignment of worker "
                 f"{member.member_id}, found none that can be read (state {group.state}). Try again "
@@ -337,6 +337,30 @@ def _check_worker(group: Group, member: Member) -> None:
                     f"found {number} with worker {member.member_id}",
                     group_id=group.group_id,
                 )
+
+
+def _is_decoded(data: Mapping[str, Any]) -> bool:
+    """Return whether fields have the types that decoders give them; snapshots may be edited."""
+    works = [
+        rows
+        for part in (data, _part(data, "allocation") or {})
+        for name in ("assignment", "revoked")
+        if (rows := _part(part, name)) is not None
+    ]
+    return (
+        isinstance(data.get("delay"), int | None)
+        and isinstance(data.get("leader"), str | None)
+        and all(isinstance(rows, list | tuple) and all(map(_is_row, rows)) for rows in works)
+    )
+
+
+def _is_row(row: Any) -> bool:
+    tasks = _part(row, "tasks") or []
+    return (
+        isinstance(_part(row, "connector"), str)
+        and isinstance(tasks, list | tuple)
+        and all(type(number) is int for number in tasks)
+    )
 
 
 def _part(data: Any, name: str) -> Any:

@@ -72,7 +72,7 @@ class SettingChange:
 
     Attributes:
         member: name of the member; None for every member that is restarted.
-        name: name of the setting, as Kafka calls it.
+        name: name of the setting, as the members' client library calls it.
         before: current value; None if unknown.
         after: new value; None to remove the setting.
     """

@@ -314,7 +314,8 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
         found = "subscriptions contain owned partitions, as they do since 2.4"
         return Precondition("client-version", text, Verdict.VERIFIED, found)
     verdict = Verdict.REFUTED if library == KAFKA_CLIENTS else Verdict.UNKNOWN
-    found = f"subscriptions of version 0, as clients before 2.4 send them, from {', '.join(old)}"
+    found = "subscriptions without owned partitions, as Java before 2.4 sends them, from "
+    found += ", ".join(old)
     return Precondition("client-version", text, verdict, found, check)
 
 

@@ -224,7 +224,26 @@ def read_running(
     scenario = paced(configured(scenario), behavior)
     late = tuple(_late(scenario, behavior))
     assumed = (*assumptions(scenario), _restarts(scenario, behavior), *late)
-    return RunningGroup(group, scenario, report.errors, (*report.notes, *late), assumed, brokers)
+    running = RunningGroup(group, scenario, report.errors, report.notes, assumed, brokers)
+    return replace(running, notes=(*report.notes, *_other_libraries(running), *late))
+
+
+def _other_libraries(running: RunningGroup) -> Iterator[str]:
+    """Yield a note if members' settings are unknown, and their library cannot be Java's."""
+    if running.library is not None:
+        return
+    candidates = {
+        name
+        for member in running.group.members
+        if member.client_library_candidates
+        and KAFKA_CLIENTS not in member.client_library_candidates
+        for name in member.client_library_candidates
+    }
+    if candidates:
+        yield (
+            f"members do not use kafka-clients, but {' or '.join(sorted(candidates))}, which is "
+            "not certain; without --client, settings and abilities are those of kafka-clients"
+        )
 
 
 def _is_stopped(group: Group) -> bool:

@@ -183,7 +183,8 @@ def client_version(
         "client-version",
         text,
         Verdict.UNKNOWN,
-        f"subscriptions of version 0, as clients before 2.4 send them, from {first_names(unknown)}",
+        "subscriptions without owned partitions, as Java before 2.4 sends them, from "
+        f"{first_names(unknown)}",
         "Check the client version in each application; older ones ignore "
         f"{INSTANCE_ID}, with a warning in their logs.",
     )

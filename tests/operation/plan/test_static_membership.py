@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from kgroup.operation.plan.static_membership import (
     why_unfit,
 )
 from kgroup.operation.plan.verify import StepProgress, verify_step
+from kgroup.source.snapshot.source import read_source
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 
 BROKER = {
@@ -381,3 +383,12 @@ def test_what_is_no_template_is_refused(template: str) -> None:
 def test_what_kafka_does_not_take_is_unfit(unfit: str) -> None:
     assert why_unfit({"m1": unfit}) is not None
     assert why_unfit({"m1": "a" * 249}) is None
+
+
+def test_a_library_that_is_not_javas_is_named_where_it_is_not_certain() -> None:
+    """Recorded: members of @platformatic/kafka, which send what kafka-go sends."""
+    path = Path(__file__).parents[2] / "data/field/platformatic.before.json"
+    (note,) = [
+        text for text in read_running(read_source(path), "grp-401").notes if "do not use" in text
+    ]
+    assert "but @platformatic/kafka or kafka-go, which is not certain" in note

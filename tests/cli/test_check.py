@@ -287,7 +287,7 @@ def test_the_present_is_checked_without_a_past(cli: Cli, tmp_path: Path) -> None
 def test_a_check_of_all_groups_names_the_command_that_checks_the_past(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroup.cli.command.check._SMALL_LOG", 100)
+    monkeypatch.setattr("kgroup.cli.command.check.SMALL_LOG", 100)
     note = (
         "kgroup: note: The past is checked only for named groups. To see what led to the state of "
         "search-index, run: kgroup why search-index --sample\n"

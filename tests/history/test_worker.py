@@ -82,7 +82,7 @@ def test_modules_of_the_working_directory_are_not_imported(
 
 
 def test_a_process_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_START", "raise SystemExit(3)")
+    monkeypatch.setattr(worker, "START", "raise SystemExit(3)")
     files = partial(dict[str, str], many="x" * (1 << 20))  # more than a pipe takes
     with pytest.raises(KgroupError, match="ended with status 3"):
         list(worker.answers_of_workers(files, getattr, ["a", "b"], 2))

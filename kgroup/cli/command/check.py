@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     _LookBack = Callable[[Evidence], Past]
 
-_SMALL_LOG = 64 << 20
+SMALL_LOG = 64 << 20
 """Maximum bytes of log directories of which the past of all groups is checked by default."""
 
 
@@ -354,7 +354,7 @@ def _is_small_log(source: Source) -> bool:
         return False
     try:
         segments = find_segments(source.paths, on_problem=lambda problem: None)
-        return sum(segment.path.stat().st_size for segment in segments) <= _SMALL_LOG
+        return sum(segment.path.stat().st_size for segment in segments) <= SMALL_LOG
     except (KgroupError, OSError):
         return False  # opening the source reports it
 

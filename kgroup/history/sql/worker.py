@@ -27,10 +27,11 @@ _Engine = TypeVar("_Engine")
 _Job = TypeVar("_Job")
 _Answer = TypeVar("_Answer")
 
-_START = (
+START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
     "from kgroup.history.sql.worker import main; main()"
 )
+"""Code of a worker process."""
 
 
 def temporary_folder(pid: int) -> Path:
@@ -91,7 +92,7 @@ class _Worker:
         self, open_engine: Callable[[], _Engine], function: Callable[[_Engine, _Job], object]
     ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START],  # no modules of the working directory
+            [sys.executable, "-P", "-c", START],  # no modules of the working directory
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # a Ctrl-C in the terminal is for the command alone

@@ -55,7 +55,7 @@ from kgroup.history.sql.question import EVERY_RECORD_TABLE, LogEnd, ends_of
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.state import LogTrace, PartitionState
 from kgroup.history.warehouse.store import Location, file_at, location_of, written_as
-from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table import TABLES, TRANSACTIONAL
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows, row_groups
 from kgroup.history.warehouse.warehouse import Warehouse, WarehouseWriter
 from kgroup.model.cluster import TopicPartition
@@ -119,9 +119,6 @@ def run_merge(task: MergeTask) -> tuple[MergeTask, tuple[WrittenFile, ...]]:
         return task, writer.finish()
 
 
-_TRANSACTIONAL = ("offset_commits", "tombstones", "other_records")
-"""Tables with the column `transaction`."""
-
 _KEY = ("offsets_partition", "producer_id", "log_offset")
 
 
@@ -148,7 +145,7 @@ def resolve_transactions(
         is_open = [
             file
             for file in files
-            if file.is_open and file.table in _TRANSACTIONAL and (file.path in new) == is_new
+            if file.is_open and file.table in TRANSACTIONAL and (file.path in new) == is_new
         ]
         ends = _markers(warehouse, is_open, candidates)
         if len(ends):

@@ -24,7 +24,7 @@ from kgroup.history.build.derivation import after, pieces, read_base, write_stat
 from kgroup.history.ownership.ownership import NEEDED, OwnershipState, derive
 from kgroup.history.warehouse.state import ClusterState, PartitionBase, PartitionState
 from kgroup.history.warehouse.store import Location
-from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table import TABLES, TRANSACTIONAL
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_parquet, read_rows
 from kgroup.history.warehouse.warehouse import Warehouse, WarehouseWriter
 from kgroup.model.record import TransactionStatus
@@ -56,9 +56,6 @@ _NO_LASTS = pa.schema(
 
 _MOST_KEYS = 1 << 20
 """Keys of several files that are collected before they are joined."""
-
-_TRANSACTIONAL = tuple(name for name, table in TABLES.items() if "transaction" in table.columns)
-"""Tables of records that may be part of a transaction."""
 
 _KEPT = ("damage",)
 """Tables that do not expire: what they say is not about the time in them."""
@@ -224,7 +221,7 @@ def _expired(
         for file in old
         if file.table not in ("transactions", "members")
     ]
-    kept = [file for file in state.files if file.table in _TRANSACTIONAL and file not in old]
+    kept = [file for file in state.files if file.table in TRANSACTIONAL and file not in old]
     rests += _needed_markers(
         root, [file for file in old if file.table == "transactions"], rests, _first_ms(kept)
     )
@@ -248,7 +245,7 @@ def _needed_markers(
     records = [
         rest.filter(pc.field("transaction") == TransactionStatus.COMMITTED).select(columns)
         for file, rest in rests
-        if file.table in _TRANSACTIONAL
+        if file.table in TRANSACTIONAL
     ]
     markers = [(file, read_rows(root, file)) for file in files]
     none = TABLES["transactions"].schema.empty_table()

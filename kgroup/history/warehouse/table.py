@@ -327,3 +327,6 @@ _ALL = (
 
 TABLES: Mapping[str, WarehouseTable] = {table.name: table for table in _ALL}
 """All tables by name."""
+
+TRANSACTIONAL = tuple(name for name, table in TABLES.items() if "transaction" in table.columns)
+"""Tables of records that may be part of a transaction."""

@@ -108,6 +108,13 @@ def read_group(
     )
 
 
+def _asked(protocol: str, kafka_version: str | None, client: Software | None) -> Software | None:
+    try:
+        return asked_software(protocol, kafka_version, client)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def _read_connect(
     source: GroupSource,
     reading: Reading,
@@ -118,10 +125,7 @@ def _read_connect(
 ) -> Report[GroupSpec]:
     notes = list(reading.notes)
     group = before_rebalance(group, notes)
-    try:
-        asked = asked_software(CONNECT, kafka_version, client)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    asked = _asked(CONNECT, kafka_version, client)
     now_ms = group.state_timestamp_ms if source.is_log else source.data_time_ms
     spec = connect_spec(
         group, strategy, asked, time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -138,10 +142,7 @@ def _read_streams(
     client: Software | None,
 ) -> Report[GroupSpec]:
     notes = list(reading.notes)
-    try:
-        asked = asked_software(STREAMS, kafka_version, client)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    asked = _asked(STREAMS, kafka_version, client)
     spec = streams_spec(source, group, _walked(group, STREAMS), strategy, asked)
     return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
 
@@ -193,10 +194,7 @@ def group_spec(
     if protocol == "zookeeper":
         check_registrations(group, reading.problems)
     _check_subscriptions(group, advice)
-    try:
-        asked = asked_software(protocol, kafka_version, client)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    asked = _asked(protocol, kafka_version, client)
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
     known, ids = _topics(source, members, topics, notes, advice.partitions)

@@ -202,16 +202,14 @@ def length(duration_ms: int) -> str:
     """Return a duration in its largest unit."""
     for size, unit in _UNITS:
         if duration_ms >= size:
-            count = duration_ms // size
-            return f"{count} {unit}{'' if count == 1 else 's'}"
+            return _counted(duration_ms // size, unit)
     return "less than a second"
 
 
 def length_rounded_up(duration_ms: int) -> str:
     """Return a period that a duration fits in, in the largest unit that it has two of."""
     size, unit = next((each for each in _UNITS if duration_ms >= 2 * each[0]), (1000, "second"))
-    count = max(1, -(-duration_ms // size))
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    return _counted(max(1, -(-duration_ms // size)), unit)
 
 
 def exact_length(duration_ms: int) -> str:
@@ -219,8 +217,12 @@ def exact_length(duration_ms: int) -> str:
     for size, unit in _UNITS:
         count, rest = divmod(duration_ms, size)
         if not rest and count:
-            return f"{count} {unit}{'' if count == 1 else 's'}"
+            return _counted(count, unit)
     return f"{duration_ms} ms"
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 LIMITS: Mapping[str, str] = {

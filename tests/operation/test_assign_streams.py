@@ -10,6 +10,7 @@ import pytest
 
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.errors import UnfitError, UsageError
+from kgroup.model.group import Task, TaskAssignment
 from kgroup.operation.assign.dry_run import AssignRequest, Run, assign_group, bounced, settled
 from kgroup.operation.assign.group import find_group, read_group
 from kgroup.operation.assign.outcome import AssignPlan
@@ -153,6 +154,17 @@ def test_what_streams_groups_do_not_have() -> None:
     _, read = find_group(LogDir([RECORDED]), GROUP)
     with pytest.raises(UnfitError, match="assigns no tasks now"):
         streams_spec(GroupSource(), replace(read, topology=None), (), None, None)
+
+
+@pytest.mark.parametrize("kind", ["active", "standby"])
+def test_a_task_of_an_impossible_number(kind: str) -> None:
+    """A snapshot may have any number; one task for each smaller number would fill the memory."""
+    _, read = find_group(LogDir([RECORDED]), GROUP)
+    member, *others = read.members
+    tasks = TaskAssignment(**{kind: (Task("0", 2**31 - 1),)})
+    members = (replace(member, target_tasks=tasks), *others)
+    with pytest.raises(UnfitError, match="expected tasks from 0 to 99999, found 2147483647"):
+        streams_spec(GroupSource(), replace(read, members=members), (), None, None)
 
 
 @pytest.mark.parametrize(

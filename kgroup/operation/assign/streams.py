@@ -13,6 +13,7 @@ from kgroup.assignor.server.streams import StreamsMember, StreamsTopology, assig
 from kgroup.errors import UnfitError, named_group
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, Task, TaskAssignment
+from kgroup.operation.assign.connect import MOST_TASKS
 from kgroup.source.base import GroupSource
 
 STREAMS = "streams"
@@ -37,7 +38,8 @@ def streams_spec(
         asked: requested version of the coordinator.
 
     Raises:
-        UnfitError: the group has no members, or its topology is unknown or not ready.
+        UnfitError: the group has no members, its topology is unknown or not ready, or it has a
+            task of an impossible number.
     """
     if not group.members or group.topology is None or group.state is GroupState.NOT_READY:
         raise UnfitError(
@@ -61,7 +63,15 @@ def streams_spec(
         for member in group.members
     )
     counts = Counter[str]()
-    for name, number in (item for member in members for item in member.owned or ()):
+    for member_id, (name, number) in (
+        (each.member_id, item) for each in members for item in (*(each.owned or ()), *each.standby)
+    ):
+        if not 0 <= number < MOST_TASKS:
+            raise UnfitError(
+                f"{named_group(group.group_id)}: expected tasks from 0 to {MOST_TASKS - 1}, found "
+                f"{number} of subtopology {name} with member {member_id}",
+                group_id=group.group_id,
+            )
         counts[name] = max(counts[name], number + 1)
     stateful = frozenset(
         each.subtopology_id for each in group.topology.subtopologies if each.state_changelog_topics

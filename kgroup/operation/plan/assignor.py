@@ -148,7 +148,7 @@ def plan_assignor(
     is_connect = bool(running.connectors)
     stops = is_connect or (is_mixed and library is not None and not FACTS[library].mixes)
     preconditions += (
-        settable(running.connectors) if is_connect else [_known(running, now, settings)]
+        settable(running.connectors) if is_connect else [_known(running, now, settings, library)]
     )
     if is_mixed and not is_connect:
         preconditions.append(_mixed_lists(library, found))
@@ -232,7 +232,7 @@ def _common(running: RunningGroup, now: str, lists: _Lists) -> Precondition:
     return Precondition("common-strategy", text, Verdict.VERIFIED, found)
 
 
-def _known(running: RunningGroup, now: str, settings: _Lists) -> Precondition:
+def _known(running: RunningGroup, now: str, settings: _Lists, library: str | None) -> Precondition:
     text = "The other assignors that members support are known."
     left = [name for name in running.by_name if name not in settings]
     if not left:
@@ -244,7 +244,8 @@ def _known(running: RunningGroup, now: str, settings: _Lists) -> Precondition:
         f"a cluster reports only {now}, which the group uses; the plan assumes that "
         "there are no others"
         + ("" if len(left) == len(running.by_name) else f" of {', '.join(left)}"),
-        f"Check {STRATEGY} of each member, and give what differs: --settings "
+        f"Check {FACTS[library or KAFKA_CLIENTS].strategy_setting} of each member, and give what "
+        "differs: --settings "
         "MEMBER=range,sticky. A member that supports more assignors may need one "
         "restart less.",
     )
@@ -259,8 +260,8 @@ def _mixed_lists(library: str | None, found: str) -> Precondition:
     if library is not None and not FACTS[library].mixes:
         return Precondition(
             "mixed-strategies",
-            f"The group is stopped: {library} rejects a list with an eager and the "
-            "cooperative assignor.",
+            f"The whole group is stopped and started, in one step: {library} rejects a list with "
+            "an eager and the cooperative assignor.",
             Verdict.VERIFIED,
             found,
         )

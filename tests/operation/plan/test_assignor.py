@@ -127,6 +127,8 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
         "commits that stay."
     )
     assert step.commands == ()
+    (mixed,) = (each for each in found.preconditions if each.code == "mixed-strategies")
+    assert not mixed.text.startswith("The group is stopped"), "it is stable until the step"
     # From range to roundrobin nothing mixes.
     assert len(plan(group_of(), "roundrobin", library="librdkafka").steps) == 2
 

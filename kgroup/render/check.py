@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kgroup.operation.check.rule import Severity
 from kgroup.operation.describe import OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import first_names
 from kgroup.render.cell import Column, Kind, cell, columns_of, harmless, problem_line
@@ -107,6 +108,7 @@ def findings_page(
     errors: Sequence[Problem] = (),
     is_new: bool = False,
     explain: bool = False,
+    advise: bool = False,
 ) -> Iterator[Part]:
     """Yield the findings as a table, worst first, and the number of groups without any.
 
@@ -117,6 +119,7 @@ def findings_page(
         is_new: whether known findings are left out.
         explain: also show the evidence of each finding, its records, the meaning of its code, and
             what to do.
+        advise: also show what to do about errors and warnings.
     """
     findings = sorted(findings, key=lambda finding: finding.severity.rank)
     if findings:
@@ -138,6 +141,11 @@ def findings_page(
         kinds = dict.fromkeys((finding.code, finding.advice) for finding in findings)
         rows = [(code, code.sentence, advice) for code, advice in kinds]
         yield from section("What to do", Sheet(_ADVICE_COLUMNS, rows), level=2)
+    elif advise:
+        urgent = [finding for finding in findings if finding.severity is not Severity.INFO]
+        advice = dict.fromkeys((str(finding.code), finding.advice) for finding in urgent)
+        if advice:
+            yield from section("What to do", facts(advice, _ADVICE_COLUMNS[::2]), level=2)
 
 
 def _records(finding: Finding) -> Iterator[Sequence[object]]:
@@ -247,7 +255,7 @@ def nagios_lines(audit: Audit) -> Iterator[str]:
     name = _STATUS_NAMES[nagios_status(audit)]
     groups = _groups(len(audit.groups))
     yield f"KGROUP {name} - {summary or 'nothing found'}; {groups} checked | {data}\n"
-    for finding in findings:
+    for finding in sorted(findings, key=lambda finding: finding.severity.rank):
         where = "cluster" if finding.group_id is None else finding.group_id
         yield plugin_line(f"{finding.severity}: {where}: {finding.code}: {finding.reason}")
 

@@ -30,7 +30,8 @@ MOST_LINES = 30
 _WIDTH = 116
 _COMMANDS = (
     "kgroup why billing --sample",
-    "kgroup assign billing --sample --remove-member billing-2",
+    "kgroup assign billing --remove-member billing-2 --sample "
+    "--columns topic,partition,from_member,to_member,lag",
 )
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 

@@ -257,6 +257,26 @@ def test_the_past_of_all_groups_of_a_small_log(cli: Cli) -> None:
     assert [row["code"] for row in rows] == ["late-poll", "eager-strategy"]
 
 
+def test_a_named_group_gets_advice_and_the_lag_of_its_slow_member(cli: Cli) -> None:
+    named = cli("why", "--sample", "billing").out
+    verdict = cli("describe", "--sample", "billing").out.splitlines()[0]
+    (lag,) = re.findall(r"lag (\d+) in 2 of 6", verdict)
+    assert f"it started 11 of 12 rebalances. Its partitions have a lag of {lag} now." in named
+    assert "\n    kgroup assign billing --remove-member billing-2 --sample\n" in named
+    advice = named.partition("\nWhat to do\n")[2]
+    assert advice.startswith("late-poll  Find out why the member is slow: ")
+    assert len(advice.splitlines()) == 1, "no advice about info"
+    assert "What to do" not in cli("check", "--sample").out
+    shown = cli("assign", "billing", "--remove-member", "billing-2", "--sample")
+    assert shown.status == 0
+
+
+def test_a_plugin_lists_the_worst_first(cli: Cli) -> None:
+    lines = cli("check", "--sample", "--nagios").out.splitlines()[1:]
+    severities = [line.partition(":")[0] for line in lines]
+    assert severities == ["error"] * 4 + ["warning"] + ["info"] * 3
+
+
 def test_a_plugin_checks_the_past_if_a_rule_needs_it(cli: Cli) -> None:
     now = cli("check", "--sample", "billing", "--nagios")
     assert (now.status, "late-poll" in now.out) == (0, False)

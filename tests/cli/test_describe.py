@@ -290,3 +290,16 @@ def test_columns_of_another_section_are_told(cli: Cli) -> None:
         assert (result.status, result.out) == (2, "")
         assert message in result.err
     assert "; see --offsets\n" in result.err
+
+
+def test_a_group_that_has_just_rebalanced_names_the_command_that_shows_why(cli: Cli) -> None:
+    def note(*words: str) -> str:
+        return cli("describe", "--sample", *words).err
+
+    command = "kgroup why billing --sample"
+    assert note("billing") == (
+        f"kgroup: note: The group rebalanced 6 s ago. To see why, run: {command}\n"
+    )
+    assert cli(*command.split()[1:]).status == 5
+    for words in (["billing", "-o", "json"], ["--all"], ["legacy-report"], ["click-stats"]):
+        assert "To see why" not in note(*words), words

@@ -673,9 +673,9 @@ def test_forms_for_monitoring() -> None:
         "KGROUP CRITICAL - 1 error, 1 warning; 2 groups checked | error=1 warning=1 info=0 lag=7"
     )
     assert rest == [
+        'error: b/"\\\\n: nobody-reads: Up to 7 records waiting, and no active member.',
         "warning: a: expiring-offset: 1 committed offset of the group will "
         "expire, the first in 2.0 hours.",
-        'error: b/"\\\\n: nobody-reads: Up to 7 records waiting, and no active member.',
     ]
     assert nagios_status(audit(EXPIRING, ranges=LOGS)) == 1
     assert nagios_status(audit()) == 0

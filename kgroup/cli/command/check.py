@@ -250,8 +250,9 @@ def command(
     coordinate them. For named groups, and for all groups of a small log directory, the recent
     records of __consumer_offsets show what led to the current state (requires DuckDB). A table has
     a row for each finding, worst first, with the commands to run next below it, and the number of
-    groups without findings. What follows from a finding stands below it. The exit status is 5 if a
-    finding has the severity of --fail-on or a higher one.
+    groups without findings. What follows from a finding stands below it. For named groups, the
+    advice about errors and warnings follows. The exit status is 5 if a finding has the severity of
+    --fail-on or a higher one.
 
     'kgroup why' is another name of this command.
     """
@@ -287,9 +288,8 @@ def command(
     source = source.that_has(groups)
     known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
     all_limits, group_limits = _all_limits(source, limits)
-    has_log = bool(source.paths) or (source.connection is not None and source.zookeeper is None)
     asks_past = rules & PAST_RULES if rules else not (nagios or prometheus)
-    has_past = has_log and not no_past and bool(asks_past)
+    has_past = source.has_records and not no_past and bool(asks_past)
     reads_log = has_past and bool(
         log_budget if groups else warehouse is None and _is_small_log(source)
     )
@@ -334,6 +334,7 @@ def command(
             errors=report.errors,
             is_new=bool(known),
             explain=explain,
+            advise=bool(groups),
         )
         return show(report, output, page, always=bool(audit.groups))
     status = int(report.exit_status)

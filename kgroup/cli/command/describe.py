@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,6 +29,12 @@ from kgroup.cli.output.round_lines import check_watch
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Sort
+
+if TYPE_CHECKING:
+    from kgroup.operation.describe import GroupDescription
+
+_RECENT_MS = 60_000
+"""Age of a generation up to which a note names the command that shows why the group rebalanced."""
 
 
 @click.command(
@@ -148,4 +156,18 @@ def command(
                 lines=output.form == "jsonl" or not is_screen(),
             )
         report, now_ms = read(), source.instant_ms(opened)
+        if source.has_records and output.form == "table" and not output.columns:
+            report = replace(report, notes=(*report.notes, *_rebalanced_notes(report.data, now_ms)))
     return show_groups(report, output, sections, now_ms, sort, explain=explain)
+
+
+def _rebalanced_notes(groups: Sequence[GroupDescription], now_ms: int) -> Iterator[str]:
+    """Yield a note with the command that shows the cause, if the only group has just rebalanced."""
+    from kgroup.operation.printed_command import Reach, kgroup_command, reaching
+    from kgroup.render.cell import rough_age
+
+    for group in (description.group for description in groups if len(groups) == 1):
+        age_ms = now_ms - (group.state_timestamp_ms or 0)
+        if group.members and (group.generation_id or 0) > 1 and age_ms <= _RECENT_MS:
+            command = kgroup_command("why", (group.group_id,), reaching(Reach.SOURCE))
+            yield f"The group rebalanced {rough_age(age_ms)} ago. To see why, run: {command}"

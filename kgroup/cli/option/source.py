@@ -125,6 +125,11 @@ class Source:
         return bool(self.paths or self.file or self.zookeeper or chosen_by)
 
     @property
+    def has_records(self) -> bool:
+        """Whether the source has records of `__consumer_offsets`, which tell the past of groups."""
+        return bool(self.paths) or (self.connection is not None and self.zookeeper is None)
+
+    @property
     def origin(self) -> Origin:
         """Origin of a snapshot of this source."""
         from kgroup.model.snapshot import Origin

@@ -50,7 +50,7 @@ from kgroup.operation.check.look import (
     length_rounded_up,
 )
 from kgroup.operation.check.rule import Basis, EvidenceRecord, Finding, Rule, Severity
-from kgroup.operation.describe import OffsetDescription
+from kgroup.operation.describe import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
 
 _MOST_RECORDS = 10
@@ -254,7 +254,8 @@ class _Past:
             causes = repetitions_of(every, count=most, within_ms=_STORM_MS)
             self.causes[group_id] = causes
             self.notes.extend(missing_notes({group_id: missing_generations(every)}))
-            yield from (_cause(cause, every) for cause in causes)
+            now = self.evidence.now.groups[group_id]
+            yield from (_cause(cause, every, now) for cause in causes)
             storms = [
                 storm
                 for storm in storms_of(every, most, _STORM_MS)
@@ -463,7 +464,7 @@ def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance], normal: int
     return False
 
 
-def _cause(cause: Repetition, every: Sequence[Rebalance]) -> Finding:
+def _cause(cause: Repetition, every: Sequence[Rebalance], now: GroupDescription) -> Finding:
     """Return the finding for a cause that repeats, with the member that causes it most often."""
     rule, last = _RULES[cause.kind], cause.occurrences[-1].cause
     first_ms, last_ms = cause.occurrences[0].time_ms, cause.occurrences[-1].time_ms
@@ -477,6 +478,9 @@ def _cause(cause: Repetition, every: Sequence[Rebalance]) -> Finding:
         text += f"; so did {first_names(others, _who)}, {cause.event_count - cause.count} times"
     they = "they" if others else "it"
     text += f"; {they} started {len(cause.explained)} of {len(every)} rebalances."
+    lag = sum(each.lag or 0 for each in now.offsets if each.member_id == main.member_id)
+    if lag and not others:
+        text += f" Its partitions have a lag of {lag} now."
     return finding_of(
         rule,
         text,

@@ -39,7 +39,7 @@ from kgroup.operation.record_limit import (
 from kgroup.operation.report import Report, first_names, outcome
 from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource
 
-_PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|INSTANCE)\b")
+_PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|MEMBER|INSTANCE)\b")
 
 
 def with_commands(finding: Finding, group: Group | None) -> Finding:
@@ -73,9 +73,23 @@ def _values(finding: Finding, group: Group | None) -> dict[str, str]:
         "GROUP": finding.group_id,
         "TOPIC": topic,
         "PARTITION": None if partition is None else str(partition),
+        "MEMBER": _name_of(finding.member_id, group),
         "INSTANCE": instances.get(finding.member_id or ""),
     }
     return {place: value for place, value in values.items() if value is not None}
+
+
+def _name_of(member_id: str | None, group: Group | None) -> str | None:
+    """Return the shortest text that names a current member of the group in options."""
+    members = group.members if group else ()
+    member = next((each for each in members if each.member_id == member_id), None)
+    if member is None:
+        return None
+    names = Counter(name for each in members for name in (each.instance_id, each.client_id) if name)
+    return next(
+        (name for name in (member.instance_id, member.client_id) if name and names[name] == 1),
+        member.member_id,
+    )
 
 
 def _written(command: NextCommand, values: dict[str, str], group: Group | None) -> str:

@@ -43,8 +43,8 @@ class NextCommand:
     """A command that shows more about a finding, or fixes it.
 
     Attributes:
-        text: the command, without "kgroup", or one of Kafka's tools; GROUP, TOPIC, PARTITION and
-            INSTANCE are placeholders for the subject of a finding.
+        text: the command, without "kgroup", or one of Kafka's tools; GROUP, TOPIC, PARTITION,
+            MEMBER and INSTANCE are placeholders for the subject of a finding.
         reach: what the command reads.
     """
 
@@ -66,6 +66,7 @@ _COMPARE = NextCommand("assign GROUP --compare")
 _TO_START = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-earliest", Reach.LIVE)
 _TO_END = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-latest", Reach.LIVE)
 _CAUSES = NextCommand("history rebalances GROUP", Reach.RECORDS)
+_WITHOUT_IT = NextCommand("assign GROUP --remove-member MEMBER")
 _MIGRATE = NextCommand("plan consumer-protocol GROUP")
 _OFFSETS_TOPIC = NextCommand("kafka-topics.sh --describe --topic __consumer_offsets", Reach.LIVE)
 
@@ -302,13 +303,12 @@ class Rule(DescribedEnum):
         "late-poll",
         "A member polls too late again and again: it leaves the group when max.poll.interval.ms "
         "has passed, and joins again; each time the group rebalances.",
-        "Find out why the member is slow. If other members read the same partitions in time, look "
-        "at its process and host. Process fewer records between polls (Java: max.poll.records), or "
-        "move slow work to another thread and keep polling. Raise max.poll.interval.ms only if the "
-        "member keeps up on average: an eager rebalance may wait that long for it. Static "
-        "membership does not help.",
+        "Find out why the member is slow: compare its host with the others. Process fewer "
+        "records between polls (Java: max.poll.records), or move slow work to another thread. "
+        "Raise max.poll.interval.ms only if the member keeps up on average: an eager rebalance "
+        "waits that long for it. Static membership does not help.",
         Severity.WARNING,
-        (_CAUSES,),
+        (_CAUSES, _WITHOUT_IT),
     )
     RESTARTING_MEMBER = (
         "restarting-member",
@@ -560,8 +560,8 @@ class RuleDescription:
         severity: severity of its findings.
         sentence: what a finding means.
         advice: what to do.
-        commands: commands to run next; GROUP, TOPIC, PARTITION and INSTANCE are placeholders for
-            the subject of a finding.
+        commands: commands to run next; GROUP, TOPIC, PARTITION, MEMBER and INSTANCE are
+            placeholders for the subject of a finding.
     """
 
     code: Rule

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any
 
 from kgroup.assignor.java.java_hash import hash_order, utf16
+from kgroup.assignor.java.priority_queue import PriorityQueue
 from kgroup.model.cluster import TopicPartition
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,48 +49,6 @@ class StreamsTopology:
     standby_replicas: int = 0
 
 
-class _Queue(Generic[_T]):
-    """Java's `PriorityQueue`: a binary heap, whose order of equal elements depends on its history.
-
-    Args:
-        key: what elements are compared by.
-    """
-
-    def __init__(self, key: Callable[[_T], float]) -> None:
-        self._key = key
-        self._heap: list[_T] = []
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def add(self, element: _T) -> None:
-        heap, at, key = self._heap, len(self._heap), self._key(element)
-        heap.append(element)
-        while at > 0:
-            parent = (at - 1) >> 1
-            if key >= self._key(heap[parent]):
-                break
-            heap[at] = heap[parent]
-            at = parent
-        heap[at] = element
-
-    def poll(self) -> _T:
-        heap = self._heap
-        first, last = heap[0], heap.pop()
-        if heap:
-            at, size, key = 0, len(heap), self._key(last)
-            while at < size >> 1:
-                child = 2 * at + 1
-                if child + 1 < size and self._key(heap[child]) > self._key(heap[child + 1]):
-                    child += 1
-                if key <= self._key(heap[child]):
-                    break
-                heap[at] = heap[child]
-                at = child
-            heap[at] = last
-        return first
-
-
 @dataclass(slots=True)
 class _Process:
     """A process: its members' numbers of tasks, and what has been assigned to it."""
@@ -99,7 +56,7 @@ class _Process:
     counts: dict[str, int] = field(default_factory=dict)
     tasks: set[TopicPartition] = field(default_factory=set)
     total: int = 0
-    queue: _Queue[list[object]] | None = None
+    queue: PriorityQueue[list[Any]] | None = None
 
     @property
     def load(self) -> float:
@@ -168,14 +125,14 @@ class _Assigning:
             self._add(next(iter(process.counts)), task, is_active=is_active)
             return
         if process.queue is None:
-            process.queue = _Queue(lambda entry: entry[1])  # type: ignore[arg-type, return-value]
+            process.queue = PriorityQueue((), lambda entry: entry[1])
             for name in hash_order(process.counts):
-                process.queue.add([name, process.counts[name]])
+                process.queue.offer([name, process.counts[name]])
         entry = process.queue.poll()
         name = str(entry[0])
         self._add(name, task, is_active=is_active)
         entry[1] = process.counts[name]
-        process.queue.add(entry)
+        process.queue.offer(entry)
 
     def _least_loaded(self, names: Sequence[str], task: TopicPartition | None) -> str | None:
         """Return a member that had a standby task; None if its process has the task already."""
@@ -210,7 +167,7 @@ class _Assigning:
         for task in sorted(tasks, key=lambda task: (utf16(task[0]), task[1])):
             process = queue.poll()
             self._add_to_least_loaded(process, task, is_active=True)
-            queue.add(process)
+            queue.offer(process)
 
     def assign_standby(self, tasks: list[TopicPartition]) -> None:
         left: list[tuple[TopicPartition, int]] = []
@@ -235,7 +192,7 @@ class _Assigning:
         self._add_to(had, task, is_active=False)
         return True
 
-    def _add_standby(self, queue: _Queue[_Process], task: TopicPartition) -> bool:
+    def _add_standby(self, queue: PriorityQueue[_Process], task: TopicPartition) -> bool:
         polled = []
         while len(queue):
             polled.append(queue.poll())
@@ -245,16 +202,16 @@ class _Assigning:
         else:
             polled.reverse()
             for process in polled:
-                queue.add(process)
+                queue.offer(process)
             return False
         for process in reversed(polled):
-            queue.add(process)
+            queue.offer(process)
         return True
 
-    def _by_load(self) -> _Queue[_Process]:
-        queue: _Queue[_Process] = _Queue(lambda process: process.load)
+    def _by_load(self) -> PriorityQueue[_Process]:
+        queue = PriorityQueue[_Process]((), lambda process: process.load)
         for process in self._processes.values():
-            queue.add(process)
+            queue.offer(process)
         return queue
 
 

@@ -1,0 +1,530 @@
+"""The assignor of Kafka Streams on the classic protocol: which threads run which tasks.
+
+The leader gives tasks to clients (processes) by `HighAvailabilityTaskAssignor` (KIP-441), then a
+client's tasks to its threads, which are the members of the group. Active stateful tasks are
+balanced regardless of their previous owners; but while their client is not caught up, they stay
+with one that is, and the client gets a warm-up, which is a standby task. A probing rebalance then
+checks whether warm-ups have caught up. An active task that another member still owns waits for the
+rebalance after its revocation.
+
+Not covered: rack awareness (`rack.aware.assignment.strategy` other than none), client tags
+(`rack.aware.assignment.tags`), named topologies, and other assignors (`task.assignor.class`).
+
+Source: `StreamsPartitionAssignor`, `HighAvailabilityTaskAssignor`, `TaskMovement` and `ClientState`
+of kafka-streams 3.9.2 and 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from kgroup.assignor.java.java_hash import hash_order, map_order, utf16
+from kgroup.assignor.java.priority_queue import PriorityQueue
+from kgroup.model.cluster import TopicPartition
+from kgroup.model.offsets_partition import java_int
+
+LATEST_OFFSET = -2
+"""Offset sum, and lag, of a task that a client runs as an active one."""
+
+UNKNOWN_OFFSET_SUM = -3
+"""Offset sum, and lag, of a task that members of other versions have."""
+
+_SIGN = 1 << 63
+
+
+class StreamsTask(NamedTuple):
+    """A task: a subtopology on one partition number."""
+
+    subtopology: int
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsSettings:
+    """Settings of the application that decide over an assignment, with Kafka's defaults.
+
+    Attributes:
+        standby_replicas: `num.standby.replicas`.
+        acceptable_lag: `acceptable.recovery.lag`.
+        warmup_replicas: `max.warmup.replicas`.
+        probing_ms: `probing.rebalance.interval.ms`.
+    """
+
+    standby_replicas: int = 0
+    acceptable_lag: int = 10_000
+    warmup_replicas: int = 2
+    probing_ms: int = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class StreamThread:
+    """A member: a thread of a client, as its subscription describes it.
+
+    Attributes:
+        process_id: id of the client, a UUID.
+        owned: partitions of its active tasks.
+        offset_sums: sum of the offsets of each stateful task of which the client has state, as
+            far as this thread reports it.
+    """
+
+    process_id: str
+    owned: Collection[TopicPartition] = ()
+    offset_sums: Mapping[StreamsTask, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationTasks:
+    """The tasks of an application.
+
+    Attributes:
+        tasks: source partitions of each task.
+        end_offset_sums: stateful tasks, with the sum of the log end offsets of their changelogs.
+    """
+
+    tasks: Mapping[StreamsTask, Collection[TopicPartition]]
+    end_offset_sums: Mapping[StreamsTask, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTasks:
+    """What the leader assigns to a thread.
+
+    Attributes:
+        active: active tasks to run now.
+        standby: standby tasks, including warm-ups.
+        waiting: active tasks that another member must revoke first; the thread rejoins at once.
+    """
+
+    active: tuple[StreamsTask, ...]
+    standby: frozenset[StreamsTask]
+    waiting: tuple[StreamsTask, ...] = ()
+
+
+@dataclass(slots=True)
+class _Client:
+    """A client during an assignment."""
+
+    process_id: str
+    threads: list[str] = field(default_factory=list)
+    owners: dict[TopicPartition, str] = field(default_factory=dict)
+    offset_sums: dict[StreamsTask, int] = field(default_factory=dict)
+    lags: dict[StreamsTask, int] = field(default_factory=dict)
+    active: set[StreamsTask] = field(default_factory=set)
+    standby: set[StreamsTask] = field(default_factory=set)
+    rank: bytes = field(init=False)
+    hash_code: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Set what `UUID.compareTo`, of signed halves, and `UUID.hashCode` compute."""
+        number = UUID(self.process_id).int
+        self.rank = (number ^ (_SIGN << 64 | _SIGN)).to_bytes(16, "big")
+        halves = number >> 64 ^ number & (1 << 64) - 1
+        self.hash_code = java_int(halves >> 32 ^ halves & 0xFFFFFFFF)
+
+    @property
+    def count(self) -> int:
+        return len(self.active) + len(self.standby)
+
+    @property
+    def load(self) -> float:
+        return self.count / len(self.threads)
+
+    @property
+    def active_load(self) -> float:
+        return len(self.active) / len(self.threads)
+
+    def has(self, task: StreamsTask) -> bool:
+        return task in self.active or task in self.standby
+
+    def swap_with(self, other: _Client, task: StreamsTask) -> None:
+        """Take over an active task whose standby the client has, and leave the standby."""
+        self.standby.remove(task)
+        self.active.add(task)
+        other.active.remove(task)
+        other.standby.add(task)
+
+
+class _ClientQueue:
+    """Clients by load, of which those that meet a condition are polled.
+
+    Source: `ConstrainedPrioritySet`.
+    """
+
+    def __init__(
+        self,
+        clients: Iterable[_Client],
+        load: Callable[[_Client], float],
+        allows: Callable[[_Client, StreamsTask], bool] = lambda client, task: True,
+    ) -> None:
+        self._allows = allows
+        self._clients = {client.process_id: client for client in clients}
+        self._queue = PriorityQueue[str](
+            (), lambda name: (load(self._clients[name]), self._clients[name].rank)
+        )
+        self._queued: set[str] = set()
+        for client in self._clients.values():
+            self.offer(client)
+
+    def offer(self, *clients: _Client) -> None:
+        """Queue clients anew, by their current load."""
+        for client in clients:
+            if client.process_id in self._queued:
+                self._queue.remove(client.process_id)
+            self._queued.add(client.process_id)
+            self._queue.offer(client.process_id)
+
+    def poll(
+        self, task: StreamsTask, also: Callable[[_Client], bool] = lambda client: True
+    ) -> _Client | None:
+        """Take the first client that meets the conditions; None if there is none."""
+        others: list[_Client] = []
+        first = None
+        while first is None and len(self._queue):
+            client = self._clients[self._queue.poll()]
+            self._queued.remove(client.process_id)
+            if self._allows(client, task) and also(client):
+                first = client
+            else:
+                others.append(client)
+        if len(others) > 1:
+            by_id = {client.process_id: client for client in others}
+            names = map_order(
+                list(by_id), lambda name: by_id[name].hash_code, order=lambda name: by_id[name].rank
+            )
+            others = [by_id[name] for name in names]
+        self.offer(*others)
+        return first
+
+
+def assign(
+    threads: Mapping[str, StreamThread], topology: ApplicationTasks, settings: StreamsSettings
+) -> tuple[dict[str, ThreadTasks], bool]:
+    """Assign tasks to threads.
+
+    Args:
+        threads: the threads by member id.
+        topology: the tasks.
+        settings: the leader's settings.
+
+    Returns:
+        The tasks of each thread by member id, and whether a probing rebalance is needed.
+    """
+    clients = _clients(threads, topology)
+    is_probing = _assign_to_clients(clients, topology, settings)
+    partition_owners = {partition for thread in threads.values() for partition in thread.owned}
+    assigned: dict[str, ThreadTasks] = {}
+    for client in clients:
+        for member_id, (active, standby) in _assign_to_threads(client, threads).items():
+            assigned[member_id] = _without_waiting(
+                member_id, client, active, standby, topology, partition_owners
+            )
+    return {member_id: assigned[member_id] for member_id in threads}, is_probing
+
+
+def _clients(threads: Mapping[str, StreamThread], topology: ApplicationTasks) -> list[_Client]:
+    """Return the clients with their lags, sorted by process id."""
+    clients: dict[str, _Client] = {}
+    for member_id in hash_order(threads):
+        thread = threads[member_id]
+        client = clients.setdefault(thread.process_id, _Client(thread.process_id))
+        client.threads.append(member_id)
+        client.owners.update(dict.fromkeys(thread.owned, member_id))
+        client.offset_sums.update(thread.offset_sums)
+    for client in clients.values():
+        client.threads.sort(key=utf16)
+        for task, end in topology.end_offset_sums.items():
+            own = client.offset_sums.get(task, 0)
+            if own in (LATEST_OFFSET, UNKNOWN_OFFSET_SUM):
+                client.lags[task] = own
+            else:  # state beyond the end of the log is corrupted
+                client.lags[task] = end if end < own else end - own
+    return sorted(clients.values(), key=lambda client: client.rank)
+
+
+def _assign_to_clients(
+    clients: Sequence[_Client], topology: ApplicationTasks, settings: StreamsSettings
+) -> bool:
+    """Assign tasks to clients; return whether a probing rebalance is needed.
+
+    Source: `HighAvailabilityTaskAssignor`.
+    """
+    stateful = sorted(topology.end_offset_sums)
+    for at, task in enumerate(stateful):
+        clients[at % len(clients)].active.add(task)
+    _balance(clients, lambda client: client.active)
+    if settings.standby_replicas:
+        by_load = _ClientQueue(
+            clients, lambda client: client.load, lambda client, task: not client.has(task)
+        )
+        for task in stateful:
+            for _ in range(settings.standby_replicas):
+                taker = by_load.poll(task)
+                if taker is None:
+                    break
+                taker.standby.add(task)
+                by_load.offer(taker)
+        _balance(clients, lambda client: client.standby)
+    movement = _Movement(clients, stateful, settings)
+    moves = movement.move_active()
+    moves += movement.move_standbys()
+    by_active_load = _ClientQueue(clients, lambda client: client.active_load)
+    for task in sorted(topology.tasks.keys() - topology.end_offset_sums.keys()):
+        taker = by_active_load.poll(task)
+        assert taker is not None
+        taker.active.add(task)
+        by_active_load.offer(taker)
+    return moves > 0
+
+
+def _balance(clients: Sequence[_Client], tasks_of: Callable[[_Client], set[StreamsTask]]) -> None:
+    """Move tasks of one kind until the clients have equal loads, as far as possible."""
+    has_moved = True
+    while has_moved:
+        has_moved = False
+        for source in clients:
+            for destination in clients:
+                if source is destination:
+                    continue
+                for task in sorted(tasks_of(source)):
+                    if not _improves(source, destination):
+                        break
+                    if not destination.has(task):
+                        tasks_of(source).remove(task)
+                        tasks_of(destination).add(task)
+                        has_moved = True
+
+
+def _improves(source: _Client, destination: _Client) -> bool:
+    skew = source.load - destination.load
+    if skew <= 0:
+        return False
+    then = (source.count - 1) / len(source.threads) - (destination.count + 1) / len(
+        destination.threads
+    )
+    return 0 <= then < skew
+
+
+class _Movement:
+    """Moves tasks from clients that are not caught up to those that are.
+
+    Source: `TaskMovement`.
+    """
+
+    def __init__(
+        self, clients: Sequence[_Client], stateful: Iterable[StreamsTask], settings: StreamsSettings
+    ) -> None:
+        self.clients = clients
+        self.caught_up = {
+            task: {
+                client.process_id
+                for client in clients
+                if client.lags[task] == LATEST_OFFSET
+                or 0 <= client.lags[task] <= settings.acceptable_lag
+            }
+            for task in stateful
+        }
+        self.by_lag = {
+            task: [client for _, _, client in sorted((c.lags[task], c.rank, c) for c in clients)]
+            for task in self.caught_up
+        }
+        self.warmups_left = settings.warmup_replicas
+        self.warmups: set[tuple[str, StreamsTask]] = set()
+
+    def move_active(self) -> int:
+        """Move active tasks; return the number of movements."""
+        movements = self._movements(lambda client: client.active)
+        by_load = self._by_load()
+        count = len(movements)
+        while len(movements):
+            task, destination = movements.poll()
+            source = by_load.poll(task, lambda client, task=task: task in client.standby)  # type: ignore[misc]
+            source = source or by_load.poll(task)
+            if source is None:  # it exists: the movement was planned because of it
+                source = self._most_caught_up(task, destination, lambda client: True)
+            assert source is not None
+            if task in source.standby:
+                source.swap_with(destination, task)
+            else:
+                source.active.add(task)
+                destination.active.remove(task)
+                if self._may_warm_up():
+                    destination.standby.add(task)
+                    self.warmups.add((destination.process_id, task))
+            by_load.offer(source, destination)
+        return count
+
+    def move_standbys(self) -> int:
+        """Move standby tasks except warm-ups; return the number of movements."""
+        movements = self._movements(lambda client: client.standby)
+        by_load = self._by_load()
+        count = 0
+        while len(movements):
+            task, destination = movements.poll()
+
+            def is_free(client: _Client, task: StreamsTask = task) -> bool:
+                return not client.has(task)
+
+            source = by_load.poll(task, is_free)
+            source = source or self._most_caught_up(task, destination, is_free)
+            if source is None:
+                continue
+            source.standby.add(task)
+            if not self._may_warm_up():
+                destination.standby.remove(task)
+            by_load.offer(source, destination)
+            count += 1
+        return count
+
+    def _movements(
+        self, tasks_of: Callable[[_Client], set[StreamsTask]]
+    ) -> PriorityQueue[tuple[StreamsTask, _Client]]:
+        """Return tasks of clients that are behind, while another client is less so."""
+        queue = PriorityQueue[tuple[StreamsTask, _Client]](
+            (), lambda movement: (len(self.caught_up[movement[0]]), movement[0])
+        )
+        for client in self.clients:
+            for task in sorted(tasks_of(client)):
+                if (client.process_id, task) in self.warmups:
+                    continue
+                is_behind = client.process_id not in self.caught_up[task]
+                if is_behind and self.by_lag[task][0].lags[task] < client.lags[task]:
+                    queue.offer((task, client))
+        return queue
+
+    def _by_load(self) -> _ClientQueue:
+        return _ClientQueue(
+            self.clients,
+            lambda client: client.load,
+            lambda client, task: client.process_id in self.caught_up[task],
+        )
+
+    def _most_caught_up(
+        self, task: StreamsTask, destination: _Client, allows: Callable[[_Client], bool]
+    ) -> _Client | None:
+        for client in self.by_lag[task]:
+            if client is destination:
+                return None
+            if allows(client):
+                return client
+        return None
+
+    def _may_warm_up(self) -> bool:
+        self.warmups_left -= 1
+        return self.warmups_left >= 0
+
+
+def _task_hash(task: StreamsTask) -> int:
+    """Return `TaskId.hashCode` without a named topology."""
+    return java_int(31 * (31 * (31 + task.subtopology) + task.partition))
+
+
+def _task_order(task: StreamsTask) -> bytes:
+    return task.subtopology.to_bytes(8, "big") + task.partition.to_bytes(8, "big")
+
+
+def _assign_to_threads(
+    client: _Client, threads: Mapping[str, StreamThread]
+) -> dict[str, tuple[list[StreamsTask], list[StreamsTask]]]:
+    """Return active and standby tasks of each thread of a client."""
+    loads = dict.fromkeys(client.threads, 0)
+    previous = {
+        member_id: sorted(
+            (task for task in threads[member_id].offset_sums if task in client.lags),
+            key=lambda task: (client.lags[task], task),
+        )
+        for member_id in client.threads
+    }
+    stateful = [task for task in sorted(client.active) if task in client.lags]
+    stateless = [task for task in sorted(client.active) if task not in client.lags]
+    active = _spread(_hash_set(stateful), previous, loads)
+    standby = _spread(sorted(client.standby), previous, loads)
+    others = _spread(_hash_set(stateless), {name: [] for name in client.threads}, loads)
+    return {
+        member_id: (active[member_id] + others[member_id], standby[member_id])
+        for member_id in client.threads
+    }
+
+
+def _hash_set(tasks: Sequence[StreamsTask]) -> list[StreamsTask]:
+    return map_order(tasks, _task_hash, order=_task_order)
+
+
+def _spread(
+    tasks: Sequence[StreamsTask],
+    previous: Mapping[str, Sequence[StreamsTask]],
+    loads: dict[str, int],
+) -> dict[str, list[StreamsTask]]:
+    """Spread tasks over threads, which keep previous ones up to the mean; add to their loads.
+
+    Source: `StreamsPartitionAssignor.assignTasksToThreads`.
+    """
+    given: dict[str, list[StreamsTask]] = {member_id: [] for member_id in previous}
+    if not tasks:
+        return given
+    least = (len(tasks) + sum(loads.values())) // len(given)
+    left = PriorityQueue(tasks, lambda task: task)
+    unassigned = set(tasks)
+    skipped: dict[StreamsTask, str] = {}
+    to_fill: list[str] = []
+    for member_id, own in given.items():
+        for task in previous[member_id]:
+            if task in unassigned:
+                if len(own) < least - loads[member_id]:
+                    own.append(task)
+                    left.remove(task)
+                    unassigned.remove(task)
+                else:
+                    skipped[task] = member_id
+        if len(own) < least - loads[member_id]:
+            to_fill.append(member_id)
+    while to_fill:
+        member_id = to_fill.pop(0)
+        given[member_id].append(left.poll())
+        if len(given[member_id]) + loads[member_id] < least:
+            to_fill.append(member_id)
+    unassigned = set(left)
+    to_fill = [name for name, own in given.items() if len(own) + loads[name] == least]
+    for task, member_id in sorted(skipped.items()):
+        if member_id in to_fill and task in unassigned:
+            given[member_id].append(task)
+            left.remove(task)
+            unassigned.remove(task)
+            to_fill.remove(member_id)
+    for task, member_id in zip(left, to_fill, strict=False):
+        given[member_id].append(task)
+    for member_id, own in given.items():
+        loads[member_id] += len(own)
+    return given
+
+
+def _without_waiting(
+    member_id: str,
+    client: _Client,
+    active: Iterable[StreamsTask],
+    standby: Iterable[StreamsTask],
+    topology: ApplicationTasks,
+    owned: Collection[TopicPartition],
+) -> ThreadTasks:
+    """Take out active tasks that another member must revoke first.
+
+    If the client had a standby of such a task, the thread keeps it until then.
+    """
+    now: list[StreamsTask] = []
+    waiting: list[StreamsTask] = []
+    for task in active:
+        is_owned = any(
+            partition in owned and client.owners.get(partition) != member_id
+            for partition in topology.tasks[task]
+        )
+        (waiting if is_owned else now).append(task)
+    kept = {
+        task
+        for task in waiting
+        if task in client.lags
+        and client.offset_sums.get(task, LATEST_OFFSET) != LATEST_OFFSET
+        and not any(partition in client.owners for partition in topology.tasks[task])
+    }
+    return ThreadTasks(tuple(sorted(now)), frozenset({*standby, *kept}), tuple(sorted(waiting)))

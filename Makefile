@@ -24,7 +24,7 @@ GENERATORS := cli.command_pages cli.man_pages cli.json_schemas cli.console_examp
 
 BROKER := broker and not oracle_clients
 
-.PHONY: help venv demo test broker plans shells databases check lint unit kernels format generated oracle oracle-clients fuzz mutants bench lock clean
+.PHONY: help venv demo test broker plans shells databases check lint unit kernels format generated docs oracle oracle-clients fuzz mutants bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,7 +43,7 @@ demo: venv ## run the main job on the recorded data inside the package; no serve
 	  printf '\n$$ kgroup %s\n' "$$command"; kgroup $$command; done
 
 test: timed-venv shells databases ## every test, with more random examples, and with real brokers
-	$(MAKE) -j2 timed-lint timed-unit KGROUP_TEST_EXAMPLES=4
+	$(MAKE) -j2 timed-lint timed-unit timed-docs KGROUP_TEST_EXAMPLES=4
 	$(MAKE) timed-broker
 	$(MAKE) timed-plans
 
@@ -105,6 +105,12 @@ generated: venv ## rewrite what is generated from the code: completions, man, ta
 	  $(BIN)/python -m kgroup completion $${shell%:*} > completions/$${shell#*:} || exit 1; done
 	for generator in $(GENERATORS); do $(BIN)/python -m tests.$$generator || exit 1; done
 
+docs: ## build the documentation as a site (site/index.html), with every link checked
+	test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --upgrade -c constraints.txt pip
+	$(VENV)-docs/bin/python -m pip install --quiet -c constraints.txt --group docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
+
 oracle: venv ## run the tests that go deeper here than in make test: more versions, more random cases
 	KGROUP_ORACLE_CASES=20000 $(BIN)/python -m pytest -s -m "$(BROKER)" $$(grep -l in_depth tests/broker/test_*.py)
 
@@ -123,9 +129,9 @@ bench: venv ## compare with Kafka's own tools, side by side
 lock: ## write constraints.txt anew from the newest allowed versions
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
-	$(VENV)-lock/bin/python -m pip install --quiet --editable . --group dev
+	$(VENV)-lock/bin/python -m pip install --quiet --editable . --group dev --group docs
 	{ sed -n '/^#/p' constraints.txt; $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-lock
 
-clean: ## remove the environment
-	rm -rf $(VENV)
+clean: ## remove the environments, and the site
+	rm -rf $(VENV) $(VENV)-docs site

@@ -27,6 +27,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
 OPTIONS = DOCS / "options.md"
 CHECK = DOCS / "check.md"
+SITE = DOCS.parent / "mkdocs.yml"
 WITH_MEANINGS = [DOCS / name for name in ("history.md", "output.md", "snapshot.md")]
 """Pages with tables of fields that belong to no command, or to all."""
 MARK = re.compile(r"<!-- options: (.*) -->\n")
@@ -120,6 +121,15 @@ def _rule(rule: RuleDescription) -> str:
     return f"\n### {rule.code}\n\n{lines}\n" + (f"\n{commands}" if commands else "")
 
 
+def site_settings(text: str) -> str:
+    """Write the pages of commands into the navigation of `mkdocs.yml`."""
+    lines = "".join(f"          - command/{name}\n" for name in pages())
+    head = "# commands, written by `make generated`\n      - Commands:\n"
+    before, _, rest = text.partition(head)
+    _, end, after = rest.partition("      # end\n")
+    return before + head + lines + end + after
+
+
 def _columns(command: click.Command) -> Iterator[str]:
     """Say what the columns have that `--columns` chooses from."""
     for option in command.params:
@@ -140,6 +150,7 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     write_folder(FOLDER, pages())
     OPTIONS.write_text(options_page(OPTIONS.read_text("utf-8")), "utf-8")
+    SITE.write_text(site_settings(SITE.read_text("utf-8")), "utf-8")
     CHECK.write_text(check_page(CHECK.read_text("utf-8")), "utf-8")
     for path in WITH_MEANINGS:
         path.write_text(with_meanings(path.read_text("utf-8")), "utf-8")

@@ -16,7 +16,10 @@ from kgroup.assignor.client_facts import FACTS
 
 _ROOT = Path(__file__).parents[2]
 PLAN = _ROOT / "docs" / "plan.md"
-PAGES = (_ROOT / "README.md", PLAN)
+PAGES = (
+    *(_ROOT / "README.md", _ROOT / "docs" / "README.md", PLAN),
+    *sorted((_ROOT / "docs" / "howto").glob("*.md")),
+)
 WIDTH = 100
 """Of the terminal on which they are shown."""
 EXAMPLE = re.compile(r"```console\n\$ kgroup (.+)\n(?:.*\n)*?```\n")

@@ -23,11 +23,12 @@ def help_examples(name: str) -> list[str]:
 
 
 def page_examples() -> list[str]:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    folders = (ROOT / "docs", ROOT / "docs" / "howto")
+    pages = [ROOT / "README.md", *(page for folder in folders for page in folder.glob("*.md"))]
     lines = [line for page in pages for line in page.read_text("utf-8").splitlines()]
     _, _, tour = pages[0].read_text("utf-8").partition("## Ten questions, ten commands")
     answers: list[str] = re.findall("`(kgroup [^`]+)`", tour.partition("\n## ")[0])
-    return [line.strip() for line in lines if re.match(r" {4}kgroup [a-z]", line)] + answers
+    return [line.strip() for line in lines if re.match(r" {4,}kgroup [a-z]", line)] + answers
 
 
 def needs_server(line: str) -> bool:

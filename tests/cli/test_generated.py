@@ -30,9 +30,11 @@ from tests.cli.command_pages import (
     MARK,
     OF_THE_PAGE,
     OPTIONS,
+    SITE,
     WITH_MEANINGS,
     check_page,
     options_page,
+    site_settings,
 )
 from tests.cli.commands import EVERY_COMMAND, context_of
 from tests.cli.console_examples import EXAMPLE, FACTS_TABLE, PLAN, WIDTH, facts_table, plain
@@ -144,6 +146,11 @@ def test_tables_on_other_pages_are_what_the_classes_say() -> None:
 def test_findings_are_explained_as_the_rules_say() -> None:
     page = CHECK.read_text("utf-8")
     assert page == check_page(page), "run: python -m tests.cli.command_pages"
+
+
+def test_the_site_has_the_page_of_each_command() -> None:
+    settings = SITE.read_text("utf-8")
+    assert settings == site_settings(settings), "run: python -m tests.cli.command_pages"
 
 
 def test_common_options_are_explained_once() -> None:

@@ -1,4 +1,4 @@
-"""The tables of docs/simulate.md, from the code: `python -m tests.simulation.simulate_page`."""
+"""The tables of pages about simulations, from the code: `python -m tests.simulation.simulate_page`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from kgroup.simulation.zookeeper.consumer import Trigger
 from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
 from tests.simulation.consumer_answers import FOLLOWS as GROUP_FOLLOWS
 
-PAGE = Path(__file__).parents[2] / "docs" / "simulate.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+PAGE = _DOCS / "simulate.md"
+PAGES = (PAGE, _DOCS / "reference" / "scenario.md", _DOCS / "reference" / "state-machines.md")
 _STATES = (
     GroupState.EMPTY,
     GroupState.PREPARING_REBALANCE,
@@ -146,8 +148,12 @@ def _following(follows: Mapping[Any, Iterable[DescribedEnum]]) -> str:
 
 
 def _fields(name: str) -> str:
+    """Fields that mean the same are one row."""
+    fields: dict[str, list[str]] = {}
+    for field, text in FIELDS[name].items():
+        fields.setdefault(text, []).append(f"`{field}`")
     return _table(
-        ("field", "meaning"), ((f"`{field}`", text) for field, text in FIELDS[name].items())
+        ("field", "meaning"), ((", ".join(names), text) for text, names in fields.items())
     )
 
 
@@ -158,6 +164,7 @@ def _scenarios() -> str:
     )
 
 
+MARK = re.compile(r"<!-- generated: (.*) -->")
 TABLES: Mapping[str, Callable[[], str]] = {
     "scenarios": _scenarios,
     **{f"fields of {name or 'the file'}": lambda name=name: _fields(name) for name in FIELDS},  # type: ignore[misc]
@@ -187,14 +194,14 @@ TABLES: Mapping[str, Callable[[], str]] = {
 
 def written(page: str) -> str:
     """Return a page with all of its tables as the code has them."""
-    for name, make in TABLES.items():
+    for name in MARK.findall(page):
         mark = f"<!-- generated: {name} -->\n\n"
-        assert page.count(mark) == 1, name
         before, after = page.split(mark)
         rest = re.sub(r"\A(\|.*\n)*\n*", "", after)
-        page = before + mark + make() + "\n" + rest
+        page = f"{before}{mark}{TABLES[name]()}\n{rest}".rstrip("\n") + "\n"
     return page
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text("utf-8")), "utf-8")
+    for path in PAGES:
+        path.write_text(written(path.read_text("utf-8")), "utf-8")

@@ -26,7 +26,7 @@ from tests.render.field_table import field_tables, with_meanings
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
 OPTIONS = DOCS / "options.md"
-CHECK = DOCS / "check.md"
+FINDINGS = DOCS / "reference" / "findings.md"
 SITE = DOCS.parent / "mkdocs.yml"
 WITH_MEANINGS = [DOCS / name for name in ("history.md", "output.md", "snapshot.md")]
 """Pages with tables of fields that belong to no command, or to all."""
@@ -108,17 +108,19 @@ def options_page(page: str) -> str:
     return MARK.sub(table, TABLE.sub("", page))
 
 
-def check_page(page: str) -> str:
-    """Write the last part of `docs/check.md`, with a section for each rule."""
-    first, title, _ = page.partition("## Findings\n")
-    return first + title + "".join(map(_rule, describe_rules()))
+def findings_page() -> str:
+    """Return a page with a section for each rule."""
+    return (
+        "# Findings\n\nThe codes of [kgroup check](../check.md): what each one means, what to do,\n"
+        "and the command to run next.\n" + "".join(map(_rule, describe_rules()))
+    )
 
 
 def _rule(rule: RuleDescription) -> str:
     text = f"*{rule.severity.capitalize()}.* {rule.sentence} {rule.advice}"
     lines = textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
     commands = "".join(f"    {command}\n" for command in rule.commands)
-    return f"\n### {rule.code}\n\n{lines}\n" + (f"\n{commands}" if commands else "")
+    return f"\n## {rule.code}\n\n{lines}\n" + (f"\n{commands}" if commands else "")
 
 
 def site_settings(text: str) -> str:
@@ -151,6 +153,6 @@ if __name__ == "__main__":
     write_folder(FOLDER, pages())
     OPTIONS.write_text(options_page(OPTIONS.read_text("utf-8")), "utf-8")
     SITE.write_text(site_settings(SITE.read_text("utf-8")), "utf-8")
-    CHECK.write_text(check_page(CHECK.read_text("utf-8")), "utf-8")
+    FINDINGS.write_text(findings_page(), "utf-8")
     for path in WITH_MEANINGS:
         path.write_text(with_meanings(path.read_text("utf-8")), "utf-8")

@@ -26,13 +26,13 @@ from kgroup.sample import sample_log_dir
 from tests.cli import command_pages, json_schemas, man_pages
 from tests.cli.command_line import Cli
 from tests.cli.command_pages import (
-    CHECK,
+    FINDINGS,
     MARK,
     OF_THE_PAGE,
     OPTIONS,
     SITE,
     WITH_MEANINGS,
-    check_page,
+    findings_page,
     options_page,
     site_settings,
 )
@@ -144,8 +144,8 @@ def test_tables_on_other_pages_are_what_the_classes_say() -> None:
 
 
 def test_findings_are_explained_as_the_rules_say() -> None:
-    page = CHECK.read_text("utf-8")
-    assert page == check_page(page), "run: python -m tests.cli.command_pages"
+    page = FINDINGS.read_text("utf-8")
+    assert page == findings_page(), "run: python -m tests.cli.command_pages"
 
 
 def test_the_site_has_the_page_of_each_command() -> None:

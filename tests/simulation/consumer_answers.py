@@ -1,4 +1,4 @@
-"""What consumer groups answer and become, for `docs/reference/state-machines.md`; `test_consumer_answers` holds it.
+"""What consumer groups answer and become, for the reference; `test_consumer_answers` holds it.
 
 Sources: the methods `consumerGroup...` and `classicGroup...` of `GroupMetadataManager`,
 `ConsumerGroup` and `OffsetMetadataManager` of 4.3.1.

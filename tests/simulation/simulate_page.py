@@ -1,4 +1,4 @@
-"""The tables of pages about simulations, from the code: `python -m tests.simulation.simulate_page`."""
+"""The tables about simulations in docs: `python -m tests.simulation.simulate_page`."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 # `make test` and `make bench` also need JDK 17 and Maven.
 PYTHON ?= python3
 VENV := .venv
+NEWER_PYTHONS := 3.12 3.13 3.14
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
@@ -24,7 +25,7 @@ GENERATORS := cli.command_pages cli.man_pages cli.json_schemas cli.console_examp
 
 BROKER := broker and not oracle_clients
 
-.PHONY: help venv demo test broker plans shells databases check lint unit kernels format generated docs oracle oracle-clients fuzz mutants bench lock clean
+.PHONY: help venv demo test broker plans shells databases check lint unit kernels format generated docs versions release pyz oracle oracle-clients fuzz mutants bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -111,6 +112,39 @@ docs: ## build the documentation as a site (site/index.html), with every link ch
 	$(VENV)-docs/bin/python -m pip install --quiet -c constraints.txt --group docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
 
+RELEASE := $(VENV)-release/bin
+# Both archives are the same bytes for the same commit.
+export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2> /dev/null || echo 1577836800)
+
+$(RELEASE)/.installed: pyproject.toml constraints.txt
+	test -x $(RELEASE)/python || $(PYTHON) -m venv $(VENV)-release
+	$(RELEASE)/python -m pip install --quiet --upgrade -c constraints.txt pip
+	$(RELEASE)/python -m pip install --quiet -c constraints.txt --group release
+	touch $@
+
+versions: venv $(RELEASE)/.installed ## check syntax and types for newer versions of Python, and that dependencies have wheels for them
+	$(RELEASE)/vermin --quiet --eval-annotations --no-parse-comments -t=3.11- kgroup
+	for version in $(NEWER_PYTHONS); do \
+	  $(BIN)/ruff check --quiet --select E9,F --target-version py$$(echo $$version | tr -d .) kgroup && \
+	  $(BIN)/mypy --python-version $$version kgroup && \
+	  $(RELEASE)/python -m pip install --quiet --dry-run --only-binary :all: --python-version $$version \
+	    --target $(VENV)-release/none -c constraints.txt '.[fast,history,sql,top]' 'pandas>=2.2,<3' || exit 1; done
+
+release: $(RELEASE)/.installed versions ## build dist/ (VERSION=1.2.3), check it, and run the demo as installed from the wheel and from the source
+	test -z "$(VERSION)" || grep -q '"$(VERSION)"' kgroup/__init__.py # the version that the tag names
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python -m hatchling build -d dist/again
+	for file in dist/again/*; do cmp $$file dist/$${file##*/} || exit 1; done; rm -r dist/again
+	$(RELEASE)/twine check --strict dist/*
+	for package in dist/*; do rm -rf $(VENV)-packed && $(PYTHON) -m venv $(VENV)-packed && \
+	  $(VENV)-packed/bin/pip install --quiet -c constraints.txt $$package && \
+	  for command in $(DEMO); do $(VENV)-packed/bin/kgroup $$command > /dev/null || exit 1; done || exit 1; done
+	rm -rf $(VENV)-packed
+
+pyz: $(RELEASE)/.installed ## build kgroup.pyz: one file with kgroup and its dependencies, for this version of Python and this platform
+	PIP_CONSTRAINT=constraints.txt $(RELEASE)/shiv --quiet --reproducible -c kgroup -o kgroup.pyz .
+
 oracle: venv ## run the tests that go deeper here than in make test: more versions, more random cases
 	KGROUP_ORACLE_CASES=20000 $(BIN)/python -m pytest -s -m "$(BROKER)" $$(grep -l in_depth tests/broker/test_*.py)
 
@@ -129,9 +163,9 @@ bench: venv ## compare with Kafka's own tools, side by side
 lock: ## write constraints.txt anew from the newest allowed versions
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet --upgrade pip
-	$(VENV)-lock/bin/python -m pip install --quiet --editable . --group dev --group docs
+	$(VENV)-lock/bin/python -m pip install --quiet --editable . --group dev --group docs --group release
 	{ sed -n '/^#/p' constraints.txt; $(VENV)-lock/bin/python -m pip freeze --all --exclude-editable; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-lock
 
 clean: ## remove the environments, and the site
-	rm -rf $(VENV) $(VENV)-docs site
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-release site dist kgroup.pyz

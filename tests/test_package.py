@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,9 +10,12 @@ import sys
 import tarfile
 import tomllib
 import venv
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from kgroup import __version__
 from kgroup.operation.doctor import PACKAGES
@@ -172,3 +176,50 @@ def test_the_source_distribution_has_all_that_make_needs(source: Path) -> None:
         wanted = {str(file.relative_to(ROOT)) for file in files if "__pycache__" not in file.parts}
         assert wanted
         assert wanted <= packed
+
+
+def test_the_lines_of_the_containerfile_install_it(source: Path, tmp_path: Path) -> None:
+    """Without an engine: what `RUN` runs, and then what `ENTRYPOINT` and `CMD` start."""
+    text = (source / "Containerfile").read_text("utf-8")
+    text = text.replace("/opt/kgroup", str(tmp_path / "kgroup")).replace("/source", str(source))
+    lines = re.findall(r"^RUN (.*)", text, re.MULTILINE)
+    assert len(lines) == 2
+    python = f"{Path(sys.executable).parent}:{os.defpath}"
+    for line in lines:
+        run("sh", "-c", line, cwd=tmp_path, PATH=python)
+    (folder,) = re.findall(r"^ENV PATH=([^:]*):", text, re.MULTILINE)
+    (entry, command) = (
+        json.loads(re.findall(rf"^{word} (.*)", text, re.MULTILINE)[0])
+        for word in ("ENTRYPOINT", "CMD")
+    )
+    assert "Usage: kgroup" in run(*entry, *command, cwd=tmp_path, PATH=folder)
+    assert "billing" in run(*entry, "list", "--sample", cwd=tmp_path, PATH=folder)
+    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", text, re.MULTILINE), "not root"
+
+
+@pytest.mark.parametrize("workflow", sorted((ROOT / ".github" / "workflows").iterdir()), ids=str)
+def test_workflows_run_targets_of_the_makefile(workflow: Path) -> None:
+    jobs = yaml.safe_load(workflow.read_text("utf-8"))["jobs"].values()
+    lines = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    stages = [stage for job in jobs for stage in _matrix(job).get("stage", ())]
+    words = [word for line in lines for word in line.split()[1:] if "=" not in word]
+    targets = {word for word in words if re.fullmatch("[a-z]+", word)} | {*stages}
+    phony = re.findall(r"^\.PHONY: (.*)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert targets
+    assert targets <= {*phony[0].split()}
+    assert {line.split()[0] for line in lines} == {"make"}
+
+
+def test_workflows_test_every_python_that_it_says() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8"))
+    tested = _matrix(workflow["jobs"]["unit"])["python"]
+    newer = re.findall(r"^NEWER_PYTHONS := (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert tested == [project["requires-python"].removeprefix(">="), *newer[0].split()]
+    marks = [mark.rpartition(" :: ")[2] for mark in project["classifiers"]]
+    assert tested == [mark for mark in marks if re.fullmatch(r"3\.\d+", mark)]
+
+
+def _matrix(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    matrix: Mapping[str, Any] = job.get("strategy", {}).get("matrix", {})
+    return matrix

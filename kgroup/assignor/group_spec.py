@@ -15,6 +15,7 @@ from kgroup.assignor.client.librdkafka import LIBRDKAFKA
 from kgroup.assignor.client.sarama import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.connect import ConnectCluster
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM, StreamsApplication
 from kgroup.assignor.member_spec import NEWEST, OF_ZOOKEEPER, MemberSpec, Software
 from kgroup.model.client_library import AIOKAFKA, KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
@@ -38,11 +39,16 @@ def versions(protocol: str) -> tuple[str, ...]:
 
 def newest(protocol: str) -> Software:
     """Return the newest implemented version of Kafka's own software for a protocol."""
-    names = {"classic": KAFKA_CLIENTS, "zookeeper": "kafka", "connect": "connect-runtime"}
+    names = {
+        "classic": KAFKA_CLIENTS,
+        "zookeeper": "kafka",
+        "connect": "connect-runtime",
+        CLASSIC_STREAMS: "kafka-streams",
+    }
     return Software(names.get(protocol, "group-coordinator"), versions(protocol)[0])
 
 
-_COOPERATIVE = ("cooperative-sticky", "sessioned", "compatible")
+_COOPERATIVE = ("cooperative-sticky", "sessioned", "compatible", STREAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,8 @@ class GroupSpec:
             `member_order` gives another one.
         topics: topics of the cluster, by name; Connect: connectors, Streams: subtopologies, with
             their numbers of tasks.
-        protocol: "classic", "consumer", "share", "streams", "connect" or "zookeeper".
+        protocol: "classic", "consumer", "share", "streams", "classic-streams", "connect" or
+            "zookeeper".
         client: software chosen by the user; None: see `computed_as`.
         asked_version: version of `client` that the user named; None if none, or unknown. That of
             `client` is the compared one that stands for it.
@@ -91,6 +98,7 @@ class GroupSpec:
         lags: lag in records by partition, where known.
         connect: what else a Connect cluster has; None for other groups.
         streams: what else a streams group has; None for other groups.
+        application: what else threads of classic Streams have; None for other groups.
         returning: Connect: workers that restart, and join when the rebalance without them is over.
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the leader before, or of
@@ -117,6 +125,7 @@ class GroupSpec:
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     connect: ConnectCluster | None = None
     streams: StreamsTasks | None = None
+    application: StreamsApplication | None = None
     returning: tuple[MemberSpec, ...] = ()
     asked_version: str | None = None
     computed_as: Software = field(init=False)
@@ -167,7 +176,7 @@ class GroupSpec:
     def may_be_static(self, client: Software) -> bool:
         """Return whether members that use a library may be static in this group."""
         if self.protocol != "classic":
-            return self.protocol == "consumer"
+            return self.protocol in ("consumer", CLASSIC_STREAMS)
         is_asked = client == self.client and self.asked_version is not None
         version = self.asked_version if is_asked else client.version
         return CLIENTS[client.name].has_static_members(version or client.version)

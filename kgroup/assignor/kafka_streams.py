@@ -17,7 +17,7 @@ of kafka-streams 3.9.2 and 4.3.1.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
 
@@ -31,6 +31,12 @@ LATEST_OFFSET = -2
 
 UNKNOWN_OFFSET_SUM = -3
 """Offset sum, and lag, of a task that members of other versions have."""
+
+CLASSIC_STREAMS = "classic-streams"
+"""Protocol of a spec whose members are threads of Kafka Streams with the classic protocol."""
+
+STREAM = "stream"
+"""Name of the only strategy of such groups: `StreamsPartitionAssignor`."""
 
 _SIGN = 1 << 63
 
@@ -86,6 +92,44 @@ class ApplicationTasks:
 
     tasks: Mapping[StreamsTask, Collection[TopicPartition]]
     end_offset_sums: Mapping[StreamsTask, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsApplication:
+    """What else a dry run knows of an application.
+
+    Attributes:
+        tasks: source partitions of each task.
+        stateful: subtopologies with changelogs.
+        unsure_stateful: those of them that may have none.
+        end_offset_sums: sum of the log end offsets of a task's changelogs, where known.
+        states: by process id: tasks that it does not run as active ones, but has state of, as a
+            standby or on disk, with the sum of the offsets; None for one near the end.
+        unsure_states: process ids and tasks whose state may be far behind, or gone.
+        settings: settings of the leader.
+        known_settings: names of the settings that the user gave, or that are evident.
+        keeps_state: whether clients are known to keep their state, and their id, on disk.
+        after_ms: time from the first rebalance of the dry run to the next one.
+    """
+
+    tasks: Mapping[StreamsTask, tuple[TopicPartition, ...]]
+    stateful: frozenset[int]
+    unsure_stateful: frozenset[int] = frozenset()
+    end_offset_sums: Mapping[StreamsTask, int] = field(default_factory=dict)
+    states: Mapping[str, Mapping[StreamsTask, int | None]] = field(default_factory=dict)
+    unsure_states: frozenset[tuple[str, StreamsTask]] = frozenset()
+    settings: StreamsSettings = StreamsSettings()
+    known_settings: frozenset[str] = frozenset()
+    keeps_state: bool = False
+    after_ms: int = 0
+
+    def renamed(self, names: Mapping[str, str]) -> StreamsApplication:
+        """Return the application with other process ids."""
+        return replace(
+            self,
+            states={names.get(name, name): own for name, own in self.states.items()},
+            unsure_states=frozenset((names.get(name, name), t) for name, t in self.unsure_states),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -561,8 +561,9 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     yield "rebalance", stops[plan.rebalance]
     if plan.leader_id is not None:
         yield "leader", cell(plan.leader_id, Kind.NAME)
-    if plan.connect is not None and plan.connect.after_ms:
-        yield "begins", f"{cell(plan.connect.after_ms, Kind.DURATION)} after the first one"
+    scheduling = plan.connect or plan.streams
+    if scheduling is not None and scheduling.after_ms:
+        yield "begins", f"{cell(scheduling.after_ms, Kind.DURATION)} after the first one"
     if plan.error is None:
         waiting = sum(move.to_member is None for move in plan.moves)
         later = f", {waiting} of them given up without a new owner" if waiting else ""
@@ -588,12 +589,13 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
         yield "idle threads", f"{len(idle)}: {_list(idle)}"
     if plan.connect is not None and plan.connect.is_awaiting:
         yield "next rebalance", "when the worker that restarts is back"
-    elif plan.connect is not None and (plan.connect.is_at_once or plan.connect.delay_ms):
-        delay_ms = plan.connect.delay_ms
-        until = "at once" if plan.connect.is_at_once else f"in {cell(delay_ms, Kind.DURATION)}"
-        yield "next rebalance", until
-    if plan.connect is not None and plan.connect.waiting:
-        waits = [item_name(item) for item in plan.connect.waiting]
+    elif scheduling is not None and (scheduling.is_at_once or scheduling.delay_ms):
+        delay_ms = scheduling.delay_ms
+        until = "at once" if scheduling.is_at_once else f"in {cell(delay_ms, Kind.DURATION)}"
+        probing = ", a probing rebalance" if plan.streams and not scheduling.is_at_once else ""
+        yield "next rebalance", f"{until}{probing}"
+    if scheduling is not None and scheduling.waiting:
+        waits = [item_name(item) for item in scheduling.waiting]
         yield "run nowhere until then", f"{len(waits)}: {_list(waits)}"
     if plan.overlaps is not None:
         yield "rebalance together", _overlaps(plan.overlaps)

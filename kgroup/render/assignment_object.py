@@ -78,12 +78,32 @@ class ConnectObject(TypedDict):
     waiting: list[tuple[str, int | None]]
 
 
+class StreamsObject(TypedDict):
+    """What a rebalance of Streams threads with the classic protocol leaves to do.
+
+    Attributes:
+        after_ms: time from the first rebalance to this one; in milliseconds.
+        delay_ms: time to the probing rebalance, which checks whether warm-up tasks have caught up;
+            in milliseconds; 0 if none is scheduled.
+        is_at_once: whether the next rebalance follows at once, in which active tasks go to other
+            threads that have been revoked.
+        waiting: active tasks that run nowhere until the next rebalance; `[subtopology, partition]`
+            pairs.
+    """
+
+    after_ms: int
+    delay_ms: int
+    is_at_once: bool
+    waiting: tuple[TopicPartition, ...]
+
+
 class PlanObject(TypedDict):
     """A rebalance of a group.
 
     Attributes:
         id: group id; None if the spec has none.
-        protocol: `classic`, `consumer`, `share`, `streams`, `connect` or `zookeeper`.
+        protocol: `classic`, `consumer`, `share`, `streams`, `classic-streams`, `connect` or
+            `zookeeper`.
         strategy: assignment strategy.
         computed_as: library and version whose assignor is simulated; such as `kafka-clients
             4.3.1`.
@@ -116,6 +136,8 @@ class PlanObject(TypedDict):
         connect: what a rebalance of Connect's workers leaves to do; None for other groups.
         standby: standby tasks of a streams group by member id, where `assignment` has the active
             ones; `[subtopology, partition]` pairs; None for other groups.
+        streams: what a rebalance of Streams threads with the classic protocol leaves to do; None
+            for other groups.
     """
 
     id: str | None
@@ -138,6 +160,7 @@ class PlanObject(TypedDict):
     overlaps: tuple[Overlap, ...] | None
     connect: ConnectObject | None
     standby: dict[str, tuple[TopicPartition, ...]] | None
+    streams: StreamsObject | None
 
 
 class RunObject(PlanObject, total=False):
@@ -258,6 +281,14 @@ def _plan_object(plan: AssignPlan) -> PlanObject:
             "waiting": [(name, task_number(task)) for name, task in plan.connect.waiting],
         },
         "standby": None if plan.standby is None else {**plan.standby},
+        "streams": None
+        if plan.streams is None
+        else {
+            "after_ms": plan.streams.after_ms,
+            "delay_ms": plan.streams.delay_ms,
+            "is_at_once": plan.streams.is_at_once,
+            "waiting": plan.streams.waiting,
+        },
     }
 
 

@@ -210,11 +210,28 @@ def test_groups_that_nobody_assigns_partitions_in(cli: Cli, group: str, message:
 
 
 def test_streams_with_the_classic_protocol(cli: Cli) -> None:
+    """In the recorded group a probing rebalance is due, which may move active tasks."""
     args = ["assign", "order-totals-classic", "--log-dir", str(STREAMS)]
-    for more in ([], ["--strategy", "range"]):
-        result = cli(*args, *more)
-        assert (result.status, result.out) == (1, "")
-        assert "threads of Kafka Streams (strategy 'stream')" in result.err
+    row = json.loads(cli(*args, "-o", "jsonl").out)
+    assert (row["protocol"], row["strategy"]) == ("classic-streams", "stream")
+    assert row["computed_as"] == "kafka-streams 4.3.1"
+    assert row["streams"] == {
+        "after_ms": 0,
+        "delay_ms": 0,
+        "is_at_once": True,
+        "waiting": [[move["topic"], move["partition"]] for move in row["moves"]],
+    }
+    tasks = sorted(task for own in row["assignment"].values() for task in own)
+    assert sorted(tasks + row["streams"]["waiting"]) == [[s, n] for s in "01" for n in range(4)]
+    more = ("--streams-config", "probing.rebalance.interval.ms=120000", "--add-member", "--settle")
+    page = cli(*args, *more).out
+    assert "in 120 s, a probing rebalance" in page
+    assert "run nowhere until then" in page
+    wrong = cli(*args, "--strategy", "range")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert "known for classic-streams groups of kafka-streams 4.3.1: stream" in wrong.err
+    for text in ("num.standby.replicas=1", "max.warmup.replicas=x", "max.warmup.replicas"):
+        assert "expected NAME=N, where NAME is" in cli(*args, "--streams-config", text).err
 
 
 def test_connect(cli: Cli) -> None:

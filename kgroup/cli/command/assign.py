@@ -77,6 +77,16 @@ def _subscription(text: str) -> tuple[str, tuple[str, ...]]:
     return member, tuple(filter(None, topics.split(",")))
 
 
+def _streams_setting(text: str) -> tuple[str, int]:
+    from kgroup.operation.assign.classic_streams import SETTINGS, STANDBYS
+
+    name, _, value = text.partition("=")
+    names = [known for known in SETTINGS if known != STANDBYS]
+    if name not in names or not re.fullmatch(r"\d{1,18}", value):
+        raise ValueError(f"expected NAME=N, where NAME is {', '.join(names)}; found {text!r}")
+    return name, int(value)
+
+
 def _leader(ctx: click.Context, param: click.Parameter, names: Sequence[str]) -> str | None:
     if len(names) > 1:
         message = f"expected one member, since only one assigns; found {', '.join(names)}"
@@ -177,7 +187,17 @@ what_if_options = options_into(
         "--standbys",
         type=click.IntRange(0, 100),
         metavar="N",
-        help="What if streams.num.standby.replicas of a streams group is N?",
+        help="What if streams.num.standby.replicas of a streams group is N, or "
+        "num.standby.replicas of Streams with the classic protocol?",
+    ),
+    _what_if(
+        "--streams-config",
+        "streams_config",
+        "NAME=N",
+        "a Streams application with the classic protocol has this setting: "
+        "acceptable.recovery.lag, max.warmup.replicas or probing.rebalance.interval.ms "
+        "(milliseconds)?",
+        parse=_streams_setting,
     ),
     _what_if(
         "--subscribe",

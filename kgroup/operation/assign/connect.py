@@ -22,6 +22,7 @@ from kgroup.assignor.connect import (
 )
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import hash_order
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.errors import InputError, UnfitError, UsageError, named_group
 from kgroup.model.cluster import TopicPartition
@@ -379,7 +380,12 @@ def _items(assignment: Any, name: str = "assignment") -> tuple[TopicPartition, .
 
 
 def check_changes(
-    spec: GroupSpec, *, of_topics: bool, of_connectors: bool, of_standbys: bool
+    spec: GroupSpec,
+    *,
+    of_topics: bool,
+    of_connectors: bool,
+    of_standbys: bool,
+    of_streams_settings: bool,
 ) -> None:
     """Raise a UsageError for what-ifs that do not exist in the group."""
     if spec.protocol == CONNECT and of_topics:
@@ -387,12 +393,18 @@ def check_changes(
             "Connect's workers run connectors and tasks: omit --partitions, --add-topic, "
             "--drop-topic and --subscribe; see --connector and --drop-connector"
         )
-    if spec.protocol == "streams" and of_topics:
+    of_streams = ("streams", CLASSIC_STREAMS)
+    if spec.protocol in of_streams and of_topics:
         raise UsageError(
             "changes of topics are not imitated in streams groups: omit --partitions, --add-topic, "
             "--drop-topic and --subscribe"
         )
-    if spec.protocol != "streams" and of_standbys:
+    if spec.protocol != CLASSIC_STREAMS and of_streams_settings:
+        raise UsageError(
+            f"members of {spec.protocol} groups have no settings of Kafka Streams: omit "
+            "--streams-config"
+        )
+    if spec.protocol not in of_streams and of_standbys:
         raise UsageError(f"{spec.protocol} groups have no standby tasks: omit --standbys")
     if spec.protocol != CONNECT and of_connectors:
         raise UsageError(

@@ -23,11 +23,13 @@ from uuid import UUID
 
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.java.java_hash import utf16
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
+from kgroup.operation.assign.classic_streams import NEW_PROCESS
 from kgroup.operation.assign.client import later_note, software, version_of
 from kgroup.operation.assign.connect import during_delay
 from kgroup.operation.assign.group import read_group
@@ -83,12 +85,14 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
     ids = random_ids(spec, seed)
     if not ids:
         return dry_run(spec)
+    processes = _random_processes(spec, seed)
     members = tuple(
         replace(
             m,
             member_id=ids[m.member_id],
             topics=_drawn(m, spec, seed),
-            process_id=m.process_id or _random_process(m, spec, seed),
+            process_id=processes.get(m.process_id or "", m.process_id)
+            or _random_process(m, spec, seed),
         )
         if m.unknown_id
         else m
@@ -102,11 +106,25 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
         leader_id=leader_id,
         member_order=order,
         connect=spec.connect and spec.connect.renamed(ids),
+        application=spec.application and spec.application.renamed(processes),
     )
     plan = dry_run(made_up, warns=not seed)
-    return replace(
-        _renamed(plan, {made: name for name, made in ids.items()}), leader_id=spec.leader_id
-    )
+    plan = _renamed(plan, {made: name for name, made in ids.items()})
+    if plan.streams is not None:
+        names = {made: name for name, made in processes.items()}
+        application = plan.streams.application.renamed(names)
+        plan = replace(plan, streams=replace(plan.streams, application=application))
+    return replace(plan, leader_id=spec.leader_id)
+
+
+def _random_processes(spec: GroupSpec, seed: int) -> dict[str, str]:
+    """Return a possible id for each new client of classic Streams, by its placeholder."""
+    names = {member.process_id or "" for member in spec.members}
+    return {
+        name: str(UUID(int=Random(f"{seed} {name}").getrandbits(128), version=4))
+        for name in names
+        if name.startswith(NEW_PROCESS)
+    }
 
 
 def _random_process(member: MemberSpec, spec: GroupSpec, seed: int) -> str | None:
@@ -180,11 +198,23 @@ def _random_id(
         if spec.protocol == "connect":  # the default client id has the worker's address
             host = "".join(random.choices(ascii_lowercase, k=8))
             return f"{member.client_id or f'connect-{host}:8083'}-{uuid}"
+        if spec.protocol == CLASSIC_STREAMS:
+            return f"{member.instance_id or _thread_name(member, spec, seed)}-{uuid}"
         if spec.protocol == "classic":
             return f"{_beginning(member, spec, usual, seed)}-{uuid}"
         text = urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+def _thread_name(member: MemberSpec, spec: GroupSpec, seed: int) -> str:
+    """Return the client id of a Streams thread, which begins with that of its client."""
+    if member.client_id and "-StreamThread-" in member.client_id:
+        return member.client_id
+    process = _random_processes(spec, seed).get(member.process_id or "", member.process_id)
+    alike = [other.member_id for other in spec.members if other.process_id == member.process_id]
+    client_id = member.client_id or f"{spec.id}-{process}"
+    return f"{client_id}-StreamThread-{alike.index(member.member_id) + 1}-consumer"
 
 
 def _beginning(
@@ -424,7 +454,8 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     """
     most = 0 if alone else _MOST_REBALANCES
     run, _ = _settle(spec, most=most)
-    may_race = spec.protocol != "connect"  # workers stop what they give up before they join again
+    # Workers and threads of Streams stop what they give up before they join again.
+    may_race = spec.protocol not in ("connect", CLASSIC_STREAMS)
     if may_race and is_small(spec) and run.error is None and 0 < len(run.following) < most:
         end = _shares(run)
         if any(_shares(other) != end for other in _races(spec, run.first)):
@@ -556,8 +587,8 @@ def _settle(
     """Return a run with at most `most` follow-up rebalances, and the group before the last one.
 
     In the cooperative protocol, members that revoke partitions rejoin, which causes a follow-up
-    rebalance (`ConsumerCoordinator.onJoinComplete`). So does the end of a delay of Connect, unless
-    `waits` is false.
+    rebalance (`ConsumerCoordinator.onJoinComplete`). So does the end of a delay of Connect, and a
+    probing rebalance of Streams, unless `waits` is false.
     """
     first = plan = dry_run_as(spec, seed)
     following: list[AssignPlan] = []
@@ -578,6 +609,8 @@ def _is_followed(plan: AssignPlan, assignment: Mapping[str, object], *, waits: b
     if plan.connect is not None:
         is_delayed = waits and plan.connect.delay_ms > 0
         return plan.connect.is_at_once or plan.connect.is_awaiting or is_delayed
+    if plan.streams is not None:
+        return plan.streams.is_at_once or (waits and plan.streams.delay_ms > 0)
     revoked = any(move.from_member in assignment for move in plan.moves)
     return plan.rebalance == "cooperative" and revoked
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
@@ -20,6 +21,7 @@ from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
+from kgroup.operation.assign.classic_streams import classic_streams_spec
 from kgroup.operation.assign.client import asked_software
 from kgroup.operation.assign.connect import CONNECT, connect_spec
 from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id
@@ -49,9 +51,6 @@ class Advice(NamedTuple):
 
 _ADVICE = Advice()
 NO_ADVICE = Advice("", "", "", "")
-
-_STREAM = "stream"
-"""Strategy of Streams applications with the classic protocol: `StreamsPartitionAssignor`."""
 
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
@@ -88,13 +87,8 @@ def read_group(
     reading, group = find_group(source, group_id)
     if group.type is GroupType.STREAMS:
         return _read_streams(source, reading, group, strategy, kafka_version, client)
-    if group.type is GroupType.CLASSIC and group.assignor == _STREAM:
-        raise UnfitError(
-            f"{named_group(group_id)}: its members are threads of Kafka Streams (strategy "
-            f"{_STREAM!r}), which assign tasks by how far their copies of state are. No request "
-            "shows that, so it is not imitated",
-            group_id=group_id,
-        )
+    if group.type is GroupType.CLASSIC and group.assignor == STREAM:
+        return _read_classic_streams(source, reading, group, strategy, kafka_version, client)
     if group.protocol_type == CONNECT:
         return _read_connect(source, reading, group, strategy, kafka_version, client)
     return group_spec(
@@ -130,6 +124,21 @@ def _read_connect(
     spec = connect_spec(
         group, strategy, asked, time.time_ns() // 1_000_000 if now_ms is None else now_ms
     )
+    return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
+
+
+def _read_classic_streams(
+    source: GroupSource,
+    reading: Reading,
+    group: Group,
+    strategy: str | None,
+    kafka_version: str | None,
+    client: Software | None,
+) -> Report[GroupSpec]:
+    notes = list(reading.notes)
+    group = before_rebalance(group, notes)
+    asked = _asked(CLASSIC_STREAMS, kafka_version, client)
+    spec = classic_streams_spec(source, group, asked, notes)
     return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
 
 

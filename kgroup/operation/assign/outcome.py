@@ -13,11 +13,17 @@ from typing import NamedTuple
 from kgroup.assignor.base import Assignment, AssignorError, java_order
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import utf16
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
+from kgroup.operation.assign.classic_streams import (
+    StreamsRebalance,
+    application_warnings,
+    assign_application,
+)
 from kgroup.operation.assign.client import (
     chance_warnings,
     is_failure_open,
@@ -239,7 +245,7 @@ class AssignPlan:
 
     Attributes:
         id: group id, or id of the spec.
-        protocol: "classic", "consumer", "share", "streams", "connect" or
+        protocol: "classic", "consumer", "share", "streams", "classic-streams", "connect" or
             "zookeeper".
         computed_as: implemented software: for a classic group, the client library of the leader, as
             far as known.
@@ -262,6 +268,7 @@ class AssignPlan:
         connect: what a rebalance of Connect's workers leaves to do; None for other groups.
         standby: Streams: standby tasks by member, where `assignment` has the active ones; None for
             other groups.
+        streams: what a rebalance of classic Streams leaves to do; None for other groups.
     """
 
     id: str | None
@@ -285,6 +292,7 @@ class AssignPlan:
     overlaps: tuple[Overlap, ...] | None = None
     connect: ConnectRebalance | None = None
     standby: Mapping[str, tuple[TopicPartition, ...]] | None = None
+    streams: StreamsRebalance | None = None
 
 
 def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
@@ -294,7 +302,8 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         spec: the group.
         warns: whether to add warnings; some of them require many more runs of the assignor.
     """
-    cooperative = "cooperative" if spec.protocol in ("classic", "connect") else "incremental"
+    by_members = ("classic", "connect", CLASSIC_STREAMS)
+    cooperative = "cooperative" if spec.protocol in by_members else "incremental"
     plan = AssignPlan(
         id=spec.id,
         protocol=spec.protocol,
@@ -316,6 +325,9 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         elif spec.protocol == "streams":
             assignment, standby = assign_tasks(spec)
             plan = replace(plan, standby=standby)
+        elif spec.protocol == CLASSIC_STREAMS:
+            assignment, standby, streams = assign_application(spec)
+            plan = replace(plan, standby=standby, streams=streams)
         else:
             assignment = assign(spec)
     except AssignorError as error:
@@ -371,6 +383,8 @@ def _protocol_warnings(
 ) -> Iterator[str]:
     if plan.connect is not None:
         return connect_warnings(spec, plan.connect)
+    if plan.streams is not None:
+        return application_warnings(spec, plan.streams)
     if plan.standby is not None:
         return streams_warnings(spec, assignment)
     return _warnings(spec, assignment, by_topic, moves)
@@ -400,6 +414,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         new_topics=frozenset(),
         grown_topics=frozenset(),
         connect=None if plan.connect is None else plan.connect.cluster,
+        application=None if plan.streams is None else plan.streams.application,
         members=tuple(
             replace(
                 member,

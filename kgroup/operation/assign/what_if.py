@@ -9,12 +9,14 @@ from itertools import count
 
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
 from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.model.client_library import LIBRDKAFKA
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, find_member
+from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
 from kgroup.operation.assign.connect import (
     CONNECT,
     at_end_of_delay,
@@ -63,7 +65,9 @@ class Changes:
         drop_connectors: Connect: connectors to delete.
         connectors: Connect: connectors with their numbers of tasks; new ones, or ones that change.
         max_delay_ms: Connect: `scheduled.rebalance.max.delay.ms` of the workers; None: unknown.
-        standbys: Streams: `streams.num.standby.replicas`; None: as it is, or unknown.
+        standbys: Streams: `streams.num.standby.replicas`, or with the classic protocol
+            `num.standby.replicas`; None: as it is, or unknown.
+        streams_config: Streams with the classic protocol: other settings, by name.
         remove: members that leave, by any name that `find_member` knows.
         restart: members that leave and rejoin.
         add: members that join.
@@ -79,6 +83,7 @@ class Changes:
     connectors: Sequence[tuple[str, int]] = ()
     max_delay_ms: int | None = None
     standbys: int | None = None
+    streams_config: Sequence[tuple[str, int]] = ()
     remove: Sequence[str] = ()
     restart: Sequence[str] = ()
     add: Sequence[AddedMembers] = ()
@@ -109,9 +114,15 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
             changes.drop_connectors or changes.connectors or changes.max_delay_ms is not None
         ),
         of_standbys=changes.standbys is not None,
+        of_streams_settings=bool(changes.streams_config),
     )
     if changes.standbys is not None and spec.streams is not None:
         spec = with_standbys(spec, spec.streams.stateful, changes.standbys)
+    if spec.application is not None:
+        settings = {**dict(changes.streams_config)}
+        if changes.standbys is not None:
+            settings[STANDBYS] = changes.standbys
+        spec = set_streams_settings(spec, settings)
     if changes.max_delay_ms is not None:
         spec = set_max_delay(spec, changes.max_delay_ms)
     for name in changes.drop_connectors:
@@ -193,6 +204,8 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
         foreign = ("instance_id", "topics", *of_zookeeper)
     if spec.protocol == CONNECT:
         foreign = ("instance_id", "rack", "topics", *of_zookeeper)
+    if spec.protocol == CLASSIC_STREAMS:
+        foreign = ("topics", *of_zookeeper)
     for name in foreign:
         if getattr(added, name) is not None:
             raise UsageError(
@@ -219,6 +232,10 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     by_regex = {(member.regex, member.matched) for member in spec.members}
     is_shared = len(by_regex) == 1 and added.topics is None
     regex, matched = by_regex.pop() if is_shared else (None, ())
+    process_id = None
+    if spec.protocol == CLASSIC_STREAMS:  # the threads of one new client
+        taken = {member.process_id for member in (*spec.members, *spec.departed)}
+        process_id = next(name for at in count(1) if (name := f"{NEW_PROCESS}{at}") not in taken)
     joined = (
         MemberSpec(
             member_id,
@@ -229,6 +246,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
             unknown_id=True,
             host=added.host,
             streams=streams,
+            process_id=process_id,
             regex=regex,
             matched=matched,
         )
@@ -329,6 +347,7 @@ def forget(spec: GroupSpec) -> GroupSpec:
         spec,
         members=tuple(map(_forgetful, spec.members)),
         connect=spec.connect and spec.connect.with_new_leader(),
+        application=spec.application and replace(spec.application, states={}),
     )
 
 
@@ -348,7 +367,7 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
         raise UsageError(
             "--leader: every consumer of a zookeeper group assigns for itself; omit --leader"
         )
-    if spec.protocol not in ("classic", CONNECT):
+    if spec.protocol not in ("classic", CONNECT, CLASSIC_STREAMS):
         raise UsageError(
             f"--leader: the coordinator assigns in {spec.protocol} groups, not a member; "
             "omit --leader"

@@ -1,0 +1,283 @@
+"""Dry runs of Kafka Streams on the classic protocol: recorded rebalances, and what-ifs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
+from kgroup.errors import UnfitError, UsageError
+from kgroup.model.cluster import TopicPartition
+from kgroup.model.delta import Delta
+from kgroup.model.group import Group
+from kgroup.model.log_range import LogRange, LogReading
+from kgroup.model.problem import ProblemLog
+from kgroup.operation.assign.classic_streams import classic_streams_spec
+from kgroup.operation.assign.dry_run import settled
+from kgroup.operation.assign.outcome import AssignPlan
+from kgroup.operation.assign.spec import read_spec
+from kgroup.operation.assign.what_if import AddedMembers, Changes, changed, leaves
+from kgroup.source.base import GroupSource
+from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.source import read_segment
+from tests.field_log import groups_of
+
+RECORDED = Path(__file__).parents[1] / "data" / "streams-3.9.2"
+_Tasks = Mapping[str, tuple[set[tuple[str, int]], set[tuple[str, int]]]]
+
+
+def spec_of(group: Group) -> GroupSpec:
+    return classic_streams_spec(GroupSource(), group, None, [])
+
+
+def then(group: Group, after: Group, changes: Changes | None = None) -> AssignPlan:
+    """Return the rebalance after which the group has the members of `after`."""
+    spec = changed(spec_of(group), changes or Changes())
+    left = {member.member_id for member in after.members}
+    for member in spec.members:
+        if member.member_id not in left:
+            spec = leaves(spec, member)
+    before = {member.member_id for member in group.members}
+    joined = tuple(
+        MemberSpec(member.member_id, (), process_id=member.process_id)
+        for member in spec_of(after).members
+        if member.member_id not in before
+    )
+    return settled(replace(spec, members=(*spec.members, *joined)), alone=True).first
+
+
+def tasks_of(plan: AssignPlan) -> _Tasks:
+    assert plan.assignment is not None
+    assert plan.standby is not None
+    return {name: (set(own), set(plan.standby[name])) for name, own in plan.assignment.items()}
+
+
+def recorded_tasks(group: Group) -> _Tasks:
+    return {
+        member.member_id: (set(member.owned or ()), set(member.standby))
+        for member in spec_of(group).members
+    }
+
+
+@pytest.fixture
+def generations() -> dict[int, Group]:
+    """A recorded application, by generation: B joins A in 2, and has warmed up in 3."""
+    return {group.generation_id or 0: group for group in groups_of("streams-probing")}
+
+
+@pytest.fixture(scope="module")
+def totals() -> dict[int, Group]:
+    """An application of two subtopologies, of which 1 has state, by generation."""
+    generations = {}
+    for segment in find_segments([RECORDED]):
+        delta = Delta(0)
+        for record in read_segment(segment, ProblemLog()):
+            delta.replay(record)
+            group = delta.groups().get("order-totals-classic")
+            if group is not None and group.members:
+                generations[group.generation_id or 0] = group
+    return generations
+
+
+def test_recorded_rebalances(generations: dict[int, Group]) -> None:
+    for number in (1, 2, 3):
+        changes = Changes(standbys=1)
+        plan = then(generations[number], generations[number + 1], changes)
+        assert tasks_of(plan) == recorded_tasks(generations[number + 1]), number
+        assert plan.streams is not None
+        group = generations[number + 1]
+        next_ms = {(each.assignment_user_data or {})["nextRebalanceMs"] for each in group.members}
+        assert plan.streams.is_at_once == (0 in next_ms)
+        assert (plan.streams.delay_ms > 0) == (group.probing_ms is not None)
+
+
+def test_what_depends_on_unknown_lags(generations: dict[int, Group]) -> None:
+    """That B has caught up when the probing rebalance comes is assumed, and a warning says so."""
+    changes = Changes(standbys=1)
+    (warning,) = then(generations[2], generations[3], changes).warnings
+    assert warning.startswith("Whether clients have caught up")
+    assert then(generations[3], generations[4], changes).warnings == ()
+    joined = then(generations[1], generations[2]).warnings
+    assert any(text.startswith("num.standby.replicas is unknown") for text in joined)
+    assert any(text.startswith("How many records the changelogs have") for text in joined)
+
+
+def test_a_warm_up(generations: dict[int, Group]) -> None:
+    """Played on, B gets its tasks after the probing rebalance, and A gives them up before."""
+    spec = changed(
+        spec_of(generations[1]),
+        Changes(
+            standbys=1,
+            streams_config=[("probing.rebalance.interval.ms", 60_000)],
+            add=[AddedMembers(client_id="B")],
+        ),
+    )
+    plans = settled(spec).plans
+    streams = [plan.streams for plan in plans if plan.streams is not None]
+    assert [(own.after_ms, own.delay_ms, own.is_at_once) for own in streams] == [
+        (0, 60_000, False),
+        (60_000, 0, True),
+        (60_000, 0, False),
+    ]
+    owned = [plan.assignment and len(plan.assignment["new-1"]) for plan in plans]
+    assert owned == [0, 0, 2]
+    assert [len(own.waiting) for own in streams] == [0, 2, 0]
+
+
+def test_what_if(generations: dict[int, Group]) -> None:
+    spec = spec_of(generations[4])
+    b = spec.members[1]
+    gone = settled(changed(spec, Changes(remove=[b.member_id]))).first
+    assert {name: len(own) for name, own in (gone.assignment or {}).items()} == {
+        spec.members[0].member_id: 4
+    }
+    back = settled(changed(spec, Changes(restart=[b.member_id])), alone=True).first
+    tasks = back.assignment and set(back.assignment["new-1"])
+    assert tasks == set(b.owned or ()), "it has its state, and its id, on disk"
+    assert any("state directory" in text for text in back.warnings)
+    threads = changed(spec, Changes(add=[AddedMembers(2), AddedMembers(client_id="D")]))
+    new = [member.process_id for member in threads.members[2:]]
+    assert new[0] == new[1] != new[2], "threads of one client, and another client"
+    plan = settled(threads).first
+    assert plan.standby is not None
+    fresh = changed(spec, Changes(fresh=True))
+    assert fresh.application is not None
+    assert not fresh.application.states
+    led = changed(spec, Changes(leader=b.member_id))
+    assert led.leader_id == b.member_id
+
+
+def test_stateless_tasks_move_at_once(totals: dict[int, Group]) -> None:
+    """2 begins after a start, 3 with a second client; its stateless tasks wait for 4."""
+    settings = Changes(standbys=1, streams_config=[("acceptable.recovery.lag", 0)])
+    for number, waiting in ((1, []), (2, [("0", at) for at in range(4)])):
+        plan = then(totals[number], totals[number + 1], settings)
+        assert tasks_of(plan) == recorded_tasks(totals[number + 1])
+        assert plan.streams is not None
+        assert (plan.streams.is_at_once, [*plan.streams.waiting]) == (bool(waiting), waiting)
+    for number in (3, 4):  # what was in the changelogs, and who had read it, is not known
+        plan = then(totals[number], totals[number + 1], settings)
+        assert tasks_of(plan) != recorded_tasks(totals[number + 1])
+        assert plan.warnings
+
+
+def test_tasks_that_nobody_has_now(totals: dict[int, Group]) -> None:
+    """In generation 3 all stateless tasks wait for their revocation; no assignment has them."""
+    spec = spec_of(totals[3])
+    assert {name: topic.partitions for name, topic in spec.topics.items()} == {"0": 4, "1": 4}
+    assert spec.application is not None
+    assert spec.application.stateful == {1}
+    without = tuple(
+        replace(member, subscription=replace(member.subscription, topics=("orders", "x", "y")))
+        for member in totals[3].members
+        if member.subscription is not None
+    )
+    with pytest.raises(UnfitError, match="found no task of orders, x, y"):
+        spec_of(replace(totals[3], members=without, assignor="stream"))
+
+
+def test_ends_of_changelogs(totals: dict[int, Group]) -> None:
+    """With few records in them, every client has caught up: nobody needs a probing rebalance."""
+
+    class Cluster(GroupSource):
+        end = 100
+
+        def topic_names(self) -> list[str]:
+            store = "order-totals-classic-KSTREAM-AGGREGATE-STATE-STORE-0000000002"
+            return [f"{store}-changelog", f"{store}-repartition", "other-store-changelog"]
+
+        def log_ranges(
+            self, partitions: Collection[TopicPartition], *, committed: bool = False
+        ) -> LogReading:
+            assert {name.endswith("0002-changelog") for name, _ in partitions} == {True}
+            return LogReading({partition: LogRange(0, self.end) for partition in partitions})
+
+    source = Cluster()
+    for end, delay_ms in ((100, 0), (10_001, 600_000)):
+        source.end = end
+        spec = classic_streams_spec(source, totals[2], None, [])
+        assert spec.application is not None
+        assert set(spec.application.end_offset_sums.values()) == {end}
+        run = settled(changed(spec, Changes(standbys=0, add=[AddedMembers()])))
+        assert max(own.streams.delay_ms for own in run.plans if own.streams) == delay_ms
+        assert not any("changelogs have" in text for plan in run.plans for text in plan.warnings)
+
+
+def test_another_assignor_is_noticed(generations: dict[int, Group]) -> None:
+    notes: list[str] = []
+    classic_streams_spec(GroupSource(), generations[4], None, notes)
+    assert notes == []
+    first, second = generations[4].members
+    swapped = (
+        replace(
+            first, assignment=second.assignment, assignment_user_data=second.assignment_user_data
+        ),
+        replace(
+            second, assignment=first.assignment, assignment_user_data=first.assignment_user_data
+        ),
+    )
+    classic_streams_spec(GroupSource(), replace(generations[4], members=swapped), None, notes)
+    (note,) = notes
+    assert "is not what HighAvailabilityTaskAssignor would assign now" in note
+
+
+def test_what_others_do_not_have(generations: dict[int, Group]) -> None:
+    spec = spec_of(generations[4])
+    for changes, message in (
+        (Changes(partitions=[("0", 8)]), "not imitated in streams groups"),
+        (Changes(connectors=[("0", 8)]), "classic-streams groups have no connectors"),
+        (Changes(add=[AddedMembers(topics=("a",))]), "have no topics="),
+        (Changes(streams_config=[("max.warmup.replicas", 0)]), "expected at least 1, found 0"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            changed(spec, changes)
+    classic = read_spec({"topics": {}, "members": [{"member_id": "m", "topics": []}]})
+    with pytest.raises(UsageError, match="no settings of Kafka Streams"):
+        changed(classic, Changes(streams_config=[("max.warmup.replicas", 1)]))
+
+
+_TASK = {"topicGroupId": 0, "partition": 0, "namedTopology": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"assignment_user_data": None}, "the user data of its assignment"),
+        ({"assignment_user_data": {"raw": "AA=="}}, "the user data of its assignment"),
+        ({"activeTasks": []}, "a task for each of its 2 partitions, found 0"),
+        ({"activeTasks": None}, "a list of activeTasks"),
+        ({"activeTasks": [{"topicGroupId": 0}] * 2}, "a number as partition"),
+        ({"activeTasks": [_TASK] * 2}, "no named topologies"),
+        ({"activeTasks": [_TASK | {"namedTopology": None, "partition": -1}] * 2}, "a task, found"),
+        ({"standbyTasks": [1]}, "a list of standbyTasks"),
+        ({"processId": 1}, "a process id"),
+        ({"version": 6}, "StickyTaskAssignor of earlier versions is not imitated"),
+    ],
+)
+def test_user_data_that_is_none(
+    generations: dict[int, Group], fields: dict[str, Any], message: str
+) -> None:
+    """Snapshots may be edited, and members may send anything."""
+    first, *others = generations[4].members
+    subscription = first.subscription
+    assert subscription is not None
+    for name, value in fields.items():
+        if name == "assignment_user_data":
+            first = replace(first, assignment_user_data=value)
+        elif name in ("processId", "version"):
+            data = {**subscription.user_data, name: value}
+            first = replace(first, subscription=replace(subscription, user_data=data))
+        else:
+            first = replace(first, assignment_user_data={**first.assignment_user_data, name: value})
+    with pytest.raises(UnfitError, match=message):
+        spec_of(replace(generations[4], members=(first, *others)))
+
+
+def test_a_group_without_members(generations: dict[int, Group]) -> None:
+    with pytest.raises(UnfitError, match="found no members"):
+        spec_of(replace(generations[4], members=()))

@@ -1,4 +1,4 @@
-"""`docs/history.md` has the tables and columns that there are."""
+"""`docs/reference/warehouse.md` has the tables and columns that there are."""
 
 from __future__ import annotations
 

@@ -868,8 +868,8 @@ def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitS
 
     Times are epoch milliseconds; epoch_ms(time_ms) is a timestamp (timestamp_millis with Spark).
     Each table also has the columns cluster and date. A query can read these tables, and nothing
-    else. 'DESCRIBE TABLE' shows the columns of a table; docs/history.md
-    says what each means.
+    else. 'DESCRIBE TABLE' shows the columns of a table; 'kgroup history show
+    --tables' says what each means.
     """
     from kgroup.history.sql.user_query import ask_sql
     from kgroup.render.history import answer_sheet

@@ -271,6 +271,17 @@ def test_a_named_group_gets_advice_and_the_lag_of_its_slow_member(cli: Cli) -> N
     assert shown.status == 0
 
 
+def test_a_snapshot_has_no_past(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "groups.json"
+    cli("snapshot", "--sample", "--all", "-f", str(file))
+    named = cli("why", "billing", "--snapshot", str(file))
+    assert named.err == (
+        "kgroup: note: A snapshot has no past: only the state in it was checked.\n"
+    )
+    for words in (["billing", "--no-past"], ["--all"]):
+        assert cli("why", *words, "--snapshot", str(file)).err == "", words
+
+
 def test_a_plugin_lists_the_worst_first(cli: Cli) -> None:
     lines = cli("check", "--sample", "--nagios").out.splitlines()[1:]
     severities = [line.partition(":")[0] for line in lines]

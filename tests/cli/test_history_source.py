@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 from pathlib import Path
@@ -196,3 +198,14 @@ def test_a_warehouse_may_have_a_relative_path(
     assert cli("history", "build", "--sample", "--to", "w").status == 0
     asked = cli("history", "rebalances", "order-service", "--sample", "--warehouse", "w")
     assert (asked.status, "order-service" in asked.out) == (0, True), asked.err
+
+
+def test_pauses_that_are_too_short_to_be_listed_are_noted(cli: Cli) -> None:
+    args = ("history", "commits", "billing", "--sample")
+    rows = csv.DictReader(io.StringIO(cli(*args, "-o", "csv").out))
+    longest = max(int(row["longest_pause_ms"] or 0) for row in rows)
+    listed = cli(*args, "--longer-than", f"{(longest - 1) // 1000}s")
+    assert "No pause is longer" not in listed.err
+    short = cli(*args, "--longer-than", f"{-(-longest // 1000)}s")
+    assert "(--longer-than); the longest is " in short.err
+    assert "No pause is longer" not in cli(*args, "--jumps").err

@@ -279,6 +279,7 @@ def command(
         raise click.UsageError(
             "--warehouse checks the past, --no-past does not; choose one of them"
         )
+    from kgroup.model.group import GroupType
     from kgroup.operation.check.check import Request, check
     from kgroup.operation.check.look import read_baseline
     from kgroup.operation.check.rule import PAST_RULES, Severity
@@ -325,6 +326,10 @@ def command(
                 write(render.prometheus_failure())
             raise
         report = audit.report
+        has_kafka = any(each.group.type is not GroupType.ZOOKEEPER for each in audit.groups)
+        if groups and has_kafka and source.file and not no_past and warehouse is None:
+            note = "A snapshot has no past: only the state in it was checked."
+            report = replace(report, notes=(*report.notes, note))
         if has_past and not reads_log and warehouse is None and output.form == "table":
             report = replace(report, notes=(*report.notes, *_next_look(report.data)))
     if not nagios and not prometheus:

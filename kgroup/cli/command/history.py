@@ -73,6 +73,7 @@ from kgroup.source.config.client_setting import MOST_LONG, whole_number
 if TYPE_CHECKING:
     from kgroup.history.build.build import ClusterReport
     from kgroup.history.build.retention import TableRemoval
+    from kgroup.history.query.commit_summary import CommitSummary
     from kgroup.history.query.lag import Lag
     from kgroup.history.sql.engine import Engine
     from kgroup.history.sql.question import Interval
@@ -530,9 +531,24 @@ def commits_command(
             group_id,
             span["since_ms"],
         )
+    if not jumps:
+        report = replace(report, notes=(*report.notes, *_shorter_pauses(report.data, pause_ms)))
     sheet = pause_sheet if pauses else jump_sheet if jumps else None
     page = None if pauses or jumps else commit_page
     return show(report, output, page, sheet=sheet)
+
+
+def _shorter_pauses(summaries: Sequence[CommitSummary], pause_ms: int) -> Iterator[str]:
+    """Yield a note with the longest pause, if it is too short to be listed."""
+    from kgroup.render.cell import Kind, cell
+
+    if any(summary.pauses for summary in summaries):
+        return
+    longest = max(summaries, key=lambda summary: summary.longest_pause_ms or 0, default=None)
+    if longest is not None and longest.longest_pause_ms is not None:
+        limit, length = (cell(ms, Kind.DURATION) for ms in (pause_ms, longest.longest_pause_ms))
+        place = f"{longest.topic}-{longest.partition}"
+        yield f"No pause is longer than {limit} (--longer-than); the longest is {length} ({place})."
 
 
 @command.command(

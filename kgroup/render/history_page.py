@@ -126,7 +126,9 @@ def _what_happened(page: GroupPage) -> str:
         if gaps:
             worst = max(gaps, key=lambda change: change.commit_gap_ms or 0)
             length = age(worst.commit_gap_ms or 0)
-            parts.append(f"no commits for up to {length} around one (at {_clock(worst.time_ms)})")
+            parts.append(
+                f"no commits for up to {length} around the rebalance at {_clock(worst.time_ms)}"
+            )
     if page.lags:
         last, high = page.lags[-1], max(page.lags, key=lambda lag: lag.lag)
         text = f"lag {'of ' if last.unknown else ''}{_sum(last)} at {_clock(last.time_ms)}"

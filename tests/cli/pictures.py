@@ -79,7 +79,7 @@ def write_report() -> None:
             [
                 *("chromium", "--headless=new", "--no-sandbox", "--disable-gpu"),
                 f"--user-data-dir={folder}/profile",
-                *("--hide-scrollbars", "--window-size=1200,900"),
+                *("--hide-scrollbars", "--window-size=1200,960"),
                 f"--screenshot={REPORT}",
                 page.as_uri(),
             ],

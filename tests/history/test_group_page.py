@@ -345,6 +345,6 @@ def test_the_sentence_on_top_says_what_happened(recorded_engine: Ask) -> None:
     told = read(replace(page, rebalances=tuple(changes), lags=lags)).paragraphs[0]
     assert told == (
         "5 rebalances; main cause: restarted (2 of 5, all by b-2); no commits for up to "
-        "7.000 s around one (at 2026-11-29 19:51:19); lag 8 at 2023-11-14 22:13:22, at worst at "
-        "least 90 at 22:13:21."
+        "7.000 s around the rebalance at 2026-11-29 19:51:19; lag 8 at 2023-11-14 22:13:22, at "
+        "worst at least 90 at 22:13:21."
     )

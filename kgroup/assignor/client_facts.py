@@ -43,9 +43,13 @@ class ClientFacts:
         reset_setting: setting for where to start without a committed offset.
         reset: its default.
         reset_to_first: its value to start at the first record.
+        reset_to_end: its value to start at the log end.
         poll_setting: setting for the longest time between two polls; if the library has none, for
             the time that a rebalance may take.
         poll_ms: its default in milliseconds.
+        session_ms: default of `session_setting` in milliseconds.
+        leaves_if_late: whether a member leaves when the time between two polls is over; members
+            of other libraries send heartbeats as long as their process lives.
     """
 
     strategies: Mapping[str, str]
@@ -58,13 +62,21 @@ class ClientFacts:
     reset: str
     poll_setting: str
     poll_ms: int
+    session_ms: int
+    leaves_if_late: bool
     reset_to_first: str = "earliest"
+    reset_to_end: str = "latest"
     separator: str = ","
     mixes: bool = True
     static_setting: str | None = None
     static_since: str | None = None
     consumer_setting: str | None = None
     consumer_since: str | None = None
+
+    def reset_set(self, reset: str) -> str:
+        """Return the setting for where to start, with its value for "earliest" or "latest"."""
+        value = self.reset_to_first if reset == "earliest" else self.reset_to_end
+        return f"{self.reset_setting} {value}"
 
     def configured(self, names: tuple[str, ...]) -> str:
         """Return the value of `strategy_setting` for strategies."""
@@ -99,6 +111,8 @@ FACTS: Mapping[str, ClientFacts] = {
         reset="latest",
         poll_setting="max.poll.interval.ms",
         poll_ms=300_000,
+        session_ms=45_000,
+        leaves_if_late=True,
     ),
     LIBRDKAFKA: ClientFacts(
         strategies=_named("range", "roundrobin", _COOPERATIVE),
@@ -116,6 +130,8 @@ FACTS: Mapping[str, ClientFacts] = {
         reset="latest",
         poll_setting="max.poll.interval.ms",
         poll_ms=300_000,
+        session_ms=45_000,
+        leaves_if_late=True,
     ),
     FRANZ_GO: ClientFacts(
         strategies={
@@ -137,8 +153,11 @@ FACTS: Mapping[str, ClientFacts] = {
         reset_setting="kgo.ConsumeStartOffset",
         reset="earliest",
         reset_to_first="kgo.NewOffset().AtStart()",
+        reset_to_end="kgo.NewOffset().AtEnd()",
         poll_setting="kgo.RebalanceTimeout",
         poll_ms=60_000,
+        session_ms=45_000,
+        leaves_if_late=False,
     ),
     SARAMA: ClientFacts(
         strategies={
@@ -158,8 +177,11 @@ FACTS: Mapping[str, ClientFacts] = {
         reset_setting="Consumer.Offsets.Initial",
         reset="latest",
         reset_to_first="sarama.OffsetOldest",
+        reset_to_end="sarama.OffsetNewest",
         poll_setting="Consumer.Group.Rebalance.Timeout",
         poll_ms=60_000,
+        session_ms=10_000,
+        leaves_if_late=False,
     ),
     KAFKA_GO: ClientFacts(
         strategies={
@@ -176,8 +198,11 @@ FACTS: Mapping[str, ClientFacts] = {
         reset_setting="StartOffset",
         reset="earliest",
         reset_to_first="kafka.FirstOffset",
+        reset_to_end="kafka.LastOffset",
         poll_setting="RebalanceTimeout",
         poll_ms=30_000,
+        session_ms=30_000,
+        leaves_if_late=False,
     ),
     KAFKA_PYTHON: ClientFacts(
         strategies={
@@ -199,6 +224,8 @@ FACTS: Mapping[str, ClientFacts] = {
         reset="latest",
         poll_setting="max_poll_interval_ms",
         poll_ms=300_000,
+        session_ms=45_000,
+        leaves_if_late=True,
     ),
     KAFKAJS: ClientFacts(
         strategies={"RoundRobinAssigner": "PartitionAssigners.roundRobin"},
@@ -211,8 +238,11 @@ FACTS: Mapping[str, ClientFacts] = {
         reset_setting="fromBeginning",
         reset="latest",
         reset_to_first="true",
+        reset_to_end="false",
         poll_setting="rebalanceTimeout",
         poll_ms=60_000,
+        session_ms=30_000,
+        leaves_if_late=False,
     ),
 }
 """The facts of each library whose assignors are implemented, by name."""

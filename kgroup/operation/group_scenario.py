@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
+from kgroup.assignor.base import AssignorError
+from kgroup.assignor.client_facts import FACTS, ClientFacts
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
-from kgroup.assignor.strategy import assignor_of
+from kgroup.assignor.strategy import assignor_of, is_determined, strategies
 from kgroup.errors import UnfitError, named_group, shown_id
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
@@ -103,19 +105,8 @@ def scenario_of(
         scenario = _on_zookeeper(with_commits, spec, stores, notes := list(report.notes))
         return Report((_watched(scenario),), report.errors, tuple(notes))
     if spec.protocol == "classic":
-        assignor_of(
-            spec.protocol,
-            spec.strategy,
-            group_id=group_id,
-            remark=f" of {spec.computed_as}; the simulator plays members as Java consumers",
-        )
-    notes = list(report.notes)
-    if spec.protocol == "classic" and spec.computed_as.name != KAFKA_CLIENTS:
-        notes.append(
-            f"the leader is taken to use {spec.computed_as.name}; the simulator plays members, and "
-            f"the assignor {spec.strategy}, as Java consumers: which partitions move may be "
-            "different (kgroup assign computes that)"
-        )
+        assignor_of(spec.protocol, spec.strategy, spec.computed_as, group_id=group_id)
+    notes = [*report.notes, *_library_notes(spec)]
     group = before_rebalance(found, [])
     names = member_names(group.members)
     known = {names[member.member_id]: member for member in group.members}
@@ -133,11 +124,12 @@ def scenario_of(
             config = _of_classic_group(config, known[name].classic_protocols or (), known[name])
             started[name] = _started(group, known[name])
         else:
+            config = _of_library(config, spec, member_spec, known[name])
             config = _of_classic_group(config, (spec.strategy,), known[name])
             started[name] = StartMember(
                 member_spec.member_id, member_spec.owned or (), host=member_spec.host
             )
-        members[name] = MemberPlan(config)
+        members[name] = MemberPlan(config, auto_offset_reset=facts_of(config).reset)
     start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
     title = f"Group {shown_id(group_id)} as it is"
     settings = BrokerSettings(is_limit_assumed=True, may_compress=True)
@@ -147,6 +139,31 @@ def scenario_of(
         group_id, topics, members, (), _WATCHED_MS, title, settings=settings, start=start
     )
     return Report((_watched(scenario),), report.errors, tuple(notes))
+
+
+def _library_notes(spec: GroupSpec) -> Iterator[str]:
+    """Yield whose assignor is played if it is not Java's, and whether its result is certain."""
+    leads = spec.computed_as
+    if spec.protocol != "classic" or leads.name == KAFKA_CLIENTS:
+        return
+    yield (
+        f"the leader is taken to use {leads.name}, whose assignor {spec.strategy} is played; apart "
+        "from that, members are played as Java consumers"
+    )
+    try:
+        is_known = is_determined(spec)
+    except AssignorError:  # shown when the simulated leader fails
+        is_known = True
+    if not is_known:
+        yield (
+            f"what {leads.name} assigns is not determined by what is known of the group: "
+            "partitions may move to other members"
+        )
+
+
+def facts_of(config: ConsumerConfig) -> ClientFacts:
+    """Return the facts of a simulated consumer's library."""
+    return FACTS[KAFKA_CLIENTS if config.library is None else config.library.name]
 
 
 def _watched(scenario: Scenario) -> Scenario:
@@ -366,6 +383,26 @@ def _of_classic_group(
     )
 
 
+def _of_library(
+    config: ConsumerConfig, spec: GroupSpec, sent: MemberSpec, member: Member
+) -> ConsumerConfig:
+    """Set a member's client library and its defaults; the leader's if it is unknown."""
+    library = spec.client_of(sent)
+    if spec.strategy not in strategies("classic", library):
+        library = spec.computed_as
+    if library.name == KAFKA_CLIENTS:
+        return config
+    facts = FACTS[library.name]
+    return replace(
+        config,
+        library=library,
+        session_timeout_ms=facts.session_ms,
+        max_poll_interval_ms=member.rebalance_timeout_ms or facts.poll_ms,
+        metadata_max_age_ms=facts.refresh_ms,
+        leaves_if_late=facts.leaves_if_late,
+    )
+
+
 def _of_consumer_group(config: ConsumerConfig, member: Member) -> ConsumerConfig:
     subscription = member.subscription
     assert subscription is not None  # otherwise, the group was rejected before
@@ -396,13 +433,15 @@ def assumptions(scenario: Scenario, *, advice: str = "") -> tuple[str, ...]:
             f"for each partition, {scenario.rate:g} records per second",
         )
     version = ".".join(map(str, scenario.settings.version))
-    plan = next(iter(scenario.members.values()))
+    plans = scenario.members.values()
+    resets = {facts_of(plan.config).reset_set(plan.auto_offset_reset) for plan in plans}
+    plan = next(iter(plans))
     config, brokers = plan.config, scenario.consumer_settings
     is_classic = config.group_protocol == "classic"
     beats_ms = config.heartbeat_interval_ms if is_classic else brokers.heartbeat_interval_ms
     return (
         f"everything is simulated as in Kafka {version}{advice}",
-        f"assumed for the members: auto.offset.reset {plan.auto_offset_reset}, a commit "
+        f"assumed for the members: {' or '.join(sorted(resets))}, a commit "
         f"every {config.auto_commit_interval_ms} ms, a heartbeat every {beats_ms} ms, a "
         f"poll() every {plan.processing_ms} ms; for each partition, {scenario.rate:g} "
         "records per second",

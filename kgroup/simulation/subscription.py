@@ -5,31 +5,52 @@ Source: `ConsumerProtocol` and the assignors of kafka-clients 4.3.1.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from kgroup.assignor.base import AssignorError, Subscriber
 from kgroup.assignor.client.java import as_sent, as_sent_1_1
+from kgroup.assignor.group_spec import CLIENTS
 from kgroup.assignor.java.java_hash import hash_order
-from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec
+from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
 from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.record import consumer_protocol
 from kgroup.simulation.message import NO_GENERATION, JoinedMember
 
 _OLDEST = 0
 """Message version before 2.4."""
+_PYTHON = b"\0\1"
+"""Version that begins the user data of kafka-python 3.0 and later."""
 
 
-def encode_subscription(member: MemberSpec, strategy: str) -> bytes:
-    """Encode a member's subscription in its version, with the user data of the assignor."""
-    if member.version == _OLDEST:
+def encode_subscription(
+    member: MemberSpec, strategy: str, library: Software | None = None
+) -> bytes:
+    """Encode a member's subscription, with the user data of the assignor.
+
+    Args:
+        member: member that joins.
+        strategy: name of the assignor.
+        library: the member's client library; None for Java's, in the member's message version.
+    """
+    user_data: dict[str, Any] | bytes | None = None
+    if library is not None:
+        (sent,) = CLIENTS[library.name].as_sent([member], strategy, library.version)
+        version = sent.version if sent.goes_on else _OLDEST
+    elif member.version == _OLDEST:
         member = replace(member, topics=tuple(hash_order(member.topics)))
         (sent,) = as_sent_1_1([member], strategy)
+        version, user_data = _OLDEST, b""
     else:
         (sent,) = as_sent([member], strategy)
-    user_data: dict[str, Any] | bytes | None = b"" if member.version == _OLDEST else None
-    if sent.remembered is not None or sent.remembered_generation is not None:
+        version = member.version
+    if sent.remembered_in_python is not None:
+        owned, generation = sent.remembered_in_python
+        remembered = {"previousAssignment": _by_topic(owned), "generation": generation}
+        user_data = _PYTHON + consumer_protocol.encode_user_data(remembered)
+    elif sent.remembered is not None or sent.remembered_generation is not None:
         user_data = {}
         if sent.remembered is not None:
             user_data["previousAssignment"] = _by_topic(sent.remembered)
@@ -37,7 +58,7 @@ def encode_subscription(member: MemberSpec, strategy: str) -> bytes:
             user_data["generation"] = _or_no_generation(sent.remembered_generation)
     return consumer_protocol.encode_subscription(
         {
-            "version": member.version,
+            "version": version,
             "topics": list(sent.topics),
             "userData": user_data,
             "ownedPartitions": _by_topic(sent.owned),
@@ -53,25 +74,31 @@ def decode_subscription(member: JoinedMember, strategy: str) -> Subscriber:
     Raises:
         AssignorError: the bytes are not a subscription.
     """
-    data = consumer_protocol.decode_subscription(member.metadata, strategy)
+    data = consumer_protocol.decode_subscription(member.metadata)
     if "topics" not in data:
         raise AssignorError("SchemaException", data.get("error", "no bytes"))
-    user_data, generation = data["userData"], data.get("generationId", NO_GENERATION)
+    generation, version = data.get("generationId", NO_GENERATION), data["version"]
+    raw = b64decode(data["userData"] or "")
+    is_python = strategy == "sticky" and raw.startswith(_PYTHON)
+    user_data = consumer_protocol.decode_user_data(raw.removeprefix(_PYTHON * is_python), strategy)
     remembered: tuple[TopicPartition, ...] | None = None
-    if isinstance(user_data, Mapping) and "previousAssignment" in user_data:
+    if "previousAssignment" in user_data:
         remembered = _partitions(user_data["previousAssignment"])
-    return Subscriber(
+    sent = Subscriber(
         member_id=member.member_id,
         topics=tuple(data["topics"]),
         instance_id=member.instance_id,
-        rack=data.get("rackId") or None,
+        rack=data.get("rackId"),
         owned=_partitions(data.get("ownedPartitions", ())),
         generation=None if generation == NO_GENERATION else generation,
-        remembered=remembered,
-        remembered_generation=user_data.get("generation")
-        if isinstance(user_data, Mapping)
-        else None,
+        goes_on=version > _OLDEST,
+        version=version,
     )
+    remembered_generation = user_data.get("generation")
+    if is_python:
+        in_python = remembered or (), _or_no_generation(remembered_generation)
+        return replace(sent, remembered_in_python=in_python)
+    return replace(sent, remembered=remembered, remembered_generation=remembered_generation)
 
 
 def encode_assignment(partitions: Iterable[TopicPartition], version: int) -> bytes:

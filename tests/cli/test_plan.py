@@ -37,8 +37,7 @@ from tests.source.sql.stored import query
 KAFKAJS = Path(__file__).parents[1] / "data" / "field" / "kafkajs-group.json"
 UNPLAYED = (
     "expected a strategy of kafka-clients 4.3.1 (range, roundrobin, sticky, "
-    "cooperative-sticky), found 'RoundRobinAssigner' of kafkajs 2.2.4; the "
-    "simulator plays members as Java consumers"
+    "cooperative-sticky), found 'own-assignor'"
 )
 STICKY = ("plan", "assignor", "cooperative-sticky", "payment-service", "--sample")
 
@@ -375,12 +374,12 @@ def test_notes_name_their_groups_where_they_are_not_of_all(cli: Cli) -> None:
 
 
 @pytest.fixture
-def with_kafkajs(cli: Cli, tmp_path: Path) -> Path:
-    """A snapshot of a group of the sample and of one of KafkaJS."""
+def with_own_assignor(cli: Cli, tmp_path: Path) -> Path:
+    """A snapshot of a group of the sample and of one with an assignor of its own."""
     path = tmp_path / "snapshot.json"
     ended(cli, 0, "snapshot", "payment-service", "--sample", "-f", path)
     both = json.loads(path.read_text())
-    theirs = json.loads(KAFKAJS.read_text())
+    theirs = json.loads(KAFKAJS.read_text().replace("RoundRobinAssigner", "own-assignor"))
     both["groups"] += theirs["groups"]
     both["choice"]["group_ids"] += theirs["choice"]["group_ids"]
     path.write_text(json.dumps(both))
@@ -398,10 +397,10 @@ def with_kafkajs(cli: Cli, tmp_path: Path) -> Path:
     ],
 )
 def test_a_group_that_cannot_be_simulated_is_told_and_the_others_are_planned(
-    cli: Cli, with_kafkajs: Path, target: tuple[str, ...]
+    cli: Cli, with_own_assignor: Path, target: tuple[str, ...]
 ) -> None:
     groups = ("g2-kafkajs", "payment-service")
-    found = cli("plan", *target, *groups, "--snapshot", with_kafkajs, "-o", "json")
+    found = cli("plan", *target, *groups, "--snapshot", with_own_assignor, "-o", "json")
     document = json.loads(found.out)
     assert [each["group_id"] for each in document["data"]] == ["payment-service"]
     problems = [each for each in document["errors"] if each["group_id"] == "g2-kafkajs"]
@@ -410,17 +409,36 @@ def test_a_group_that_cannot_be_simulated_is_told_and_the_others_are_planned(
 
 
 def test_advice_for_all_groups_tells_the_one_that_cannot_be_simulated(
-    cli: Cli, with_kafkajs: Path
+    cli: Cli, with_own_assignor: Path
 ) -> None:
-    found = ended(cli, 0, "plan", "--all", "--snapshot", with_kafkajs, "-o", "json")
+    found = ended(cli, 0, "plan", "--all", "--snapshot", with_own_assignor, "-o", "json")
     summaries = {row["group_id"]: row["summary"] for row in rows(found.out)}
     assert summaries["g2-kafkajs"] == f"Nothing can be planned: {UNPLAYED}."
     assert "Nothing can be planned" not in summaries["payment-service"]
 
 
-def test_a_group_that_cannot_be_simulated_is_told_by_simulate(cli: Cli) -> None:
-    found = ended(cli, 1, "simulate", "--from", "g2-kafkajs", "--snapshot", KAFKAJS)
-    assert found.err == f"kgroup: error: group g2-kafkajs: {UNPLAYED}\n"
+def test_a_group_that_cannot_be_simulated_is_told_by_simulate(
+    cli: Cli, with_own_assignor: Path
+) -> None:
+    found = ended(cli, 1, "simulate", "--from", "g2-kafkajs", "--snapshot", with_own_assignor)
+    assert f"kgroup: error: group g2-kafkajs: {UNPLAYED}\n" in found.err
+
+
+def test_a_group_of_kafkajs_is_planned_and_simulated(cli: Cli) -> None:
+    """The leader plays its own assignor, and what its members cannot do is refused."""
+    found = ended(
+        cli, 0, "simulate", "--from", "g2-kafkajs", "--snapshot", KAFKAJS, "--stop", "svc-js-2"
+    )
+    assert "orders 0-5" in found.out
+    assert "taken to use kafkajs, whose assignor RoundRobinAssigner is played" in found.err
+    assert "fromBeginning false" in found.err
+    planned = ended(
+        cli, 5, "plan", "static-membership", "g2-kafkajs", "--snapshot", KAFKAJS, "-o", "json"
+    )
+    (plan,) = rows(planned.out)
+    assert plan["steps"] == []
+    (advice,) = rows(ended(cli, 0, "plan", "g2-kafkajs", "--snapshot", KAFKAJS, "-o", "json").out)
+    assert advice["proposals"] == []
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "tsv", "markdown", "table", "html"])

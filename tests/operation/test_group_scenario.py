@@ -9,10 +9,18 @@ from typing import Any
 
 import pytest
 
+from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.strategy import assign, strategies
 from kgroup.errors import UnfitError
+from kgroup.model.client_library import Certainty
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
-from kgroup.operation.group_scenario import group_as_it_is
+from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group
+from kgroup.operation.assign.what_if import Changes
+from kgroup.operation.group_scenario import group_as_it_is, with_steps
 from kgroup.operation.simulate import simulate
+from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.scenario.scenario import Action, Step
@@ -207,6 +215,86 @@ def test_a_group_on_zookeeper_has_its_commits_where_it_commits() -> None:
     assert sum(total.skipped for total in elsewhere) > 0
     both = _restarted(storage="kafka", dual_commit=True)[0].partitions
     assert sum(total.skipped for total in both) == 0
+
+
+def group_of_library(library: str, strategy: str) -> Group:
+    """A stable group of three members that subscribe to two topics, as its library assigned."""
+    topics = {"u": 5, "t": 7}
+    members = [MemberSpec(f"m-{name}", tuple(topics), client_id=name) for name in "abc"]
+    spec = GroupSpec(
+        strategy,
+        tuple(members),
+        {name: TopicMetadata(count) for name, count in topics.items()},
+        client=CLIENTS[library].newest,
+        leader_id="m-a",
+    )
+    given = assign(spec)
+    made = tuple(
+        Member(
+            member.member_id,
+            client_id=member.client_id,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            subscription=Subscription(member.topics),
+            assignment=tuple(
+                AssignedPartition(None, topic, number) for topic, number in given[member.member_id]
+            ),
+            client_library=library,
+            client_library_certainty=Certainty.CERTAIN,
+        )
+        for member in members
+    )
+    stable = GroupType.CLASSIC, GroupState.STABLE, "consumer", strategy, 7
+    return Group("g", *stable, leader_id="m-a", members=made)
+
+
+@pytest.mark.parametrize(
+    ("library", "strategy"),
+    [
+        (name, strategy)
+        for name, library in CLIENTS.items()
+        for strategy in library.strategies[library.versions[0]]
+        if (name, strategy)
+        not in {("sarama", "sticky"), ("sarama", "cooperative-sticky")}  # chance
+    ],
+)
+def test_a_leader_plays_the_assignor_of_its_library(library: str, strategy: str) -> None:
+    """Simulated members own at the end what a dry run says, whose assignors the libraries prove."""
+    cluster = FakeCluster(group_of_library(library, strategy), topics={"u": 5, "t": 7})
+    report = group_as_it_is(cluster, "g")
+    simulation = play(with_steps(report.data[0], [(Action.STOP, "b")]), 0)
+    owners = {
+        (each.topic, each.partition): each.owner
+        for each in simulation.ownerships
+        if each.end_ms is None
+    }
+    changes = Changes(remove=["b"])
+    (run,) = assign_group(cluster, "g", AssignRequest(Mode.SETTLE, changes=changes)).data
+    assignment = run.plans[-1].assignment
+    assert assignment is not None
+    expected = {
+        at: member.removeprefix("m-") for member, owned in assignment.items() for at in owned
+    }
+    assert owners == expected
+
+
+def test_members_of_other_libraries_have_their_own_defaults() -> None:
+    def config(library: str) -> ConsumerConfig:
+        group = group_of_library(library, strategies("classic", CLIENTS[library].newest)[0])
+        members = tuple(
+            replace(member, session_timeout_ms=None, rebalance_timeout_ms=None)
+            for member in group.members
+        )
+        cluster = FakeCluster(replace(group, members=members), topics={"u": 5, "t": 7})
+        (scenario,) = group_as_it_is(cluster, "g").data
+        return scenario.members["a"].config
+
+    assert config("kafka-clients").library is None
+    sarama = config("sarama")
+    assert (sarama.session_timeout_ms, sarama.metadata_max_age_ms) == (10_000, 600_000)
+    assert (sarama.max_poll_interval_ms, sarama.leaves_if_late) == (60_000, False)
+    assert config("kafka-go").metadata_max_age_ms is None
+    assert config("librdkafka").leaves_if_late
 
 
 @pytest.mark.parametrize("library", ["kafka-clients", "librdkafka"])

@@ -42,4 +42,4 @@ def test_messages_of_clients_changed_with_proposals(
     config = ConsumerConfig("g", "c", ("orders",), version=version)
     assert config.join_version == join_version
     assert config.subscription_version == subscription_version
-    assert config.assigns_as == ("4.3.1" if version >= (2, 4) else "1.1.1")
+    assert config.assigns_as("range").version == ("4.3.1" if version >= (2, 4) else "1.1.1")

@@ -243,7 +243,15 @@ class _Advisor:
     def cooperative(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
         """Yield a proposal if cooperative-sticky shortens partition stops, else the reason."""
         strategy = running.group.assignor
-        if running.group.type is not GroupType.CLASSIC or strategy not in CLASSES:
+        if running.group.type is not GroupType.CLASSIC:
+            return
+        if running.library is not None and COOPERATIVE_STICKY not in running.facts.strategies:
+            yield (
+                f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: {running.library} does not have "
+                "it."
+            )
+            return
+        if strategy not in CLASSES:
             return
         if strategy == COOPERATIVE_STICKY:
             yield f"{MigrationTarget.ASSIGNOR} {strategy}: the group already uses it."

@@ -25,6 +25,8 @@ from kgroup.simulation.timeline import Simulation
 
 BEGIN_MS = 1_000
 """Start of the first step."""
+OFTEN_MS = 300_000
+"""Assumed time between two looks for new partitions, for members that never look by default."""
 _SPARE_MS = 5_000
 _COPY_MS = 2_000
 """Duration of a command that copies offsets."""
@@ -113,7 +115,7 @@ def topic_grows(
 ) -> PlayedStep:
     """Add partitions to a topic, and wait until the group has detected them."""
     ages = [
-        plan.config.metadata_max_age_ms
+        plan.config.metadata_max_age_ms or OFTEN_MS
         for plan in scenario.members.values()
         if plan.config.group_protocol == "classic"
     ]

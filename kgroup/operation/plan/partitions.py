@@ -26,6 +26,7 @@ from kgroup.operation.plan.coordinator import kafka_tool, kgroup_on
 from kgroup.operation.plan.forecast import (
     BEGIN_MS,
     NOT_PLANNED,
+    OFTEN_MS,
     ProgramBehavior,
     beginning_at,
     forecast,
@@ -332,9 +333,8 @@ def plan_partitions(
 
     def plan(running: RunningGroup) -> Plan:
         increase = replace(_increase(running, topic, count, reported), max_age_ms=max_age_ms)
-        age_ms = max_age_ms or running.facts.refresh_ms
-        if age_ms is not None:
-            running = replace(running, scenario=_aged(running.scenario, age_ms))
+        age_ms = max_age_ms or running.facts.refresh_ms or OFTEN_MS
+        running = replace(running, scenario=_aged(running.scenario, age_ms))
         if running.is_stopped:
             return _plan_stopped(running, increase, reset)
         return _plan(running, increase, reset, behavior)
@@ -645,11 +645,11 @@ def _aged(scenario: Scenario, max_age_ms: int) -> Scenario:
 
 
 def _as_configured(scenario: Scenario, reset: str | None, behavior: ProgramBehavior) -> Scenario:
-    """Return the scenario with the members' reset; Kafka's default if unknown.
+    """Return the scenario with the members' reset; if unknown, latest, and earliest for Connect.
 
     The reset none, which stops members, is simulated as latest: nothing is read again.
     """
-    if reset is None:
+    if reset is None and all(plan.config.library is None for plan in scenario.members.values()):
         return scenario
     simulated = "earliest" if _begins_at_first(reset, scenario, behavior) else "latest"
     return beginning_at(scenario, simulated)
@@ -703,7 +703,7 @@ def _grow(running: RunningGroup, increase: PartitionIncrease) -> PlanStep:
     )
     if running.group.type is GroupType.CLASSIC:
         ages_ms = [
-            member.config.metadata_max_age_ms for member in running.scenario.members.values()
+            member.config.metadata_max_age_ms or 0 for member in running.scenario.members.values()
         ]
         who = "The group's leader" + ("" if leader is None else f" ({leader})")
         facts = running.facts

@@ -266,7 +266,11 @@ def _restarts(scenario: Scenario, behavior: ProgramBehavior) -> str:
 
 def _late(scenario: Scenario, behavior: ProgramBehavior) -> Iterator[str]:
     """Yield a note if the poll interval is so long that the group would never be stable."""
-    allowed = {name: plan.config.max_poll_interval_ms for name, plan in scenario.members.items()}
+    allowed = {
+        name: plan.config.max_poll_interval_ms
+        for name, plan in scenario.members.items()
+        if plan.config.leaves_if_late
+    }
     late = [name for name, most_ms in allowed.items() if most_ms <= behavior.poll_ms]
     if late:
         yield (

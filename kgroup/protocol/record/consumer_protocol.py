@@ -215,6 +215,29 @@ def encode_assignment(data: Mapping[str, Any]) -> bytes:
     return _encode(_ASSIGNMENT, data)
 
 
+def decode_user_data(raw: bytes, protocol: str) -> dict[str, Any]:
+    """Decode a subscription's user data; never raises.
+
+    Return Kafka's fields if `protocol`, the assignor's name, determines the format and the bytes
+    have it; else `{"raw"}`, or `{"raw", "error"}` for invalid bytes; nothing for no bytes.
+    """
+    read = _USER_DATA.get((_read_subscription, protocol))
+    if not raw:
+        return {}
+    return {"raw": base64_text(raw)} if read is None else codec.read_or_raw(read, raw)
+
+
+def encode_user_data(data: Mapping[str, Any]) -> bytes:
+    """Return the encoded user data of a subscription: the inverse of `decode_user_data`."""
+    if "raw" in data:
+        return base64_bytes(data["raw"])
+    if "previousAssignment" in data:
+        raw = codec.write(_STICKY, 1 if "generation" in data else 0, data)
+    else:
+        raw = codec.write(_COOPERATIVE, 0, data)
+    return raw + base64_bytes(data.get("trailing", ""))
+
+
 def _decode(read: _Read, raw: bytes, protocol: str | None) -> dict[str, Any]:
     data = codec.read_or_raw(read, raw)
     read_user_data = _USER_DATA.get((read, protocol))
@@ -254,7 +277,12 @@ _USER_DATA: Mapping[tuple[_Read, str | None], _Read] = {
 def _encode(name: str, data: Mapping[str, Any]) -> bytes:
     if "raw" in data:
         return base64_bytes(data["raw"])
-    body = {**data, "userData": _encode_user_data(data.get("userData"))}
+    user_data = data.get("userData")
+    if isinstance(user_data, str):
+        user_data = base64_bytes(user_data)
+    elif isinstance(user_data, Mapping):
+        user_data = encode_user_data(user_data)
+    body = {**data, "userData": user_data}
     version = data["version"]
     known = min(version, schema.versions(name)[-1])
     return (
@@ -262,17 +290,3 @@ def _encode(name: str, data: Mapping[str, Any]) -> bytes:
         + codec.write(name, known, body)
         + base64_bytes(data.get("trailing", ""))
     )
-
-
-def _encode_user_data(data: Any) -> bytes | None:
-    if data is None or isinstance(data, bytes):
-        return data
-    if isinstance(data, str):
-        return base64_bytes(data)
-    if "raw" in data:
-        return base64_bytes(data["raw"])
-    if "previousAssignment" in data:
-        raw = codec.write(_STICKY, 1 if "generation" in data else 0, data)
-    else:
-        raw = codec.write(_COOPERATIVE, 0, data)
-    return raw + base64_bytes(data.get("trailing", ""))

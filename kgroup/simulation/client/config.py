@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kgroup.assignor.group_spec import CLIENTS
 from kgroup.assignor.member_spec import NEWEST as NEWEST_ASSIGNORS
+from kgroup.assignor.member_spec import Software
 from kgroup.described_enum import DescribedEnum
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.pattern import parse_regex
 from kgroup.protocol.error_code import ErrorCode
@@ -76,7 +79,11 @@ class ConsumerConfig:
             protocol only.
         remote_assignor: `group.remote.assignor`; None for the broker's default.
         strategies: `partition.assignment.strategy`, by name.
+        metadata_max_age_ms: `metadata.max.age.ms`; None: the member never refreshes its metadata.
         version: version of kafka-clients.
+        library: another client library, whose subscriptions the consumer sends, and whose assignor
+            it runs as leader of a classic group; otherwise, it is played as Java's. None: Java's.
+        leaves_if_late: whether the consumer leaves the group if its application polls too late.
     """
 
     group_id: str
@@ -94,9 +101,11 @@ class ConsumerConfig:
     max_poll_interval_ms: int = 300_000
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
-    metadata_max_age_ms: int = 300_000
+    metadata_max_age_ms: int | None = 300_000
     retry_backoff_ms: int = 100
     version: Version = NEWEST
+    library: Software | None = None
+    leaves_if_late: bool = True
 
     def subscribes_to(self, topic: str) -> bool:
         """Return whether the subscription includes a topic, which need not exist."""
@@ -127,10 +136,16 @@ class ConsumerConfig:
             return 5
         return 4 if self.version >= MEMBER_ID_REQUIRED else 2
 
-    @property
-    def assigns_as(self) -> str:
-        """The implemented assignor version that is closest: 1.1.1 or 4.3.1."""
-        return NEWEST_ASSIGNORS if self.version >= COOPERATIVE else "1.1.1"
+    def assigns_as(self, strategy: str) -> Software:
+        """Return whose assignor the consumer runs: its library's; Java's in the closest version.
+
+        Java's stands for a strategy that the library does not have, too.
+        """
+        library = self.library
+        if library is not None and strategy in CLIENTS[library.name].strategies[library.version]:
+            return library
+        version = NEWEST_ASSIGNORS if self.version >= COOPERATIVE else "1.1.1"
+        return Software(KAFKA_CLIENTS, version)
 
     @property
     def is_cooperative(self) -> bool:

@@ -444,7 +444,8 @@ class ConsumerClient:
         """Refresh metadata every `metadata.max.age.ms`."""
         if not self.is_closed:
             self._look_for_topics()
-            self._host.after(self.config.metadata_max_age_ms, self._refresh)
+            if (age_ms := self.config.metadata_max_age_ms) is not None:
+                self._host.after(age_ms, self._refresh)
 
     def _look_for_topics(self) -> None:
         """Request metadata (`newMetadataRequestBuilder`)."""

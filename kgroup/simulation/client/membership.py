@@ -11,11 +11,11 @@ Source: `AbstractCoordinator` and `ConsumerCoordinator` of kafka-clients 4.3.1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata
-from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assignor_of
-from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import message
@@ -70,12 +70,15 @@ def assignments(
 
     Raises:
         AssignorError: the assignor fails.
-        UnknownStrategyError: Java's consumer has no such strategy.
+        UnknownStrategyError: the leader's library has no such strategy.
     """
     strategy = answer.protocol or ""
     topics = {name: TopicMetadata(count) for name, count in partitions.items()}
-    subscribers = [decode_subscription(member, strategy) for member in answer.members]
-    software = Software(KAFKA_CLIENTS, config.assigns_as)
+    subscribers = [
+        replace(decode_subscription(member, strategy), leads=member.member_id == answer.leader_id)
+        for member in answer.members
+    ]
+    software = config.assigns_as(strategy)
     assignor = assignor_of("classic", strategy, software, group_id=config.group_id)
     assignment: Assignment = assignor(subscribers, topics)
     version = config.subscription_version
@@ -98,7 +101,8 @@ class ClassicClient(GroupMember):
         super().__init__(config, host)
         self.owned: tuple[TopicPartition, ...] = ()
         self._application = application
-        self._topics: tuple[str, ...] = () if config.pattern else tuple(sorted(config.topics))
+        topics = config.topics if config.library is not None else sorted(config.topics)
+        self._topics: tuple[str, ...] = () if config.pattern else tuple(topics)
         self._metadata: Mapping[str, int] | None = None
         self._is_refreshing = False
         # poll()
@@ -132,7 +136,8 @@ class ClassicClient(GroupMember):
         self.member_id, self.generation_id = joined.member_id, joined.generation_id
         self.owned, self._protocol = joined.owned, joined.strategy
         self._remembered[joined.strategy] = (joined.owned, joined.generation_id)
-        self._joined_topics, self._rejoin_needed = tuple(sorted(joined.topics)), False
+        topics = joined.topics if self.config.library is not None else sorted(joined.topics)
+        self._joined_topics, self._rejoin_needed = tuple(topics), False
         self._leads_already = joined.group_topics is not None
         self._group_topics = joined.group_topics or frozenset()
         self._heartbeat.enable(joined.heartbeat_ms)
@@ -202,7 +207,8 @@ class ClassicClient(GroupMember):
         self._know_topics(topics)
         if self._leads_already:
             self._leads_already, self._assigned_for = False, self._snapshot()
-        self._host.after(self.config.metadata_max_age_ms, self._refresh)
+        if (age_ms := self.config.metadata_max_age_ms) is not None:
+            self._host.after(age_ms, self._refresh)
         self._continue()
 
     def _know_topics(self, topics: TopicImage) -> None:
@@ -228,7 +234,7 @@ class ClassicClient(GroupMember):
     @property
     def poll_expires_ms(self) -> int | None:
         """Deadline of the next poll(), in ms; None during poll()."""
-        if self._is_polling:
+        if self._is_polling or not self.config.leaves_if_late:
             return None
         return self._polled_ms + self.config.max_poll_interval_ms
 
@@ -312,7 +318,9 @@ class ClassicClient(GroupMember):
             config.max_poll_interval_ms,
             CONSUMER,
             tuple(
-                message.Protocol(strategy, encode_subscription(self._spec(strategy), strategy))
+                message.Protocol(
+                    strategy, encode_subscription(self._spec(strategy), strategy, config.library)
+                )
                 for strategy in config.strategies
             ),
             config.instance_id,

@@ -103,7 +103,7 @@ def _subscription(scenario: Scenario, start: InitialGroup, name: str, strategy: 
         start.generation_id,
         config.subscription_version,
     )
-    return encode_subscription(spec, strategy)
+    return encode_subscription(spec, strategy, config.library)
 
 
 def _consumer_group(

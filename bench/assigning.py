@@ -10,7 +10,7 @@ import json
 import random
 import subprocess
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -36,6 +36,17 @@ STRATEGIES = (
     ("consumer", "range"),
     ("share", "simple"),
 )
+CLIENTS = (
+    ("java", "cooperative-sticky"),
+    ("librdkafka", "cooperative-sticky"),
+    ("franz-go", "cooperative-sticky"),
+    ("sarama", "sticky"),
+    ("kafka-python", "sticky"),
+)
+SUBSCRIBED: Mapping[str, Callable[[random.Random, list[str]], list[str]]] = {
+    "those of one of 20 teams": lambda draw, names: names[draw.randrange(20) :: 20],
+    "1 to 1,000 random ones": lambda draw, names: draw.sample(names, draw.randint(1, len(names))),
+}
 OPTIONS = (
     ["--settle"],
     ["--settle", "--add-member", "10"],
@@ -54,6 +65,8 @@ def bench(runs: int) -> None:
             _bench(name, spec, Path(folder) / "spec.jsonl", runs)
         print()
         _bench_options(Path(folder) / "spec.jsonl", runs)
+        print()
+        _bench_clients(Path(folder) / "spec.jsonl", runs)
 
 
 def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -99,7 +112,7 @@ def _group(
 
 
 def _left(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Let one member leave; the others remember what they owned."""
+    """Let one member leave; the others remember what Java's assignor assigned to them."""
     owned = assign(read_spec(spec))
     members = [
         member
@@ -133,6 +146,23 @@ def _bench_options(file: Path, runs: int) -> None:
     for options in OPTIONS:
         ours = median([measure([*_command(file), *options]) for _ in range(runs)])
         print_row(f"`{' '.join(options)}`, one has left", f"{ours.wall:.2f}")
+
+
+def _bench_clients(file: Path, runs: int) -> None:
+    """Measure 500 members with different subscriptions, 1,000 topics and 50,000 partitions."""
+    print_heads("topics of a member", "library", "new group, s", "one has left, s")
+    for subscribed, topics_of in SUBSCRIBED.items():
+        for client, strategy in CLIENTS:
+            draw = random.Random(20261129)
+            spec = _group(500, 1000, 50, "classic", strategy)
+            for member in spec["members"]:
+                member["topics"] = sorted(topics_of(draw, list(spec["topics"])))
+            figures = []
+            for case in (spec, _left(spec)):
+                file.write_text(json.dumps(case | {"id": "x", "client": client}) + "\n")
+                command = [*_command(file), "--settle"]
+                figures.append(f"{median([measure(command) for _ in range(runs)]).wall:.2f}")
+            print_row(subscribed, client, *figures)
 
 
 def _command(file: Path) -> list[str]:

@@ -18,6 +18,7 @@ from heapq import heapify, heapreplace
 from itertools import islice
 
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, TopicMetadata
+from kgroup.assignor.client.load import Loads
 from kgroup.assignor.sticky.claim import NO_GENERATION, Claim, or_no_generation
 from kgroup.model.cluster import TopicPartition
 
@@ -51,16 +52,15 @@ class _Balance:
         self._undoes_moves = undoes_moves
         self._movements = _Movements(choose)
         self._subscribed = {member.member_id: member.topics for member in members}
-        possible = {
-            names: [
-                (name, number)
-                for name in names
-                if name in topics
-                for number in range(topics[name].partitions)
-            ]
+        existing = {
+            names: tuple(name for name in names if name in topics and topics[name].partitions)
             for names in {member.topics for member in members}
         }
-        self._possible = {member.member_id: possible[member.topics] for member in members}
+        self._existing = {member.member_id: existing[member.topics] for member in members}
+        self._most = {
+            member_id: sum(topics[name].partitions for name in names)
+            for member_id, names in self._existing.items()
+        }
         self._takers: dict[str, list[str]] = {}
         for member in members:
             for name in member.topics:
@@ -93,6 +93,9 @@ class _Balance:
             if not self._takes_part(member_id)
         }
         self._in_play.difference_update(fixed)
+        self._loads = Loads(
+            {member_id: self._assigned[member_id] for member_id in self._in_play}, self._takers
+        )
         before = {member_id: list(own) for member_id, own in self._assigned.items()}
         if not self._has_unsubscribed:
             self._reassign(list(filter(self._is_shared, free)))
@@ -114,23 +117,26 @@ class _Balance:
         )
         claimed = any(self._assigned.values())
         if not (
-            claimed and _are_alike(self._takers.values()) and _are_alike(self._possible.values())
+            claimed and _are_alike(self._takers.values()) and _are_alike(self._existing.values())
         ):
             return every
-        left = {
-            member_id: [partition for partition in own if partition in self._every]
-            for member_id, own in self._assigned.items()
-        }
-        member_ids = sorted(left, reverse=True)
-        heap = [(-len(left[member_id]), at) for at, member_id in enumerate(member_ids)]
+        members = []
+        for member_id in sorted(self._assigned, reverse=True):
+            own = [partition for partition in self._assigned[member_id] if partition in self._every]
+            contested = [partition for partition in own if partition in self._earlier]
+            rest = [partition for partition in own if partition not in self._earlier]
+            members.append((contested, rest))
+        heap = [(-len(contested) - len(rest), at) for at, (contested, rest) in enumerate(members)]
         heapify(heap)
         first: dict[TopicPartition, None] = {}
         while heap[0][0]:
             size, at = heap[0]
-            fullest = left[member_ids[at]]
-            contested = [partition for partition in fullest if partition in self._earlier]
-            partition = self._choose(contested) if contested else fullest[-1]
-            fullest.remove(partition)
+            contested, rest = members[at]
+            if contested:
+                partition = self._choose(contested)
+                contested.remove(partition)
+            else:
+                partition = rest.pop()
             first[partition] = None
             heapreplace(heap, (size + 1, at))
         return list(first | dict.fromkeys(every))
@@ -168,56 +174,78 @@ class _Balance:
     def _takes_part(self, member_id: str) -> bool:
         """Return whether a member could get or lose a partition."""
         own = self._assigned[member_id]
-        return len(own) < len(self._possible[member_id]) or any(map(self._is_shared, own))
+        return len(own) < self._most[member_id] or any(map(self._is_shared, own))
 
     def _is_shared(self, partition: TopicPartition) -> bool:
         return len(self._takers[partition[0]]) > 1
 
-    def _fewest(self, partition: TopicPartition) -> str:
-        """Return the least loaded member that can take a partition."""
-        takers = self._in_play.intersection(self._takers[partition[0]])
-        return min(takers, key=lambda member_id: (len(self._assigned[member_id]), member_id))
-
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
         """Move partitions to less loaded members until none is left; return whether any moved."""
         has_moved = False
-        while self._reassign_once(partitions):
+        all_play = self._all_play(partitions)
+        while self._reassign_once(partitions, all_play=all_play):
             has_moved = True
         return has_moved
 
-    def _reassign_once(self, partitions: Sequence[TopicPartition]) -> bool:
+    def _all_play(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Return whether all members that could give or get these partitions take part."""
+        names = {name for name, _ in partitions}
+        return (
+            self._in_play.issuperset(self._earlier.values())
+            and self._in_play.issuperset(self._owner[partition] for partition in partitions)
+            and all(self._in_play.issuperset(self._takers[name]) for name in names)
+        )
+
+    def _reassign_once(self, partitions: Sequence[TopicPartition], *, all_play: bool) -> bool:
+        """Try to move each partition once; return whether any moved.
+
+        The library tests before every partition whether the group is balanced. If all members take
+        part, that matters only if the partition would move, and then mostly shows that it is not.
+        """
         has_moved = False
         is_balanced: bool | None = None  # the same until something moves
         for partition in partitions:
-            if is_balanced is None:
-                is_balanced = self._is_balanced()
-            if is_balanced:
-                break
-            most = self._size(self._owner[partition]) - 1
-            earlier = self._earlier.get(partition)
-            if earlier is not None and self._size(earlier) < most:
-                if earlier not in self._in_play:
-                    raise AssignorError("KeyError", repr((earlier, ())))
-                self._move_one(partition, earlier)
-            elif any(self._size(taker) < most for taker in self._takers[partition[0]]):
-                self._move_one(partition, self._fewest(partition))
-            else:
+            if not all_play:
+                is_balanced = self._is_balanced() if is_balanced is None else is_balanced
+                if is_balanced:
+                    break
+            to = self._better(partition, all_play=all_play)
+            if to is None:
                 continue
+            if all_play and not self._shows_imbalance(partition, to) and self._is_balanced():
+                break
+            if to not in self._in_play:
+                raise AssignorError("KeyError", repr((to, ())))
+            self._move_one(partition, to)
             has_moved, is_balanced = True, None
         return has_moved
+
+    def _better(self, partition: TopicPartition, *, all_play: bool) -> str | None:
+        """Return the member to which a partition moves; None if it stays."""
+        most = self._size(self._owner[partition]) - 1
+        earlier = self._earlier.get(partition)
+        if earlier is not None and self._size(earlier) < most:
+            return earlier
+        least = self._loads.least(partition[0])
+        if all_play:
+            return least if least is not None and self._size(least) < most else None
+        takers = self._takers[partition[0]]
+        return least if any(self._size(taker) < most for taker in takers) else None
 
     def _size(self, member_id: str) -> int:
         # to look at a member that takes no part is to give it an empty list, which counts then
         return len(self._assigned.setdefault(member_id, []))
 
+    def _shows_imbalance(self, partition: TopicPartition, to: str) -> bool:
+        """Return whether `_is_balanced` is False because of a partition that would move."""
+        return to in self._takers[partition[0]] and self._size(to) != self._most[to]
+
     def _is_balanced(self) -> bool:
-        sizes = {member_id: len(self._assigned[member_id]) for member_id in self._in_play}
-        if min(sizes.values()) >= max(sizes.values()) - 1:
+        if self._loads.are_even:
             return True
+        sizes = {member_id: len(self._assigned[member_id]) for member_id in self._in_play}
         wanting = {
-            member_id: size
-            for member_id, size in sizes.items()
-            if size != len(self._possible[member_id])
+            member_id: size for member_id, size in sizes.items() if size != self._most[member_id]
         }
         least = {
             name: min((wanting[taker] for taker in takers if taker in wanting), default=None)
@@ -242,6 +270,8 @@ class _Balance:
         self._assigned[owner].remove(partition)
         self._assigned[to].append(partition)
         self._owner[partition] = to
+        for member_id in (owner, to):
+            self._loads.set(member_id, len(self._assigned[member_id]))
 
 
 class _Movements:

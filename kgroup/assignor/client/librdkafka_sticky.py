@@ -14,12 +14,12 @@ Source: `rd_kafka_cgrp_handle_JoinGroup`, `rd_kafka_group_MemberMetadata_consume
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, TopicMetadata, uses_racks
+from kgroup.assignor.client.load import Loads
 from kgroup.assignor.java.scala_hash import champ_order
 from kgroup.assignor.sticky.claim import or_no_generation
 from kgroup.model.cluster import TopicPartition
@@ -62,11 +62,15 @@ def eligible_topics(
     """Return the topics in the order of the Metadata response to the leader's request."""
     asked = list(dict.fromkeys(name for member in members for name in member.topics))
     eligible = []
+    subscribers: dict[str, dict[str, Subscriber]] = {name: {} for name in asked}
+    for member in members:
+        for name in member.topics:
+            subscribers[name][member.member_id] = member
     for name in _as_broker_answers(asked):
         topic = topics.get(name, TopicMetadata(0))
         racks = tuple(map(topic.racks_of, range(topic.partitions)))
-        subscribers = tuple(member for member in members if name in member.topics)
-        eligible.append(EligibleTopic(name, topic.partitions, racks, subscribers))
+        own = tuple(subscribers[name].values())
+        eligible.append(EligibleTopic(name, topic.partitions, racks, own))
     return eligible
 
 
@@ -338,6 +342,9 @@ class _Balance:
     The hash maps of librdkafka iterate from the last inserted key to the first.
     """
 
+    _checks_often = False
+    """Whether the test for balance before each partition may end otherwise than it should."""
+
     def __init__(
         self,
         members: Sequence[Subscriber],
@@ -356,9 +363,12 @@ class _Balance:
         self._partitions = [
             (topic.name, number) for topic in eligible for number in range(topic.partitions)
         ]
-        self._possible = {
-            own: [partition for partition in self._partitions if partition[0] in own]
+        self._topics = {
+            own: [topic for topic in eligible if topic.name in own]
             for own in set(self._subscribed.values())
+        }
+        self._possible = {
+            own: sum(topic.partitions for topic in topics) for own, topics in self._topics.items()
         }
         self._racks = {
             (topic.name, number): topic.racks[number] if uses_racks else None
@@ -374,19 +384,21 @@ class _Balance:
         self._owner = claims.owner
         self._earlier = claims.earlier
         self._movements = _Movements()
-        self._in_turn: list[str] = []
-        """Members that take part, least loaded first."""
         self._holder: dict[TopicPartition, str] = {}
         """First of the members that take part which owns the partition, by partition."""
         self._is_even: bool | None = None
+        self._largest: dict[str, int] = {}
+        """Largest load of the members that own partitions of a topic; valid until a move."""
+        self._is_sound = False
+        """Whether the attributes agree, so that a partition that can move proves imbalance."""
 
     def assign(self) -> Assignment:
         """Assign as if all partitions could move at once."""
         in_turn = self._sort_partitions()
         kept, is_revoking = self._keep_what_fits()
         free = [partition for partition in in_turn if partition not in kept]
-        self._in_turn = sorted(self._ids, key=self._rank)
-        is_initial = not self._assigned[self._in_turn[-1]]
+        self._loads = Loads(self._assigned, self._takers)
+        is_initial = not any(self._assigned.values())
         left = free
         if self._rack:
             left = [partition for partition in free if not self._give(partition, by_rack=True)]
@@ -395,9 +407,11 @@ class _Balance:
         in_turn = [partition for partition in in_turn if len(self._takers[partition[0]]) > 1]
         free = [partition for partition in free if len(self._takers[partition[0]]) > 1]
         fixed = self._set_aside()
+        self._loads = Loads(self._assigned, self._takers)
         before = {member_id: list(own) for member_id, own in self._assigned.items()}
         for member_id, own in reversed(self._assigned.items()):
             self._holder.update(dict.fromkeys(own, member_id))
+        self._is_sound = self._agree()
         if not is_revoking and free:
             self._reassign(free)
         if self._reassign(in_turn) and not is_initial and _score(self._assigned) >= _score(before):
@@ -465,26 +479,34 @@ class _Balance:
 
     def _give(self, partition: TopicPartition, *, by_rack: bool) -> bool:
         """Assign a partition to the first member that can take it, in its rack if `by_rack`."""
-        takers = self._takers[partition[0]]
-        for member_id in self._in_turn:
-            if member_id in takers and not (by_rack and self._is_elsewhere(member_id, partition)):
-                self._assigned[member_id].append(partition)
-                self._owner[partition] = member_id
-                self._put_in_turn(member_id)
-                return True
-        return False
+        to = self._loads.least(partition[0])
+        if by_rack:
+            takers = self._takers[partition[0]]
+            to = next(
+                (
+                    member_id
+                    for member_id in self._loads.in_order()
+                    if member_id in takers and not self._is_elsewhere(member_id, partition)
+                ),
+                None,
+            )
+        if to is None:
+            return False
+        self._assigned[to].append(partition)
+        self._owner[partition] = to
+        self._loads.set(to, len(self._assigned[to]))
+        return True
 
     def _set_aside(self) -> Assignment:
         """Remove members that can neither get nor lose a partition, with their partitions."""
         fixed = {
             member_id: self._assigned[member_id]
-            for member_id in self._in_turn
+            for member_id in self._ids
             if len(self._assigned[member_id]) >= self._most(member_id)
             and all(len(self._takers.get(topic, ())) < 2 for topic, _ in self._assigned[member_id])
         }
         for member_id in fixed:
             del self._assigned[member_id]
-            self._in_turn.remove(member_id)
         return fixed
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
@@ -494,24 +516,48 @@ class _Balance:
         while goes_on:
             goes_on = False
             for partition in partitions:
-                if self._balanced():
+                if (self._checks_often or not self._is_sound) and self._balanced():
                     break
-                if self._improve(partition):
-                    goes_on = has_moved = True
+                to = self._better(partition)
+                if to is None:
+                    continue
+                if partition in self._earlier and self._balanced():
+                    break
+                self._move(partition, to)
+                goes_on = has_moved = True
         return has_moved
 
-    def _improve(self, partition: TopicPartition) -> bool:
+    def _agree(self) -> bool:
+        """Return whether `_is_sound` holds before the first move.
+
+        Each partition has one owner, and members that could take or had it before take part.
+        """
+        return (
+            sum(map(len, self._assigned.values())) == len(self._holder)
+            and all(self._owner.get(partition) == at for partition, at in self._holder.items())
+            and self._assigned.keys() >= set(self._earlier.values())
+            and all(
+                self._assigned.keys() >= self._takers[topic.name].keys()
+                and all((topic.name, number) in self._holder for number in range(topic.partitions))
+                for topic in self._eligible
+                if topic.partitions
+                and (len(topic.members) > 1 or topic.members[0].member_id in self._assigned)
+            )
+        )
+
+    def _better(self, partition: TopicPartition) -> str | None:
+        """Return the member to which a partition moves; None if it stays."""
         owner = self._owner[partition]
         count = self._size(owner)
         earlier = self._earlier.get(partition)
         if earlier is not None and count > self._size(earlier) + 1:
-            self._move(partition, earlier)
-            return True
-        takers = self._takers[partition[0]]
-        if any(other != owner and count > self._size(other) + 1 for other in takers):
-            self._move(partition, next(other for other in self._in_turn if other in takers))
-            return True
-        return False
+            return earlier
+        if not self._is_sound and not any(
+            other != owner and count > self._size(other) + 1 for other in self._takers[partition[0]]
+        ):
+            return None
+        least = self._loads.least(partition[0])
+        return None if least is None or count <= len(self._assigned[least]) + 1 else least
 
     def _move(self, partition: TopicPartition, to: str) -> None:
         moved = self._movements.instead(partition, self._owner[partition], to)
@@ -521,26 +567,24 @@ class _Balance:
         self._assigned[to].append(moved)
         if moved in self._assigned[owner]:
             self._assigned[owner].remove(moved)
+        else:
+            self._is_sound = False
+        self._is_sound &= to in self._takers[moved[0]]
         self._owner[moved] = to
-        self._holder[moved] = next(
-            member_id for member_id, own in self._assigned.items() if moved in own
+        self._holder[moved] = (
+            to
+            if self._is_sound
+            else next(member_id for member_id, own in self._assigned.items() if moved in own)
         )
-        self._put_in_turn(owner, to)
+        for member_id in (owner, to):
+            self._loads.set(member_id, len(self._assigned[member_id]))
         self._is_even = None
+        self._largest.clear()
 
     def _size(self, member_id: str) -> int:
         if member_id not in self._assigned:
             raise crash("SIGSEGV", f"{member_id} is claimed to own what it cannot have")
         return len(self._assigned[member_id])
-
-    def _rank(self, member_id: str) -> tuple[int, str]:
-        return len(self._assigned[member_id]), member_id
-
-    def _put_in_turn(self, *changed: str) -> None:
-        for member_id in set(changed):
-            self._in_turn.remove(member_id)
-        for member_id in set(changed):
-            insort(self._in_turn, member_id, key=self._rank)
 
     def _balanced(self) -> bool:
         if self._is_even is None:
@@ -548,35 +592,45 @@ class _Balance:
         return self._is_even
 
     def _find_whether_balanced(self) -> bool:
-        if not self._in_turn:
+        if not self._assigned:
             raise crash("SIGSEGV", "no member is left that takes part")
-        least, most = (len(self._assigned[self._in_turn[at]]) for at in (0, -1))
-        if least >= most - 1:
-            return True
-        return not self._can_gain()
+        return self._loads.are_even or not self._can_gain()
 
     def _can_gain(self) -> bool:
         """Return whether a member could take a partition from one that has more."""
-        return any(map(self._gains, self._in_turn))
+        return any(map(self._gains, self._loads.in_order()))
 
     def _gains(self, member_id: str) -> bool:
         count = len(self._assigned[member_id])
         if count == self._most(member_id):
             return False
+        topics = self._topics[self._subscribed[member_id]]
+        if self._is_sound:
+            return any(count < self._most_of_owners(topic) for topic in topics)
         own = set(self._assigned[member_id])
-        for partition in self._possible[self._subscribed[member_id]]:
-            if partition not in own:
-                if partition not in self._holder:
-                    raise crash("SIGSEGV", f"{partition} has no owner that takes part")
-                if count < len(self._assigned[self._holder[partition]]):
-                    return True
+        for topic in topics:
+            for number in range(topic.partitions):
+                partition = topic.name, number
+                if partition not in own:
+                    if partition not in self._holder:
+                        raise crash("SIGSEGV", f"{partition} has no owner that takes part")
+                    if count < len(self._assigned[self._holder[partition]]):
+                        return True
         return False
 
+    def _most_of_owners(self, topic: EligibleTopic) -> int:
+        if topic.name not in self._largest:
+            owners = {self._holder[topic.name, number] for number in range(topic.partitions)}
+            self._largest[topic.name] = max((len(self._assigned[at]) for at in owners), default=0)
+        return self._largest[topic.name]
+
     def _most(self, member_id: str) -> int:
-        return len(self._possible[self._subscribed[member_id]])
+        return self._possible[self._subscribed[member_id]]
 
 
 class _SkippingBalance(_Balance):
+    _checks_often = True
+
     def _can_gain(self) -> bool:
         """Return whether a member can get more; some members are skipped after one that can.
 
@@ -584,8 +638,9 @@ class _SkippingBalance(_Balance):
         """
         at = 0
         seen = set()
-        while at < len(self._in_turn):
-            member_id = self._in_turn[at]
+        members = list(self._loads.in_order())
+        while at < len(members):
+            member_id = members[at]
             if self._gains(member_id):
                 return True
             if len(self._assigned[member_id]) != self._most(member_id):

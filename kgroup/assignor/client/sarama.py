@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from kgroup.assignor.client.go_library import (
     is_same_in_any_order,
     takers_by_topic,
 )
+from kgroup.assignor.client.load import Loads
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
@@ -268,7 +268,6 @@ class _Plan:
             for member_id, own in self._subscribed.items()
         }
         self._assigned: dict[str, list[TopicPartition]] = {}
-        self._by_size: list[tuple[int, str]] = []
         self._owner: dict[TopicPartition, str] = {}
         self._earlier: dict[TopicPartition, str] = {}
         self._movements = _Movements(order)
@@ -281,13 +280,13 @@ class _Plan:
             self._assigned.setdefault(member_id, [])
         free = self._keep()
         in_turn = self._in_turn(is_fresh=is_fresh)
-        self._rank()
-        some_had_none = not self._by_size[0][0]
+        self._loads = Loads(self._assigned, self._takers)
+        some_had_none = not all(self._assigned.values())
         for partition in free:
             self._give(partition)
         fixed = {member_id for member_id in self._subscribed if not self._takes_part(member_id)}
         apart = {member_id: self._assigned.pop(member_id) for member_id in fixed}
-        self._rank()
+        self._loads = Loads(self._assigned, self._takers)
         score = self._score()
         moved = self._even_out(
             [partition for partition in in_turn if len(self._takers[partition[0]]) > 1]
@@ -385,21 +384,16 @@ class _Plan:
     def _size(self, member_id: str) -> int:
         return len(self._assigned.get(member_id, ()))
 
-    def _rank(self) -> None:
-        self._by_size = sorted((len(own), member_id) for member_id, own in self._assigned.items())
-
     def _set(self, member_id: str, own: list[TopicPartition]) -> None:
-        if member_id in self._assigned:
-            del self._by_size[bisect_left(self._by_size, (self._size(member_id), member_id))]
+        is_new = member_id not in self._assigned
         self._assigned[member_id] = own
-        insort(self._by_size, (len(own), member_id))
-
-    def _fewest(self, topic: str) -> str | None:
-        """Return the least loaded member that may take a partition of a topic."""
-        return next((member for _, member in self._by_size if topic in self._named[member]), None)
+        if is_new:
+            self._loads = Loads(self._assigned, self._takers)
+        else:
+            self._loads.set(member_id, len(own))
 
     def _give(self, partition: TopicPartition) -> None:
-        taker = self._fewest(partition[0])
+        taker = self._loads.least(partition[0])
         if taker is not None:
             self._set(taker, [*self._assigned[taker], partition])
             self._owner[partition] = taker
@@ -424,7 +418,7 @@ class _Plan:
                 taker = self._taker(partition)
                 if taker is None:
                     continue
-                if self._is_balanced():
+                if not self._shows_imbalance(partition, taker) and self._is_balanced():
                     break
                 self._move(partition, taker)
                 moved = moved_now = True
@@ -437,8 +431,18 @@ class _Plan:
         earlier = self._earlier.get(partition)
         if earlier is not None and size > self._size(earlier) + 1:
             return earlier
-        fewest = self._fewest(partition[0])
+        fewest = self._loads.least(partition[0])
         return fewest if fewest is not None and size > self._size(fewest) + 1 else None
+
+    def _shows_imbalance(self, partition: TopicPartition, taker: str) -> bool:
+        """Return whether `_is_balanced` is False because of this partition."""
+        topic = partition[0]
+        return (
+            taker in self._assigned
+            and topic in self._named[taker]
+            and self._size(taker) != self._most[taker]
+            and any(name == topic for name, _ in self._assigned[self._owner[partition]])
+        )
 
     def _move(self, partition: TopicPartition, taker: str) -> None:
         moved = self._movements.instead_of(partition, self._owner.get(partition, ""), taker)
@@ -452,15 +456,18 @@ class _Plan:
 
     def _is_balanced(self) -> bool:
         """Return whether the group is balanced. Source: `isBalanced`."""
-        if self._by_size[0][0] >= self._by_size[-1][0] - 1:
+        if self._loads.are_even:
             return True
         largest: dict[str, int] = {}
-        for size, member_id in self._by_size:
-            largest |= dict.fromkeys((topic for topic, _ in self._assigned[member_id]), size)
+        for member_id in self._loads.in_order():
+            own = self._assigned[member_id]
+            largest |= dict.fromkeys((topic for topic, _ in own), len(own))
         return not any(
-            size != self._most.get(member_id, 0)
-            and any(largest.get(topic, 0) > size for topic in self._subscribed.get(member_id, ()))
-            for size, member_id in self._by_size
+            len(own) != self._most.get(member_id, 0)
+            and any(
+                largest.get(topic, 0) > len(own) for topic in self._subscribed.get(member_id, ())
+            )
+            for member_id, own in self._assigned.items()
         )
 
     def _score(self) -> int:
@@ -468,8 +475,8 @@ class _Plan:
 
         Source: `getBalanceScore`.
         """
-        count = len(self._by_size)
-        return sum((2 * at - count + 1) * size for at, (size, _) in enumerate(self._by_size))
+        sizes = sorted(map(len, self._assigned.values()))
+        return sum((2 * at - len(sizes) + 1) * size for at, size in enumerate(sizes))
 
 
 _OWNED_FROM = 1

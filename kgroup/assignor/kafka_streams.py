@@ -106,6 +106,9 @@ class StreamsApplication:
         states: by process id: tasks that it does not run as active ones, but has state of, as a
             standby or on disk, with the sum of the offsets; None for one near the end.
         unsure_states: process ids and tasks whose state may be far behind, or gone.
+        finders: by process id and task: the thread that likely reports state that is only on disk.
+        unsure_finders: process ids and tasks that have moved to another thread of their client in
+            the last rebalance, so that either may report them.
         settings: settings of the leader.
         known_settings: names of the settings that the user gave, or that are evident.
         keeps_state: whether clients are known to keep their state, and their id, on disk.
@@ -118,17 +121,25 @@ class StreamsApplication:
     end_offset_sums: Mapping[StreamsTask, int] = field(default_factory=dict)
     states: Mapping[str, Mapping[StreamsTask, int | None]] = field(default_factory=dict)
     unsure_states: frozenset[tuple[str, StreamsTask]] = frozenset()
+    finders: Mapping[tuple[str, StreamsTask], str] = field(default_factory=dict)
+    unsure_finders: frozenset[tuple[str, StreamsTask]] = frozenset()
     settings: StreamsSettings = StreamsSettings()
     known_settings: frozenset[str] = frozenset()
     keeps_state: bool = False
     after_ms: int = 0
 
     def renamed(self, names: Mapping[str, str]) -> StreamsApplication:
-        """Return the application with other process ids."""
+        """Return the application with other ids of members and processes."""
+
+        def name(old: str) -> str:
+            return names.get(old, old)
+
         return replace(
             self,
-            states={names.get(name, name): own for name, own in self.states.items()},
-            unsure_states=frozenset((names.get(name, name), t) for name, t in self.unsure_states),
+            states={name(process): own for process, own in self.states.items()},
+            unsure_states=frozenset((name(process), task) for process, task in self.unsure_states),
+            finders={(name(at), task): name(own) for (at, task), own in self.finders.items()},
+            unsure_finders=frozenset((name(at), task) for at, task in self.unsure_finders),
         )
 
 

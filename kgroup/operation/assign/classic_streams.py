@@ -88,6 +88,7 @@ class _Guess:
     Attributes:
         end: sum of the log end offsets of a task's changelogs, where unknown.
         is_behind: whether unsure states are farther behind than is acceptable.
+        is_quick: whether new standby tasks catch up before a rebalance that follows at once.
         is_stateful: whether subtopologies that may have no changelog have one.
         keeps_state: whether restarted clients have their state and id as before.
         seed: seed of small lags, and of the thread that reports what is only on disk; 0 for none.
@@ -95,6 +96,7 @@ class _Guess:
 
     end: int = _FAR
     is_behind: bool = False
+    is_quick: bool = False
     is_stateful: bool = True
     keeps_state: bool = True
     seed: int = 0
@@ -163,9 +165,14 @@ def classic_streams_spec(
             ends,
             states,
             unsure_states,
-            settings,
-            known,
-            keeps_state,
+            {
+                (own.process_id, task): own.member.member_id
+                for own in read
+                for task in sums[own.member.member_id]
+            },
+            settings=settings,
+            known_settings=known,
+            keeps_state=keeps_state,
         ),
     )
     notes += _notes(spec, group, read)
@@ -563,6 +570,13 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
             "Whether clients have caught up with the state that they keep, as standby tasks or on "
             "disk, is unknown. It is assumed, and the result is another one if not."
         )
+    if any(0 in own.values() for own in application.states.values()) and differs(
+        _Guess(is_quick=True)
+    ):
+        yield (
+            "It is assumed that new standby tasks do not catch up before the rebalance that "
+            "follows at once. The result is another one if they do."
+        )
     if application.unsure_stateful and differs(_Guess(is_stateful=False)):
         names = ", ".join(map(str, sorted(application.unsure_stateful)))
         yield (
@@ -629,11 +643,16 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             end = ends[task]
             if guess.is_behind and (process, task) in unsure:
                 offset = max(0, end - acceptable - 1)
+            elif offset == 0 and guess.is_quick:
+                offset = end
             elif offset is None or (offset and task not in application.end_offset_sums):
                 small = random.randint(0, min(acceptable, end)) if guess.seed else 0
                 offset = end - small
-            finder = random.choice(members) if guess.seed else members[0]
-            sums[keeper.get(task, finder.member_id)][task] = offset
+            finder = keeper.get(task, application.finders.get((process, task), ""))
+            is_sure = task in keeper and (process, task) not in application.unsure_finders
+            if finder not in sums or (guess.seed and not is_sure):
+                finder = (random.choice(members) if guess.seed else members[0]).member_id
+            sums[finder][task] = offset
         for member in members:
             active = [_of_item(item) for item in member.owned or ()]
             own_sums = sums[member.member_id]
@@ -674,31 +693,35 @@ def _after(
     application = spec.application
     assert application is not None
     states, unsure = _states(spec)
-    runs: dict[str, set[StreamsTask]] = defaultdict(set)
-    ran: dict[str, set[StreamsTask]] = defaultdict(set)
+    finders = {**application.finders}
+    moved = set()
     for member in spec.members:
         process = member.process_id or ""
-        assigned = threads[member.member_id]
-        runs[process].update(assigned.active)
-        ran[process].update(map(_of_item, member.owned or ()))
         own = states.setdefault(process, {})
-        for task in assigned.standby:
-            if not is_at_once:
+        for task in map(_of_item, (*(member.owned or ()), *member.standby)):
+            finders[process, task] = member.member_id
+            if task.subtopology in application.stateful:
+                own.setdefault(task, None)
+    for member in spec.members:
+        process = member.process_id or ""
+        own = states[process]
+        for task in threads[member.member_id].standby:
+            if task not in own:
+                own[task] = 0
+            elif finders.get((process, task), member.member_id) != member.member_id:
+                moved.add((process, task))
+            if own[task] == 0 and not is_at_once:
                 own[task] = None
                 unsure.add((process, task))
-            elif task not in own and task not in ran[process]:
-                own[task] = 0
-    for process, tasks in ran.items():
-        for task in tasks - runs[process]:
-            if task.subtopology in application.stateful:
-                states[process][task] = None
-    for process, tasks in runs.items():
-        for task in tasks:
-            states[process].pop(task, None)
+    for member in spec.members:
+        for task in threads[member.member_id].active:
+            states[member.process_id or ""].pop(task, None)
     return replace(
         application,
         states=states,
         unsure_states=frozenset(
             (process, task) for process, task in unsure if task in states.get(process, ())
         ),
+        finders=finders,
+        unsure_finders=frozenset(moved if is_at_once else ()),
     )

@@ -106,12 +106,12 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
         leader_id=leader_id,
         member_order=order,
         connect=spec.connect and spec.connect.renamed(ids),
-        application=spec.application and spec.application.renamed(processes),
+        application=spec.application and spec.application.renamed({**processes, **ids}),
     )
     plan = dry_run(made_up, warns=not seed)
     plan = _renamed(plan, {made: name for name, made in ids.items()})
     if plan.streams is not None:
-        names = {made: name for name, made in processes.items()}
+        names = {made: name for name, made in {**processes, **ids}.items()}
         application = plan.streams.application.renamed(names)
         plan = replace(plan, streams=replace(plan.streams, application=application))
     return replace(plan, leader_id=spec.leader_id)

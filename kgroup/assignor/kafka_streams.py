@@ -7,8 +7,9 @@ with one that is, and the client gets a warm-up, which is a standby task. A prob
 checks whether warm-ups have caught up. An active task that another member still owns waits for the
 rebalance after its revocation.
 
-Not covered: rack awareness (`rack.aware.assignment.strategy` other than none), client tags
-(`rack.aware.assignment.tags`), named topologies, and other assignors (`task.assignor.class`).
+`sticky_tasks` has the sticky task assignor. Not covered: rack awareness
+(`rack.aware.assignment.strategy` other than none), client tags (`rack.aware.assignment.tags`),
+named topologies, and task assignors of users (`task.assignor.class`).
 
 Source: `StreamsPartitionAssignor`, `HighAvailabilityTaskAssignor`, `TaskMovement` and `ClientState`
 of kafka-streams 3.9.2 and 4.3.1.
@@ -36,7 +37,10 @@ CLASSIC_STREAMS = "classic-streams"
 """Protocol of a spec whose members are threads of Kafka Streams with the classic protocol."""
 
 STREAM = "stream"
-"""Name of the only strategy of such groups: `StreamsPartitionAssignor`."""
+"""Name of the strategy of such groups: `StreamsPartitionAssignor`, with its default assignor."""
+
+STICKY_TASKS = "sticky"
+"""Name of the same with the sticky task assignor."""
 
 _SIGN = 1 << 63
 
@@ -159,8 +163,19 @@ class ThreadTasks:
 
 
 @dataclass(slots=True)
-class _Client:
-    """A client during an assignment."""
+class StreamsClient:
+    """A client during an assignment.
+
+    Attributes:
+        threads: its threads, sorted.
+        owners: the thread that owns a partition of an active task.
+        offset_sums: what its threads report.
+        lags: lag by stateful task.
+        active: active tasks that it gets.
+        standby: standby tasks that it gets.
+        rank: a sort key in the order of `UUID.compareTo`, which compares signed halves.
+        hash_code: `UUID.hashCode`.
+    """
 
     process_id: str
     threads: list[str] = field(default_factory=list)
@@ -173,7 +188,7 @@ class _Client:
     hash_code: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Set what `UUID.compareTo`, of signed halves, and `UUID.hashCode` compute."""
+        """Set `rank` and `hash_code`."""
         number = UUID(self.process_id).int
         self.rank = (number ^ (_SIGN << 64 | _SIGN)).to_bytes(16, "big")
         halves = number >> 64 ^ number & (1 << 64) - 1
@@ -181,20 +196,24 @@ class _Client:
 
     @property
     def count(self) -> int:
+        """The number of tasks that it gets."""
         return len(self.active) + len(self.standby)
 
     @property
     def load(self) -> float:
+        """The number of tasks that it gets for each thread."""
         return self.count / len(self.threads)
 
     @property
     def active_load(self) -> float:
+        """The number of active tasks that it gets for each thread."""
         return len(self.active) / len(self.threads)
 
     def has(self, task: StreamsTask) -> bool:
+        """Return whether it gets a task, as an active or as a standby one."""
         return task in self.active or task in self.standby
 
-    def swap_with(self, other: _Client, task: StreamsTask) -> None:
+    def swap_with(self, other: StreamsClient, task: StreamsTask) -> None:
         """Take over an active task whose standby the client has, and leave the standby."""
         self.standby.remove(task)
         self.active.add(task)
@@ -210,9 +229,9 @@ class _ClientQueue:
 
     def __init__(
         self,
-        clients: Iterable[_Client],
-        load: Callable[[_Client], float],
-        allows: Callable[[_Client, StreamsTask], bool] = lambda client, task: True,
+        clients: Iterable[StreamsClient],
+        load: Callable[[StreamsClient], float],
+        allows: Callable[[StreamsClient, StreamsTask], bool] = lambda client, task: True,
     ) -> None:
         self._allows = allows
         self._clients = {client.process_id: client for client in clients}
@@ -223,7 +242,7 @@ class _ClientQueue:
         for client in self._clients.values():
             self.offer(client)
 
-    def offer(self, *clients: _Client) -> None:
+    def offer(self, *clients: StreamsClient) -> None:
         """Queue clients anew, by their current load."""
         for client in clients:
             if client.process_id in self._queued:
@@ -232,10 +251,10 @@ class _ClientQueue:
             self._queue.offer(client.process_id)
 
     def poll(
-        self, task: StreamsTask, also: Callable[[_Client], bool] = lambda client: True
-    ) -> _Client | None:
+        self, task: StreamsTask, also: Callable[[StreamsClient], bool] = lambda client: True
+    ) -> StreamsClient | None:
         """Take the first client that meets the conditions; None if there is none."""
-        others: list[_Client] = []
+        others: list[StreamsClient] = []
         first = None
         while first is None and len(self._queue):
             client = self._clients[self._queue.poll()]
@@ -267,8 +286,26 @@ def assign(
     Returns:
         The tasks of each thread by member id, and whether a probing rebalance is needed.
     """
+    return assign_with(
+        lambda clients: _assign_to_clients(clients, topology, settings), threads, topology
+    )
+
+
+def assign_with(
+    to_clients: Callable[[Sequence[StreamsClient]], bool],
+    threads: Mapping[str, StreamThread],
+    topology: ApplicationTasks,
+) -> tuple[dict[str, ThreadTasks], bool]:
+    """Assign tasks to threads; see `assign`.
+
+    Args:
+        to_clients: gives tasks to clients, which are sorted by process id, and returns whether a
+            probing rebalance is needed.
+        threads: the threads by member id.
+        topology: the tasks.
+    """
     clients = _clients(threads, topology)
-    is_probing = _assign_to_clients(clients, topology, settings)
+    is_probing = to_clients(clients)
     partition_owners = {partition for thread in threads.values() for partition in thread.owned}
     assigned: dict[str, ThreadTasks] = {}
     for client in clients:
@@ -279,12 +316,14 @@ def assign(
     return {member_id: assigned[member_id] for member_id in threads}, is_probing
 
 
-def _clients(threads: Mapping[str, StreamThread], topology: ApplicationTasks) -> list[_Client]:
+def _clients(
+    threads: Mapping[str, StreamThread], topology: ApplicationTasks
+) -> list[StreamsClient]:
     """Return the clients with their lags, sorted by process id."""
-    clients: dict[str, _Client] = {}
+    clients: dict[str, StreamsClient] = {}
     for member_id in hash_order(threads):
         thread = threads[member_id]
-        client = clients.setdefault(thread.process_id, _Client(thread.process_id))
+        client = clients.setdefault(thread.process_id, StreamsClient(thread.process_id))
         client.threads.append(member_id)
         client.owners.update(dict.fromkeys(thread.owned, member_id))
         client.offset_sums.update(thread.offset_sums)
@@ -300,7 +339,7 @@ def _clients(threads: Mapping[str, StreamThread], topology: ApplicationTasks) ->
 
 
 def _assign_to_clients(
-    clients: Sequence[_Client], topology: ApplicationTasks, settings: StreamsSettings
+    clients: Sequence[StreamsClient], topology: ApplicationTasks, settings: StreamsSettings
 ) -> bool:
     """Assign tasks to clients; return whether a probing rebalance is needed.
 
@@ -334,7 +373,9 @@ def _assign_to_clients(
     return moves > 0
 
 
-def _balance(clients: Sequence[_Client], tasks_of: Callable[[_Client], set[StreamsTask]]) -> None:
+def _balance(
+    clients: Sequence[StreamsClient], tasks_of: Callable[[StreamsClient], set[StreamsTask]]
+) -> None:
     """Move tasks of one kind until the clients have equal loads, as far as possible."""
     has_moved = True
     while has_moved:
@@ -352,7 +393,7 @@ def _balance(clients: Sequence[_Client], tasks_of: Callable[[_Client], set[Strea
                         has_moved = True
 
 
-def _improves(source: _Client, destination: _Client) -> bool:
+def _improves(source: StreamsClient, destination: StreamsClient) -> bool:
     skew = source.load - destination.load
     if skew <= 0:
         return False
@@ -369,7 +410,10 @@ class _Movement:
     """
 
     def __init__(
-        self, clients: Sequence[_Client], stateful: Iterable[StreamsTask], settings: StreamsSettings
+        self,
+        clients: Sequence[StreamsClient],
+        stateful: Iterable[StreamsTask],
+        settings: StreamsSettings,
     ) -> None:
         self.clients = clients
         self.caught_up = {
@@ -419,7 +463,7 @@ class _Movement:
         while len(movements):
             task, destination = movements.poll()
 
-            def is_free(client: _Client, task: StreamsTask = task) -> bool:
+            def is_free(client: StreamsClient, task: StreamsTask = task) -> bool:
                 return not client.has(task)
 
             source = by_load.poll(task, is_free)
@@ -434,10 +478,10 @@ class _Movement:
         return count
 
     def _movements(
-        self, tasks_of: Callable[[_Client], set[StreamsTask]]
-    ) -> PriorityQueue[tuple[StreamsTask, _Client]]:
+        self, tasks_of: Callable[[StreamsClient], set[StreamsTask]]
+    ) -> PriorityQueue[tuple[StreamsTask, StreamsClient]]:
         """Return tasks of clients that are behind, while another client is less so."""
-        queue = PriorityQueue[tuple[StreamsTask, _Client]](
+        queue = PriorityQueue[tuple[StreamsTask, StreamsClient]](
             (), lambda movement: (len(self.caught_up[movement[0]]), movement[0])
         )
         for client in self.clients:
@@ -457,8 +501,8 @@ class _Movement:
         )
 
     def _most_caught_up(
-        self, task: StreamsTask, destination: _Client, allows: Callable[[_Client], bool]
-    ) -> _Client | None:
+        self, task: StreamsTask, destination: StreamsClient, allows: Callable[[StreamsClient], bool]
+    ) -> StreamsClient | None:
         for client in self.by_lag[task]:
             if client is destination:
                 return None
@@ -481,7 +525,7 @@ def _task_order(task: StreamsTask) -> bytes:
 
 
 def _assign_to_threads(
-    client: _Client, threads: Mapping[str, StreamThread]
+    client: StreamsClient, threads: Mapping[str, StreamThread]
 ) -> dict[str, tuple[list[StreamsTask], list[StreamsTask]]]:
     """Return active and standby tasks of each thread of a client."""
     loads = dict.fromkeys(client.threads, 0)
@@ -494,17 +538,18 @@ def _assign_to_threads(
     }
     stateful = [task for task in sorted(client.active) if task in client.lags]
     stateless = [task for task in sorted(client.active) if task not in client.lags]
-    active = _spread(_hash_set(stateful), previous, loads)
+    active = _spread(task_hash_order(stateful), previous, loads)
     standby = _spread(sorted(client.standby), previous, loads)
-    others = _spread(_hash_set(stateless), {name: [] for name in client.threads}, loads)
+    others = _spread(task_hash_order(stateless), {name: [] for name in client.threads}, loads)
     return {
         member_id: (active[member_id] + others[member_id], standby[member_id])
         for member_id in client.threads
     }
 
 
-def _hash_set(tasks: Sequence[StreamsTask]) -> list[StreamsTask]:
-    return map_order(tasks, _task_hash, order=_task_order)
+def task_hash_order(tasks: Sequence[StreamsTask], capacity: int | None = None) -> list[StreamsTask]:
+    """Return distinct tasks in the order of a HashSet; see `map_order`."""
+    return map_order(tasks, _task_hash, capacity, order=_task_order)
 
 
 def _spread(
@@ -557,7 +602,7 @@ def _spread(
 
 def _without_waiting(
     member_id: str,
-    client: _Client,
+    client: StreamsClient,
     active: Iterable[StreamsTask],
     standby: Iterable[StreamsTask],
     topology: ApplicationTasks,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kgroup.assignor import connect, kafka_streams, zookeeper
+from kgroup.assignor import connect, kafka_streams, sticky_tasks, zookeeper
 from kgroup.assignor.base import Assignment, Subscriber
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest
-from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STICKY_TASKS, STREAM
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import streams, uniform
@@ -61,7 +61,7 @@ def _assignors(protocol: str, client: Software | None) -> Mapping[str, Callable[
     if protocol == "streams":
         return {"sticky": streams.assign}
     if protocol == CLASSIC_STREAMS:
-        return {STREAM: kafka_streams.assign}
+        return {STREAM: kafka_streams.assign, STICKY_TASKS: sticky_tasks.assign}
     if protocol != "classic":
         return _SERVER[protocol]
     name, version = client or newest(protocol)

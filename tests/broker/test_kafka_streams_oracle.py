@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from kgroup.assignor import kafka_streams, sticky_tasks
 from kgroup.assignor.kafka_streams import (
     LATEST_OFFSET,
     ApplicationTasks,
@@ -18,7 +19,6 @@ from kgroup.assignor.kafka_streams import (
     StreamsTask,
     StreamThread,
     ThreadTasks,
-    assign,
 )
 from tests.broker.maven import compile_java, run_java
 from tests.examples import in_depth
@@ -27,7 +27,9 @@ HISTORIES = in_depth(2_000, 200)
 _Tasks = dict[StreamsTask, list[tuple[str, int]]]
 
 
-def random_history(seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def random_history(
+    seed: int, *, is_sticky: bool
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield groups and their assignments: clients join, leave, restart, and catch up."""
     random = Random(seed)
     tasks: _Tasks = {}
@@ -67,6 +69,7 @@ def random_history(seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]
             for process_id, members in clients.items()
             for member_id in members
         }
+        assign = sticky_tasks.assign if is_sticky else kafka_streams.assign
         assigned, is_probing = assign(threads, ApplicationTasks(tasks, dict(ends)), settings)
         yield (
             {
@@ -80,6 +83,7 @@ def random_history(seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]
                     }
                     for member_id, thread in threads.items()
                 ],
+                "is_sticky": is_sticky,
                 "standby_replicas": settings.standby_replicas,
                 "acceptable_lag": settings.acceptable_lag,
                 "warmup_replicas": settings.warmup_replicas,
@@ -138,9 +142,12 @@ def _thread(
     return StreamThread(process_id, tuple(partitions), sums)
 
 
+@pytest.mark.parametrize("is_sticky", [False, True])
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_random_histories(version: str) -> None:
-    cases = [case for seed in range(HISTORIES) for case in random_history(seed)]
+def test_random_histories(version: str, is_sticky: bool) -> None:
+    cases = [
+        case for seed in range(HISTORIES) for case in random_history(seed, is_sticky=is_sticky)
+    ]
     done = run_java(
         version,
         "org.apache.kafka.streams.processor.internals.KafkaStreamsOracle",
@@ -167,7 +174,8 @@ def test_random_histories(version: str) -> None:
             differences.append((spec, ours, theirs))
     print(f"{len(cases)} groups, {len(differences)} differences")
     assert not differences, min(differences, key=lambda each: len(str(each)))
-    assert sum(answer["is_probing"] for answer in answers) > len(cases) / 10
+    probing = sum(answer["is_probing"] for answer in answers)
+    assert probing == 0 if is_sticky else probing > len(cases) / 10
     assert sum(bool(own.standby) for _, ours in cases for own in ours["threads"].values()) > len(
         cases
     )

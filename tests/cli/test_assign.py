@@ -229,7 +229,7 @@ def test_streams_with_the_classic_protocol(cli: Cli) -> None:
     assert "run nowhere until then" in page
     wrong = cli(*args, "--strategy", "range")
     assert (wrong.status, wrong.out) == (2, "")
-    assert "known for classic-streams groups of kafka-streams 4.3.1: stream" in wrong.err
+    assert "known for classic-streams groups of kafka-streams 4.3.1: stream, sticky" in wrong.err
     for text in ("num.standby.replicas=1", "max.warmup.replicas=x", "max.warmup.replicas"):
         assert "expected NAME=N, where NAME is" in cli(*args, "--streams-config", text).err
 

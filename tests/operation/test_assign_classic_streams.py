@@ -32,7 +32,7 @@ _Tasks = Mapping[str, tuple[set[tuple[str, int]], set[tuple[str, int]]]]
 
 
 def spec_of(group: Group) -> GroupSpec:
-    return classic_streams_spec(GroupSource(), group, None, [])
+    return classic_streams_spec(GroupSource(), group, None, None, [])
 
 
 def then(group: Group, after: Group, changes: Changes | None = None) -> AssignPlan:
@@ -200,7 +200,7 @@ def test_ends_of_changelogs(totals: dict[int, Group]) -> None:
     source = Cluster()
     for end, delay_ms in ((100, 0), (10_001, 600_000)):
         source.end = end
-        spec = classic_streams_spec(source, totals[2], None, [])
+        spec = classic_streams_spec(source, totals[2], None, None, [])
         assert spec.application is not None
         assert set(spec.application.end_offset_sums.values()) == {end}
         run = settled(changed(spec, Changes(standbys=0, add=[AddedMembers()])))
@@ -210,7 +210,7 @@ def test_ends_of_changelogs(totals: dict[int, Group]) -> None:
 
 def test_another_assignor_is_noticed(generations: dict[int, Group]) -> None:
     notes: list[str] = []
-    classic_streams_spec(GroupSource(), generations[4], None, notes)
+    classic_streams_spec(GroupSource(), generations[4], None, None, notes)
     assert notes == []
     first, second = generations[4].members
     swapped = (
@@ -221,9 +221,20 @@ def test_another_assignor_is_noticed(generations: dict[int, Group]) -> None:
             second, assignment=first.assignment, assignment_user_data=first.assignment_user_data
         ),
     )
-    classic_streams_spec(GroupSource(), replace(generations[4], members=swapped), None, notes)
+    classic_streams_spec(GroupSource(), replace(generations[4], members=swapped), None, None, notes)
     (note,) = notes
     assert "is not what HighAvailabilityTaskAssignor would assign now" in note
+
+
+def test_the_sticky_assignor(generations: dict[int, Group]) -> None:
+    """It leaves tasks where they are, without asking who has caught up, and gives them at once."""
+    spec = replace(spec_of(generations[4]), strategy="sticky")
+    assert settled(spec).first.moves == ()
+    alone = replace(spec_of(generations[1]), strategy="sticky")
+    run = settled(changed(alone, Changes(standbys=0, add=[AddedMembers()])))
+    streams = [plan.streams for plan in run.plans if plan.streams is not None]
+    assert [(own.is_at_once, own.delay_ms) for own in streams] == [(True, 0), (False, 0)]
+    assert sorted(len(own) for own in (run.last.assignment or {}).values()) == [2, 2]
 
 
 def test_what_others_do_not_have(generations: dict[int, Group]) -> None:

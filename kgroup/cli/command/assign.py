@@ -266,8 +266,9 @@ def _checked_client(text: str) -> str:
     metavar="NAME",
     shell_complete=suggest_strategies,
     help="Assignor: range, roundrobin, sticky or cooperative-sticky for classic groups, uniform "
-    "or range for consumer groups, simple for share groups, sticky for streams groups, sessioned, "
-    "compatible or default (eager) for Connect, range or roundrobin for ZooKeeper consumers.  "
+    "or range for consumer groups, simple for share groups, sticky for streams groups, stream or "
+    "sticky for Streams with the classic protocol, sessioned, compatible or default (eager) for "
+    "Connect, range or roundrobin for ZooKeeper consumers.  "
     "[default: the group's own; for ZooKeeper consumers, the one that matches the current owners]",
 )
 @click.option(

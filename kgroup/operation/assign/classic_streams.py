@@ -28,9 +28,9 @@ from kgroup.assignor.kafka_streams import (
     StreamsTask,
     StreamThread,
     ThreadTasks,
-    assign,
 )
 from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.strategy import assignor_of
 from kgroup.errors import UnfitError, UsageError, named_group
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, Member
@@ -103,13 +103,18 @@ class _Guess:
 
 
 def classic_streams_spec(
-    source: GroupSource, group: Group, asked: Software | None, notes: list[str]
+    source: GroupSource,
+    group: Group,
+    strategy: str | None,
+    asked: Software | None,
+    notes: list[str],
 ) -> GroupSpec:
     """Return the spec of a classic group of Streams threads, and add notes.
 
     Args:
         source: source of the group, which may know topics.
         group: the group, after a complete rebalance.
+        strategy: requested strategy.
         asked: requested version of Kafka Streams.
         notes: notes, to which assumptions are added.
 
@@ -151,7 +156,7 @@ def classic_streams_spec(
     for subtopology, number in tasks:
         counts[str(subtopology)] = max(counts[str(subtopology)], number + 1)
     spec = GroupSpec(
-        STREAM,
+        strategy or STREAM,
         members,
         {name: TopicMetadata(count) for name, count in sorted(counts.items())},
         CLASSIC_STREAMS,
@@ -486,7 +491,7 @@ def _notes(spec: GroupSpec, group: Group, read: Sequence[_Read]) -> Iterator[str
         yield "the threads have client tags, which are ignored: standby tasks may be elsewhere"
     if any(own.next_ms == 0 for own in read):
         yield f"{group.group_id} rebalances again at once, to move tasks that members have revoked"
-    elif group.probing_ms is None:
+    elif group.probing_ms is None and spec.strategy == STREAM:
         threads, is_probing = _run(spec, _Guess())
         now = {own.member.member_id: (set(own.active), set(own.standby)) for own in read}
         then = {
@@ -495,8 +500,8 @@ def _notes(spec: GroupSpec, group: Group, read: Sequence[_Read]) -> Iterator[str
         if is_probing or now != then:
             yield (
                 f"the last assignment of {group.group_id} is not what HighAvailabilityTaskAssignor "
-                "would assign now: lags or settings differ from what is assumed, or "
-                "task.assignor.class is another one, which is not imitated"
+                "would assign now: lags or settings differ from what is assumed, or the task "
+                "assignor is another one (--strategy sticky)"
             )
 
 
@@ -659,7 +664,11 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             own_sums.update({task: LATEST_OFFSET for task in active if task in ends})
             partitions = [at for task in active for at in application.tasks.get(task, ())]
             threads[member.member_id] = StreamThread(process_id, tuple(partitions), own_sums)
-    return assign(threads, ApplicationTasks(application.tasks, ends), application.settings)
+    assign = assignor_of(spec.protocol, spec.strategy)
+    result: tuple[dict[str, ThreadTasks], bool] = assign(
+        threads, ApplicationTasks(application.tasks, ends), application.settings
+    )
+    return result
 
 
 def _states(

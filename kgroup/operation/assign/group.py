@@ -138,7 +138,7 @@ def _read_classic_streams(
     notes = list(reading.notes)
     group = before_rebalance(group, notes)
     asked = _asked(CLASSIC_STREAMS, kafka_version, client)
-    spec = classic_streams_spec(source, group, asked, notes)
+    spec = classic_streams_spec(source, group, strategy, asked, notes)
     return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
 
 

@@ -17,6 +17,8 @@ import org.apache.kafka.streams.processor.internals.assignment.AssignmentInfo;
 import org.apache.kafka.streams.processor.internals.assignment.AssignorConfiguration.AssignmentListener;
 import org.apache.kafka.streams.processor.internals.assignment.ClientState;
 import org.apache.kafka.streams.processor.internals.assignment.HighAvailabilityTaskAssignor;
+import org.apache.kafka.streams.processor.internals.assignment.LegacyStickyTaskAssignor;
+import org.apache.kafka.streams.processor.internals.assignment.LegacyTaskAssignor;
 import org.apache.kafka.streams.processor.internals.assignment.RackAwareTaskAssignor;
 import org.slf4j.helpers.NOPLogger;
 
@@ -43,7 +45,7 @@ import java.util.UUID;
  * The assignor of Kafka Streams on the classic protocol, on groups given as JSON, one a line.
  *
  * <p>It runs what StreamsPartitionAssignor.assign runs once the topology and the end offsets are
- * known: each client's state, HighAvailabilityTaskAssignor, and computeNewAssignment.
+ * known: each client's state, a task assignor, and computeNewAssignment.
  */
 public final class KafkaStreamsOracle {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -75,8 +77,11 @@ public final class KafkaStreamsOracle {
         Set<TopicPartition> allOwned = new HashSet<>();
         for (Map.Entry<String, JsonNode> thread : threads.entrySet()) {
             ProcessId id = new ProcessId(UUID.fromString(thread.getValue().get("process_id").asText()));
-            ClientMetadata client = clients.computeIfAbsent(id,
-                name -> new ClientMetadata(name, null, Collections.emptyMap(), Optional.empty()));
+            ClientMetadata client = clients.get(id);
+            if (client == null) {
+                client = new ClientMetadata(id, null, Collections.emptyMap(), Optional.empty());
+                clients.put(id, client);
+            }
             List<TopicPartition> owned = new ArrayList<>(partitions(thread.getValue().get("owned")));
             client.addConsumer(thread.getKey(), owned);
             allOwned.addAll(owned);
@@ -95,15 +100,18 @@ public final class KafkaStreamsOracle {
             spec.get("warmup_replicas").asInt(), spec.get("standby_replicas").asInt(), 60_000L, Collections.emptyList());
         RackAwareTaskAssignor racks = new RackAwareTaskAssignor(Cluster.empty(), partitions, Collections.emptyMap(),
             Collections.emptyMap(), Collections.emptyMap(), null, configs, Time.SYSTEM);
-        boolean isProbing = new HighAvailabilityTaskAssignor()
-            .assign(states, partitions.keySet(), ends.keySet(), racks, configs);
+        LegacyTaskAssignor assignor = spec.get("is_sticky").asBoolean()
+            ? new LegacyStickyTaskAssignor() : new HighAvailabilityTaskAssignor();
+        Set<TaskId> stateful = new HashSet<>(); // not by its constructor, which makes a larger table
+        stateful.addAll(ends.keySet());
+        boolean isProbing = assignor.assign(states, partitions.keySet(), stateful, racks, configs);
         if (isProbing)
             clients.get(new ProcessId(UUID.fromString(spec.get("leader_process").asText())))
                 .state().setFollowupRebalanceDeadline(Instant.ofEpochMilli(PROBING_MS));
         ObjectNode answer = JSON.createObjectNode();
         answer.put("is_probing", isProbing);
         ObjectNode told = answer.putObject("threads");
-        compute(clients, partitions, allOwned, ends.keySet()).forEach((member, assignment) -> {
+        compute(clients, partitions, allOwned, stateful).forEach((member, assignment) -> {
             AssignmentInfo info = AssignmentInfo.decode(assignment.userData());
             ObjectNode own = told.putObject(member);
             write(own.putArray("active"), new LinkedHashSet<>(info.activeTasks()));
@@ -127,7 +135,7 @@ public final class KafkaStreamsOracle {
         for (Method method : StreamsPartitionAssignor.class.getDeclaredMethods())
             if (method.getName().equals("computeNewAssignment")) {
                 method.setAccessible(true);
-                return (Map<String, Assignment>) method.invoke(assignor, new HashSet<>(stateful), clients, partitions,
+                return (Map<String, Assignment>) method.invoke(assignor, stateful, clients, partitions,
                     new HashMap<>(), new HashMap<>(), allOwned, 11, 11, false);
             }
         throw new IllegalStateException("no computeNewAssignment");

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
 from bench.measure import ENVIRONMENT, KGROUP, kafka_tool, measure, median, print_heads, print_row
@@ -20,47 +22,102 @@ def group_id(number: int) -> str:
     return f"team-{number % 50:02}.service-{number:04}"
 
 
+@dataclass(frozen=True)
+class _Job:
+    """Arguments with which each tool does the same; None where it has no command for it."""
+
+    name: str
+    aim: float
+    kafka: Sequence[str]
+    kgroup: Sequence[str]
+    kcl: Sequence[str] | None
+    kaf: Sequence[str] | None
+
+
+_ONE = group_id(GROUPS // 2)
+_EVERY = ["--describe", "--all-groups"]
+_JOBS = (
+    _Job(
+        f"list --no-lag, {GROUPS:,} groups",
+        0.4,
+        ["--list"],
+        ["list", "--no-lag"],
+        ["group", "list"],
+        ["groups"],
+    ),
+    _Job(
+        f"list, {GROUPS:,} groups, with lag and last commit",
+        0.12,
+        _EVERY,
+        ["list"],
+        ["group", "describe", "--section", "summary"],
+        None,
+    ),
+    _Job(
+        "describe, 1 group",
+        0.3,
+        ["--describe", "--group", _ONE],
+        ["describe", _ONE],
+        ["group", "describe", _ONE],
+        ["group", "describe", _ONE],
+    ),
+    _Job(
+        f"describe, {GROUPS:,} groups",
+        0.15,
+        _EVERY,
+        ["describe", "--all"],
+        ["group", "describe"],
+        None,
+    ),
+)
+
+
 def bench(runs: int) -> None:
     with TemporaryDirectory() as work, cluster(work, GROUPS, PARTITIONS) as bootstrap:
         print(
             f"A broker on loopback with {GROUPS:,} groups, each with {PARTITIONS} committed "
-            "partitions and no members.\n"
+            "partitions and no members. kcl and kaf are measured if they are on the PATH.\n"
         )
         print_heads(
-            "job", "Kafka's tool, s", "kgroup, s", "kgroup / Kafka", "aim", "peak, MB (Kafka's)"
+            *("job", "Kafka's tool, s", "kcl, s", "kaf, s", "kgroup, s", "kgroup / Kafka", "aim"),
+            "peak, MB (Kafka's)",
         )
-        one = group_id(GROUPS // 2)
         asked = ["--bootstrap-server", bootstrap]
         _check(asked)
-        for job, aim, theirs, ours in (
-            (f"list --no-lag, {GROUPS:,} groups", 0.4, ["--list"], ["list", "--no-lag"]),
-            (
-                f"list, {GROUPS:,} groups, with lag and last commit",
-                0.12,
-                ["--describe", "--all-groups"],
-                ["list"],
-            ),
-            ("describe, 1 group", 0.3, ["--describe", "--group", one], ["describe", one]),
-            (
-                f"describe, {GROUPS:,} groups",
-                0.15,
-                ["--describe", "--all-groups"],
-                ["describe", "--all"],
-            ),
-        ):
-            kafka = kafka_tool(TOOL, *asked, *theirs)
-            kgroup = [*KGROUP, *ours, *asked]
-            measure(kgroup)  # compiles what is not compiled yet
-            pairs = [(measure(kafka), measure(kgroup)) for _ in range(runs)]
-            their, our = (median(each) for each in zip(*pairs, strict=True))
+        for job in _JOBS:
+            commands = [
+                kafka_tool(TOOL, *asked, *job.kafka),
+                _found("kcl", job.kcl, ["--no-config-file", "-B", bootstrap]),
+                _found("kaf", job.kaf, ["-b", bootstrap]),
+                [*KGROUP, *job.kgroup, *asked],
+            ]
+            measure(commands[-1] or ())  # compiles what is not compiled yet
+            rounds = [
+                [None if command is None else measure(command) for command in commands]
+                for _ in range(runs)
+            ]
+            each = [
+                None if own[0] is None else median([run for run in own if run])
+                for own in zip(*rounds, strict=True)
+            ]
+            kafka, our = each[0], each[-1]
+            assert kafka is not None
+            assert our is not None
             print_row(
-                job,
-                f"{their.wall:.2f}",
-                f"{our.wall:.2f}",
-                f"{our.wall / their.wall:.2f}",
-                f"{aim}",
-                f"{our.memory:.0f} ({their.memory:.0f})",
+                job.name,
+                *("-" if one is None else f"{one.wall:.2f}" for one in each),
+                f"{our.wall / kafka.wall:.2f}",
+                f"{job.aim}",
+                f"{our.memory:.0f} ({kafka.memory:.0f})",
             )
+
+
+def _found(
+    tool: str, arguments: Sequence[str] | None, connection: Sequence[str]
+) -> Sequence[str] | None:
+    """Return the command of another tool; None if it is not installed, or has no such command."""
+    path = shutil.which(tool)
+    return None if path is None or arguments is None else [path, *arguments, *connection]
 
 
 @contextmanager

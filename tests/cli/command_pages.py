@@ -28,7 +28,7 @@ FOLDER = DOCS / "command"
 OPTIONS = DOCS / "options.md"
 FINDINGS = DOCS / "reference" / "findings.md"
 SITE = DOCS.parent / "mkdocs.yml"
-WITH_MEANINGS = [DOCS / name for name in ("history.md", "output.md", "snapshot.md")]
+WITH_MEANINGS = [DOCS / name for name in ("output.md", "snapshot.md", "reference/problems.md")]
 """Pages with tables of fields that belong to no command, or to all."""
 MARK = re.compile(r"<!-- options: (.*) -->\n")
 TABLE = re.compile(r"(?<=-->\n)\n\| option .*\n(?:\|.*\n)*")

@@ -16,6 +16,7 @@ from kgroup.described_enum import DescribedEnum
 from kgroup.meaning import meanings
 from kgroup.model.group import Group
 
+MEANINGS = re.compile(r"<!-- meanings: (\S+)(?: only (\S+))? -->\n(?:\n(?:\|.*\n)+)?")
 OUTPUT_PAGE = Path(__file__).parents[2] / "docs" / "output.md"
 
 
@@ -99,19 +100,24 @@ def field_tables(rows_of: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 
 def with_meanings(page: str) -> str:
-    """Write the tables of a page behind the marks that say of which classes they are."""
+    """Write the tables of a page behind the marks that say of which classes they are.
+
+    `only A,B` in a mark names the fields, if another page has the others.
+    """
 
     def table(mark: re.Match[str]) -> str:
         cls = load(mark[1])
         if issubclass(cls, StrEnum):
             lines = list(_words(cls))
         else:
-            records = field_meanings(cls).items()
+            meaning_of = field_meanings(cls)
             lines = ["| field | meaning |", "| --- | --- |"]
-            lines += [f"| `{field}` | {_cell(meaning)} |" for field, meaning in records]
-        return f"<!-- meanings: {mark[1]} -->\n\n" + "".join(f"{line}\n" for line in lines)
+            names = mark[2].split(",") if mark[2] else meaning_of
+            lines += [f"| `{field}` | {_cell(meaning_of[field])} |" for field in names]
+        head, _, _ = mark[0].partition("\n")
+        return f"{head}\n\n" + "".join(f"{line}\n" for line in lines)
 
-    return re.sub(r"<!-- meanings: (\S+) -->\n(?:\n(?:\|.*\n)+)?", table, page)
+    return MEANINGS.sub(table, page)
 
 
 def _fields(cls: type) -> Iterator[str]:

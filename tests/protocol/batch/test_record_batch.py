@@ -77,7 +77,7 @@ def test_reads_message_sets(written: list[Plain], magic: int, codec: str) -> Non
 
 
 def test_limits_are_those_that_are_documented() -> None:
-    """As docs/output.md says of `too-large`."""
+    """As docs/reference/problems.md says of `too-large`."""
     assert limits.MAX_BATCH_SIZE == limits.MAX_UNCOMPRESSED == 67_108_864
     assert (limits.MOST_RECORDS, limits.MOST_TIMES) == (1_048_576, 100)
     assert limits.MOST_INFLATED == 134_217_728

@@ -30,6 +30,7 @@ class ClientFacts:
     Attributes:
         strategies: what an application configures for each strategy, by the strategy's name.
         strategy_setting: setting for them.
+        default_strategies: names of those that members list by default, in order of preference.
         separator: text between several of them.
         cooperative_since: first version with `cooperative-sticky`; None: no version has it.
         mixes: whether a member may list eager strategies with `cooperative-sticky`.
@@ -54,6 +55,7 @@ class ClientFacts:
 
     strategies: Mapping[str, str]
     strategy_setting: str
+    default_strategies: tuple[str, ...]
     cooperative_since: str | None
     session_setting: str
     refresh_setting: str
@@ -99,6 +101,7 @@ FACTS: Mapping[str, ClientFacts] = {
             )
         },
         strategy_setting="partition.assignment.strategy",
+        default_strategies=("range", _COOPERATIVE),
         cooperative_since="2.4",
         static_setting="group.instance.id",
         static_since="2.3",
@@ -117,6 +120,7 @@ FACTS: Mapping[str, ClientFacts] = {
     LIBRDKAFKA: ClientFacts(
         strategies=_named("range", "roundrobin", _COOPERATIVE),
         strategy_setting="partition.assignment.strategy",
+        default_strategies=("range", "roundrobin"),
         cooperative_since="1.6",
         mixes=False,
         static_setting="group.instance.id",
@@ -141,6 +145,7 @@ FACTS: Mapping[str, ClientFacts] = {
             "roundrobin": "kgo.RoundRobinBalancer()",
         },
         strategy_setting="kgo.Balancers",
+        default_strategies=(_COOPERATIVE,),
         separator=", ",
         cooperative_since="1.0",
         static_setting="kgo.InstanceID",
@@ -167,6 +172,7 @@ FACTS: Mapping[str, ClientFacts] = {
             _COOPERATIVE: "sarama.NewBalanceStrategyCooperativeSticky()",
         },
         strategy_setting="Consumer.Group.Rebalance.GroupStrategies",
+        default_strategies=("range",),
         separator=", ",
         cooperative_since="1.60.1",
         static_setting="Consumer.Group.InstanceId",
@@ -190,6 +196,7 @@ FACTS: Mapping[str, ClientFacts] = {
             "rack-affinity": "kafka.RackAffinityGroupBalancer{}",
         },
         strategy_setting="GroupBalancers",
+        default_strategies=("range", "roundrobin"),
         separator=", ",
         cooperative_since=None,
         session_setting="SessionTimeout",
@@ -212,6 +219,7 @@ FACTS: Mapping[str, ClientFacts] = {
             _COOPERATIVE: "CooperativeStickyAssignor",
         },
         strategy_setting="partition_assignment_strategy",
+        default_strategies=("range", "roundrobin"),
         separator=", ",
         cooperative_since="3.0",
         mixes=False,
@@ -230,6 +238,7 @@ FACTS: Mapping[str, ClientFacts] = {
     KAFKAJS: ClientFacts(
         strategies={"RoundRobinAssigner": "PartitionAssigners.roundRobin"},
         strategy_setting="partitionAssigners",
+        default_strategies=("RoundRobinAssigner",),
         separator=", ",
         cooperative_since=None,
         session_setting="sessionTimeout",

@@ -83,6 +83,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "reader --dry-run",
         "reader --strategy sticky --kafka-version 1.1.1",
         "reader --client kafka-clients@2.8.2",
+        "reader --may-join librdkafka:roundrobin",
     ),
     "check": (
         "reader simple nobody",

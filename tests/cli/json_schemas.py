@@ -43,6 +43,7 @@ from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.assignment_object import BounceObject, RunObject
+from kgroup.render.client_join import JoinObject
 from kgroup.render.group import DESCRIPTION_KEYS
 from kgroup.render.json_document import SCHEMA_VERSION
 from kgroup.simulation.timeline import Simulation
@@ -77,7 +78,7 @@ def _flat(cls: type[GroupDescription]) -> type:
 
 
 ROWS: Mapping[str, tuple[Any, ...]] = {
-    "assign": (RunObject, BounceObject),
+    "assign": (RunObject, BounceObject, JoinObject),
     "check": (Finding,),
     "check --rules": (RuleDescription,),
     "coordinator": (GroupLocation, TransactionLocation),

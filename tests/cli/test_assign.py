@@ -12,6 +12,7 @@ from typing import get_type_hints
 import pytest
 
 from kgroup.assignor.group_spec import CLIENTS
+from kgroup.cli.command.assign import _OF_DRY_RUNS, command
 from kgroup.model.log_range import LogRange
 from kgroup.model.snapshot import Origin
 from kgroup.operation.take_snapshot import take_snapshot
@@ -158,6 +159,9 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["g", "--sample", "--grid", "--bounce"], "--grid draws one assignment; leave out"),
         (["g", "--sample", "--compare", "--settle"], "--compare runs all strategies"),
         (["g", "--sample", "--leader", "a", "--leader", "b"], "only one assigns; found a, b"),
+        (["g", "--sample", "--may-join", "jva"], "one of kafka-clients, "),
+        (["g", "--sample", "--may-join", "java", "--settle"], "--may-join asks about a group"),
+        (["g", "--sample", "--may-join", "java", "--fresh"], "as it is; leave out --fresh"),
         (["order-service", "--sample", "--strategy", "uniform"], "no strategy 'uniform'; known"),
     ],
 )
@@ -165,6 +169,36 @@ def test_wrong_usage(cli: Cli, args: list[str], message: str) -> None:
     result = cli("assign", "--dry-run", *args)
     assert (result.status, result.out) == (2, "")
     assert message in result.err
+
+
+@pytest.mark.parametrize(
+    ("client", "answer", "error"),
+    [
+        ("java", True, None),
+        ("librdkafka:range", None, None),
+        ("kafkajs", False, "INCONSISTENT_GROUP_PROTOCOL"),
+    ],
+)
+def test_whether_a_client_may_join(
+    cli: Cli, client: str, answer: bool | None, error: str | None
+) -> None:
+    line = ("assign", "order-service", "--sample", "--may-join", client)
+    result = cli(*line, "-o", "json")
+    assert result.status == 0
+    (row,) = json.loads(result.out)["data"]
+    assert (row["can_join"], row["answer"]) == (answer, error)
+    assert (row["then"] is not None) == (answer is True)
+    shown = cli(*line)
+    assert shown.status == 0
+    word = {True: "yes", False: "no", None: "unknown"}[answer]
+    assert f"answer{' ' * (2 if error is None else 8)}{word}\n" in shown.out
+    assert (cli(*line, "-o", "csv").status, "Moves" in shown.out) == (0, answer is True)
+
+
+def test_every_option_of_a_dry_run_is_refused_with_may_join() -> None:
+    """Except for the group, its source and the output."""
+    params = {param.name for param in command.params if getattr(param, "block", None) is None}
+    assert params - _OF_DRY_RUNS <= {"group", "dry_run", "may_join", "help"}, params - _OF_DRY_RUNS
 
 
 def test_missing_groups_members_and_topics(cli: Cli) -> None:

@@ -27,6 +27,7 @@ LINES: dict[tuple[str, str], str] = {
     ("assign", ""): "order-service --sample --dry-run",
     ("assign", "--compare"): "order-service --sample --dry-run",
     ("assign", "--bounce"): "order-service --sample --dry-run",
+    ("assign", "--may-join"): "java order-service --sample",
     ("check", ""): "--sample --all",
     ("check", "--rules"): "",
     ("simulate", ""): "member-crashes",

@@ -35,6 +35,7 @@ from kgroup.model.offset import StoredOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.dry_run import Bounce, Run
 from kgroup.operation.check.rule import Finding, RuleDescription
+from kgroup.operation.client_join import ClientJoin
 from kgroup.operation.decode import Count
 from kgroup.operation.describe import GroupDescription
 from kgroup.operation.doctor import Diagnosis
@@ -54,6 +55,7 @@ from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer,
 from kgroup.render import (
     assignment,
     check,
+    client_join,
     doctor,
     group,
     history,
@@ -132,6 +134,7 @@ SHEETS: Mapping[Table, type] = {
     assignment.moves_sheet: Run,
     assignment.compared_sheet: Run,
     assignment.bounces_sheet: Bounce,
+    client_join.joins_sheet: ClientJoin,
     simulation.events_sheet: Simulation,
     simulation.SCENARIO_COLUMNS: ShippedScenario,
     plan.advice_sheet: GroupAdvice,
@@ -225,6 +228,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[[Rows], Iterable[Part]]]
     assignment.runs_page: (Run, assignment.runs_page),
     assignment.compared_page: (Run, assignment.compared_page),
     assignment.bounces_page: (Bounce, assignment.bounces_page),
+    client_join.joins_page: (ClientJoin, client_join.joins_page),
     assignment.grid_page: (Run, _grids),
     simulation.simulations_page: (Simulation, simulation.simulations_page),
     simulation.scenarios_page: (ShippedScenario, simulation.scenarios_page),
@@ -247,6 +251,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[[Rows], Iterable[Part]]]
 _COMMANDS = {kind: command for command, kinds in ROWS.items() for kind in kinds} | {
     Run: "assign",
     Bounce: "assign",
+    ClientJoin: "assign",
     GroupDescription: "describe",
 }
 """A command whose documents have rows of a type."""
@@ -345,6 +350,8 @@ def _object(row: Any) -> Any:
     """Return what a command writes of a row as JSON."""
     if isinstance(row, GroupDescription):
         return group.description_object(row)
+    if isinstance(row, ClientJoin):
+        return client_join.join_object(row)
     return assign_object(row) if isinstance(row, Run | Bounce) else row
 
 

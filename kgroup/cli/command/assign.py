@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.command_group import Command
-from kgroup.cli.option.common import ID, PATH, examples, options_into, output_options, parsed
+from kgroup.cli.option.common import (
+    ID,
+    PATH,
+    examples,
+    given_options,
+    options_into,
+    output_options,
+    parsed,
+)
 from kgroup.cli.option.file import read_whole
 from kgroup.cli.option.parameter import parse_duration
 from kgroup.cli.option.source import Source, missing_source, source_options
@@ -233,6 +241,34 @@ def _checked_client(text: str) -> str:
     return text
 
 
+_OF_DRY_RUNS = frozenset(
+    (
+        *("spec", "strategy", "kafka_version", "client", "settle", "grid", "compare", "bounce"),
+        *("add", "remove", "restart", "partitions", "add_topics", "drop_topics", "connectors"),
+        *(
+            "drop_connectors",
+            "max_delay_ms",
+            "standbys",
+            "streams_config",
+            "subscribe",
+            "leader",
+            "fresh",
+        ),
+    )
+)
+"""Parameters of dry runs, which --may-join does not combine with."""
+
+
+def _checked_joining(text: str) -> str:
+    from kgroup.operation.client_join import joining_client
+
+    try:
+        joining_client(text)
+    except ValueError as error:
+        raise ValueError(f"expected {error}") from None
+    return text
+
+
 @click.command(
     "assign",
     cls=Command,
@@ -241,6 +277,7 @@ def _checked_client(text: str) -> str:
         "kgroup assign order-service --sample --strategy cooperative-sticky --settle",
         "kgroup assign order-service --sample --add-member 2 --partitions orders=12",
         "kgroup assign order-service --sample --compare",
+        "kgroup assign order-service --sample --may-join franz-go:range,cooperative-sticky",
         "kgroup assign stock-sync --sample --add-member 1:host=depot-3,streams=2",
         "kgroup assign warehouse-sync --sample --add-member --settle",
         "kgroup assign -b kafka-1:9092 billing --remove-member billing-3-0a4f",
@@ -291,10 +328,23 @@ def _checked_client(text: str) -> str:
     "--compare", is_flag=True, help="Compare all strategies, ranked by moves and balance."
 )
 @click.option("--bounce", is_flag=True, help="Restart every member in turn, and count all moves.")
+@click.option(
+    "--may-join",
+    metavar="CLIENT",
+    callback=parsed(_checked_joining),
+    shell_complete=suggest_clients,
+    help="Can such a client join the group, and what would follow? CLIENT is "
+    "LIBRARY[@VERSION][:STRATEGY,...], as for --client; LIBRARY:consumer uses the consumer "
+    "protocol.  [default strategies: the library's own]",
+)
 @what_if_options
 @output_options(
     "assignment.MOVE_COLUMNS",
-    {"--compare": "assignment.COMPARE_COLUMNS", "--bounce": "assignment.BOUNCE_COLUMNS"},
+    {
+        "--compare": "assignment.COMPARE_COLUMNS",
+        "--bounce": "assignment.BOUNCE_COLUMNS",
+        "--may-join": "client_join.JOIN_COLUMNS",
+    },
 )
 def command(
     group: str | None,
@@ -307,6 +357,7 @@ def command(
     grid: bool,
     compare: bool,
     bounce: bool,
+    may_join: str | None,
     changes: Changes,
     output: Output,
 ) -> ExitStatus:
@@ -322,6 +373,11 @@ def command(
         raise click.UsageError("--spec replaces a source of groups; leave out one of them")
     if group is not None and source == Source():
         raise missing_source()
+    if may_join is not None:
+        other = next((text for name, text in given_options().items() if name in _OF_DRY_RUNS), None)
+        if other is not None:
+            raise click.UsageError(f"--may-join asks about a group as it is; leave out {other}")
+        return _answer(may_join, str(group), source, output)
     if compare and (bounce or settle or strategy):
         raise click.UsageError(
             "--compare runs all strategies with their follow-up rebalances; leave out --strategy, "
@@ -364,3 +420,13 @@ def command(
         sheet = render.moves_sheet
         page = partial(render.runs_page, grid_width=drawing_width() if grid else None)
     return show(report, output, page, sheet=sheet, row=assign_object)
+
+
+def _answer(may_join: str, group: str, source: Source, output: Output) -> ExitStatus:
+    """Show whether a client can join a group."""
+    from kgroup.operation.client_join import client_join
+    from kgroup.render import client_join as render
+
+    with json_errors(output), source.that_has([group]).open() as opened:
+        report = client_join(opened, group, may_join)
+    return show(report, output, render.joins_page, sheet=render.joins_sheet, row=render.join_object)

@@ -1,0 +1,513 @@
+"""Whether a consumer of a client library can join a group, and what would follow.
+
+Source: `ClassicGroup.supportsProtocols` (a member must have the group's protocol type, and list a
+strategy that all members list), `ConsumerGroup.supportsClassicProtocols`,
+`GroupMetadataManager.classicGroupJoin`, `validateOnlineUpgrade` of Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kgroup.assignor.client_facts import FACTS
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import Software
+from kgroup.assignor.strategy import strategies
+from kgroup.errors import InputError, UnfitError, UsageError, named_group, near_names
+from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, Certainty
+from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.member_name import name_of
+from kgroup.operation.assign.client import later_note, software, version_of
+from kgroup.operation.assign.dry_run import Run, settled
+from kgroup.operation.assign.group import find_group, group_spec
+from kgroup.operation.assign.what_if import AddedMembers, Changes, changed
+from kgroup.operation.plan.coordinator import (
+    CONSUMER_GROUP_HEARTBEAT,
+    LEAST_SESSION,
+    MIGRATION_POLICY,
+    MOST_SESSION,
+    Brokers,
+    read_brokers,
+)
+from kgroup.operation.plan.plan import Precondition, Verdict
+from kgroup.operation.report import Report
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
+from kgroup.simulation.rules import MigrationPolicy
+from kgroup.source.base import GroupSource, Reading
+
+CONSUMER_PROTOCOL = "consumer"
+"""Stands for the consumer protocol where a client's strategies are named."""
+
+_CONSUMER = "consumer"
+_FEATURE = "group.version"
+_STREAM = "stream"
+_WITHOUT_USER_DATA = (KAFKA_CLIENTS, FRANZ_GO)
+"""Libraries whose sticky assignors add no data of their own to assignments."""
+_INCONSISTENT = "INCONSISTENT_GROUP_PROTOCOL"
+_NOT_FOUND = "GROUP_ID_NOT_FOUND"
+
+
+@dataclass(frozen=True, slots=True)
+class JoiningClient:
+    """A consumer that may join a group.
+
+    Attributes:
+        library: name of its client library.
+        version: version of the library that the user named; None: the newest.
+        software: the implemented version that stands for it.
+        strategies: strategies that it lists, in order of preference; empty with the consumer
+            protocol, where the coordinator assigns.
+        is_default: whether these are the library's default.
+    """
+
+    library: str
+    version: str | None
+    software: Software
+    strategies: tuple[str, ...]
+    is_default: bool = False
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether it uses the consumer protocol (KIP-848)."""
+        return not self.strategies
+
+    def __str__(self) -> str:
+        return f"{self.library} {self.version}" if self.version else self.library
+
+
+@dataclass(frozen=True, slots=True)
+class ClientJoin:
+    """Whether a client can join a group, and what would follow.
+
+    Attributes:
+        id: group id.
+        type: group type.
+        state: group state; None if unknown.
+        strategy: assignor that the group uses; None if unknown, or if it has none.
+        client: client library.
+        version: version of the library that the user named; None: its newest.
+        protocol: protocol that the client uses, `classic` or `consumer`.
+        strategies: strategies that the client lists, in order of preference; empty with the
+            consumer protocol.
+        can_join: whether the client can join; None if that is unknown.
+        answer: error with which the coordinator refuses the client, by Kafka's name; None if it
+            does not, if that is unknown, or if the client itself fails.
+        conditions: what must hold, and what is known about it.
+        consequences: what follows if the client joins, in sentences.
+        then: the rebalance with the client, and its follow-up rebalances; None if the client cannot
+            join, or if nothing can be computed.
+    """
+
+    id: str
+    type: GroupType
+    state: GroupState | None
+    strategy: str | None
+    client: str
+    version: str | None
+    protocol: str
+    strategies: tuple[str, ...]
+    can_join: bool | None
+    answer: str | None
+    conditions: tuple[Precondition, ...]
+    consequences: tuple[str, ...] = ()
+    then: Run | None = None
+
+
+def joining_client(text: str) -> JoiningClient:
+    """Parse a client: ``LIBRARY[@VERSION][:strategy,...]``.
+
+    Raises:
+        ValueError: the library or version is not implemented, or a strategy is unknown; the
+            message continues "expected".
+    """
+    name, colon, listed = text.partition(":")
+    of, version = software(name), version_of(name)
+    facts = FACTS[of.name]
+    if listed == CONSUMER_PROTOCOL:
+        return JoiningClient(of.name, version, of, ())
+    names = tuple(dict.fromkeys(filter(None, listed.split(","))))
+    if not names:
+        if colon:
+            raise ValueError(f"strategies behind the colon, found {text!r}")
+        defaults = tuple(
+            each for each in facts.default_strategies if each in strategies("classic", of)
+        )
+        return JoiningClient(of.name, version, of, defaults, is_default=True)
+    known = dict.fromkeys(each for library in FACTS.values() for each in library.strategies)
+    if unknown := [each for each in names if each not in known]:
+        raise ValueError(
+            f"strategies ({', '.join(known)}) or {CONSUMER_PROTOCOL!r} behind the colon, found "
+            f"{unknown[0]!r}{near_names(unknown[0], (*known, CONSUMER_PROTOCOL))}"
+        )
+    return JoiningClient(of.name, version, of, names)
+
+
+def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJoin]:
+    """Return whether a client can join a group; see `joining_client`.
+
+    Raises:
+        NotFoundError: the group does not exist.
+        InputError: the group cannot be read, or has no coordinator.
+        UsageError: there is no such client.
+    """
+    try:
+        client = joining_client(text)
+    except ValueError as error:
+        raise UsageError(f"--may-join: expected {error}") from None
+    reading, group = find_group(source, group_id)
+    if group.type is GroupType.ZOOKEEPER:
+        raise UnfitError(
+            f"{named_group(group_id)}: expected a group with a coordinator, found consumers that "
+            "are registered in ZooKeeper, which clients of this kind cannot join",
+            group_id=group_id,
+        )
+    brokers = read_brokers(source, group)
+    refusals: list[str] = []
+    conditions = tuple(_conditions(group, client, brokers, refusals))
+    verdicts = {condition.verdict for condition in conditions}
+    can_join: bool | None = None
+    if Verdict.REFUTED in verdicts:
+        can_join = False
+    elif Verdict.UNKNOWN not in verdicts:
+        can_join = True
+    join = ClientJoin(
+        group_id,
+        group.type,
+        group.state,
+        group.assignor,
+        client.library,
+        client.version,
+        "consumer" if client.uses_consumer_protocol else "classic",
+        client.strategies,
+        can_join,
+        refusals[0] if refusals else None,
+        conditions,
+    )
+    notes = [*reading.notes, *filter(None, [later_note(text.partition(":")[0])])]
+    if can_join is False:
+        return Report((join,), reading.problems, tuple(notes))
+    spec = _spec(source, reading, group, notes) if group.members else None
+    if spec is not None and _is_computed(group, client):
+        join = replace(join, then=_then(spec, client))
+    join = replace(join, consequences=tuple(_consequences(group, client, spec)))
+    return Report((join,), reading.problems, tuple(dict.fromkeys(notes)))
+
+
+def _conditions(
+    group: Group, client: JoiningClient, brokers: Brokers, refusals: list[str]
+) -> Iterator[Precondition]:
+    """Yield what must hold; errors of the coordinator are appended to `refusals`."""
+    yield from _abilities(client)
+    if client.uses_consumer_protocol and brokers.features is not None:
+        serves = CONSUMER_GROUP_HEARTBEAT in brokers.features.apis
+        serves &= (brokers.features.levels or {_FEATURE: 1}).get(_FEATURE, 0) > 0
+        text = "Brokers serve the consumer protocol (Kafka 4.0 or later)."
+        verdict = Verdict.VERIFIED if serves else Verdict.REFUTED
+        yield Precondition("broker-support", text, verdict, f"as {brokers.name} reports")
+        if not serves:
+            refusals.append("UNSUPPORTED_VERSION")
+    is_empty = not group.members
+    if is_empty and group.type in (GroupType.CLASSIC, GroupType.CONSUMER):
+        text = "The group has no members: it takes the protocol and strategy of the first one."
+        yield Precondition("empty", text, Verdict.VERIFIED, f"state {group.state}")
+        return
+    protocol_type = _protocol_type(group, client)
+    yield protocol_type
+    if protocol_type.verdict is Verdict.REFUTED:
+        refusals.append(_NOT_FOUND if client.uses_consumer_protocol else _INCONSISTENT)
+        return
+    if client.uses_consumer_protocol != (group.type is GroupType.CONSUMER):
+        policy = _policy(group, client, brokers)
+        yield policy
+        if policy.verdict is Verdict.REFUTED:
+            refusals.append(_NOT_FOUND if client.uses_consumer_protocol else _INCONSISTENT)
+        elif client.uses_consumer_protocol and "sticky" in (group.assignor or ""):
+            yield from _user_data(group)
+    if not client.uses_consumer_protocol:
+        common = _common(group, client)
+        yield common
+        if common.verdict is Verdict.REFUTED:
+            refusals.append(_INCONSISTENT)
+    yield from _limits(group, client, brokers, refusals)
+
+
+def _abilities(client: JoiningClient) -> Iterator[Precondition]:
+    """Yield whether the client can be configured so."""
+    facts = FACTS[client.library]
+    if client.uses_consumer_protocol:
+        text = f"{client.library} has the consumer protocol."
+        since = facts.consumer_since
+        if since is None:
+            found = "no version has it"
+            yield Precondition("client-protocol", text, Verdict.REFUTED, found)
+            return
+        is_old = client.version is not None and _numbers(client.version) < _numbers(since)
+        yield Precondition(
+            "client-protocol",
+            text,
+            Verdict.REFUTED if is_old else Verdict.VERIFIED,
+            f"since {since}, with {facts.consumer_setting}",
+        )
+        return
+    known = strategies("classic", client.software)
+    lacking = [name for name in client.strategies if name not in known]
+    yield Precondition(
+        "client-strategies",
+        f"{client} has the strategies {', '.join(client.strategies)}.",
+        Verdict.REFUTED if lacking else Verdict.VERIFIED,
+        f"not {', '.join(lacking)}" if lacking else "its default" if client.is_default else None,
+        f"Choose from {', '.join(known)} ({facts.strategy_setting})." if lacking else None,
+    )
+    is_mixed = COOPERATIVE_STICKY in client.strategies and len(client.strategies) > 1
+    if is_mixed and not facts.mixes:
+        yield Precondition(
+            "mixed-strategies",
+            "Clients accept a list with an eager and the cooperative assignor.",
+            Verdict.REFUTED,
+            f"{client.library} fails when it starts",
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.removeprefix("v").split("."))
+
+
+def _protocol_type(group: Group, client: JoiningClient) -> Precondition:
+    """Return whether the group is one of consumers."""
+    text = "The group is one of consumers."
+    if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+        found = f"a group of type {group.type}"
+        return Precondition("protocol-type", text, Verdict.REFUTED, found)
+    found = f"protocol type {group.protocol_type or _CONSUMER}"
+    is_consumer = group.protocol_type in (None, "", _CONSUMER)
+    verdict = Verdict.VERIFIED if is_consumer else Verdict.REFUTED
+    return Precondition("protocol-type", text, verdict, found)
+
+
+def _policy(group: Group, client: JoiningClient, brokers: Brokers) -> Precondition:
+    """Return whether members of both protocols may be in the group at a time."""
+    upgrades = client.uses_consumer_protocol
+    needed = "upgrade or bidirectional" if upgrades else "not disabled"
+    text = (
+        f"A client of the {_CONSUMER if upgrades else 'classic'} protocol may join a {group.type} "
+        f"group with members: {MIGRATION_POLICY} is {needed}."
+    )
+    policy = brokers.policy
+    code = "migration-policy"
+    if policy is None:
+        found = brokers.why or f"{brokers.name} does not report {MIGRATION_POLICY}"
+        return Precondition(code, text, Verdict.UNKNOWN, found, brokers.ask(MIGRATION_POLICY))
+    allows = policy.upgrades if upgrades else policy is not MigrationPolicy.DISABLED
+    verdict = Verdict.VERIFIED if allows else Verdict.REFUTED
+    return Precondition(code, text, verdict, f"{policy} on {brokers.name}")
+
+
+def _user_data(group: Group) -> Iterator[Precondition]:
+    """Yield that the coordinator may refuse to convert a group whose assignments have user data."""
+    libraries = {member.client_library for member in group.members}
+    if not libraries <= {*_WITHOUT_USER_DATA}:
+        yield Precondition(
+            "user-data",
+            "Assignments contain no data of a client-side assignor that would be lost.",
+            Verdict.UNKNOWN,
+            f"{group.assignor} of some libraries adds data, such as that of librdkafka",
+            f"If it does, the coordinator refuses the client ({_NOT_FOUND}): stop the group first.",
+        )
+
+
+def _common(group: Group, client: JoiningClient) -> Precondition:
+    """Return whether the client lists a strategy that all members list.
+
+    A coordinator shows only the chosen strategy, which all members list; of members with the
+    classic protocol in a consumer group, all of them.
+    """
+    code, text = "common-strategy", "The client lists a strategy that all members list."
+    if group.type is GroupType.CONSUMER:
+        lists = [member.classic_protocols for member in group.members if member.classic_protocols]
+        if not lists:
+            found = "no member uses the classic protocol"
+            return Precondition(code, text, Verdict.VERIFIED, found)
+        common = [name for name in client.strategies if all(name in each for each in lists)]
+        found = f"members list {', '.join(dict.fromkeys(n for each in lists for n in each))}"
+        return Precondition(code, text, Verdict.VERIFIED if common else Verdict.REFUTED, found)
+    now = group.assignor
+    if not now:
+        found = "the group's strategy is unknown"
+        return Precondition(code, text, Verdict.UNKNOWN, found, _check(client))
+    if now in client.strategies:
+        return Precondition(code, text, Verdict.VERIFIED, f"{now}, which the group uses")
+    if now == _STREAM:
+        found = f"threads of Kafka Streams list only {_STREAM}"
+        return Precondition(code, text, Verdict.REFUTED, found)
+    for member in group.members:
+        may = _may_list(member, now)
+        if may is not None and may.isdisjoint(client.strategies):
+            found = (
+                f"the group uses {now}; {name_of(member).label} uses {member.client_library}, "
+                f"which without assignors of its own can list only {', '.join(sorted(may))} then"
+            )
+            check = f"List {now} too."
+            return Precondition(code, text, Verdict.REFUTED, found, check)
+    found = (
+        f"the group uses {now}, which the client does not list; no coordinator shows what else "
+        "members list"
+    )
+    return Precondition(code, text, Verdict.UNKNOWN, found, _check(client))
+
+
+def _check(client: JoiningClient) -> str:
+    names = " or ".join(client.strategies)
+    return (
+        f"Check whether every member also lists {names}. If not, the coordinator refuses the "
+        f"client ({_INCONSISTENT})."
+    )
+
+
+def _may_list(member: Member, now: str) -> frozenset[str] | None:
+    """Return the strategies that a member may list, as far as its library has them; else None."""
+    facts = FACTS.get(member.client_library or "")
+    if facts is None or member.client_library_certainty is not Certainty.CERTAIN:
+        return None
+    return frozenset(
+        name
+        for name in facts.strategies
+        if facts.mixes or (name == COOPERATIVE_STICKY) == (now == COOPERATIVE_STICKY)
+    ) | {now}
+
+
+def _limits(
+    group: Group, client: JoiningClient, brokers: Brokers, refusals: list[str]
+) -> Iterator[Precondition]:
+    """Yield limits of brokers that are known."""
+    is_consumer = client.uses_consumer_protocol or group.type is GroupType.CONSUMER
+    name = "group.consumer.max.size" if is_consumer else "group.max.size"
+    limit, count = brokers.number(name), len(group.members) + 1
+    if limit is not None:
+        is_full = count > limit
+        yield Precondition(
+            "group-size",
+            f"The group may have {count} members.",
+            Verdict.REFUTED if is_full else Verdict.VERIFIED,
+            f"{name} is {limit}",
+        )
+        if is_full:
+            refusals.append("GROUP_MAX_SIZE_REACHED")
+    least, most = brokers.number(LEAST_SESSION), brokers.number(MOST_SESSION)
+    facts = FACTS[client.library]
+    if not client.uses_consumer_protocol and least is not None and most is not None:
+        fits = least <= facts.session_ms <= most
+        yield Precondition(
+            "session-timeout",
+            f"Brokers allow the client's {facts.session_setting}, by default {facts.session_ms} "
+            "ms.",
+            Verdict.VERIFIED if fits else Verdict.REFUTED,
+            f"{least} to {most} ms",
+            None if fits else f"Set {facts.session_setting} to an allowed value.",
+        )
+        if not fits:
+            refusals.append("INVALID_SESSION_TIMEOUT")
+
+
+def _spec(
+    source: GroupSource, reading: Reading, group: Group, notes: list[str]
+) -> GroupSpec | None:
+    """Return the group for a dry run; None if it cannot be computed, with a note."""
+    try:
+        report = group_spec(source, reading, group)
+    except InputError as error:
+        notes.append(f"what would move is unknown: {error}")
+        return None
+    notes += report.notes
+    return report.data[0]
+
+
+def _is_computed(group: Group, client: JoiningClient) -> bool:
+    """Return whether the strategy after the join is known enough for a dry run."""
+    if group.type is GroupType.CONSUMER:
+        return True
+    return not client.uses_consumer_protocol and group.assignor in client.strategies
+
+
+def _added(spec: GroupSpec, client: JoiningClient) -> GroupSpec:
+    """Return the group with the client."""
+    joined = changed(spec, Changes(add=[AddedMembers()]))
+    *members, new = joined.members
+    if spec.protocol != "classic":
+        return joined
+    new = replace(new, client=client.software)
+    # The library of the leader was known before the client joined.
+    leads = spec.computed_as if spec.leader is None else spec.leader_client
+    return replace(joined, members=(*members, new), leader_client=leads)
+
+
+def _then(spec: GroupSpec, client: JoiningClient) -> Run:
+    return settled(_added(spec, client))
+
+
+def _consequences(group: Group, client: JoiningClient, spec: GroupSpec | None) -> Iterator[str]:
+    """Yield what follows if the client joins."""
+    if not group.members:
+        yield "The client is the only member, and gets all partitions of its topics."
+        return
+    if group.type is GroupType.CONSUMER:
+        kept = "" if client.uses_consumer_protocol else "; the client answers as a classic member"
+        yield f"The coordinator assigns{kept}."
+        return
+    if client.uses_consumer_protocol:
+        yield (
+            "The group becomes a consumer group: the coordinator assigns, and the members continue "
+            "with the classic protocol until they are restarted with the other one."
+        )
+        return
+    yield from _vote(group, client)
+    if spec is None or group.assignor not in client.strategies:
+        return
+    yield from _leadership(group, client, spec)
+
+
+def _vote(group: Group, client: JoiningClient) -> Iterator[str]:
+    now = group.assignor
+    others = [name for name in client.strategies if name != now]
+    if now not in client.strategies:
+        yield (
+            f"If all members also list {' or '.join(others)}, the group changes from {now} to a "
+            "strategy that all list."
+        )
+        return
+    if not others:
+        yield f"The strategy stays {now}: the client lists no other one."
+        return
+    possible = [_may_list(member, now or "") for member in group.members]
+    open_names = [name for name in others if all(may is None or name in may for may in possible)]
+    if not open_names:
+        yield f"The strategy stays {now}: members cannot list another one of the client's."
+        return
+    yield (
+        f"The strategy stays {now}, unless all members also list {' or '.join(open_names)}: then "
+        "members vote on it again. No coordinator shows what they list."
+    )
+
+
+def _leadership(group: Group, client: JoiningClient, spec: GroupSpec) -> Iterator[str]:
+    """Yield who assigns, and what the client would do as leader."""
+    leads = spec.computed_as
+    by_id = {member.member_id: member for member in group.members}
+    leader = by_id.get(group.leader_id or "")
+    who = "The leader" if leader is None else name_of(leader).label
+    yield f"{who} stays leader, and assigns as {leads.name} does."
+    if leads.name == client.library:
+        return
+    joined = _added(spec, client)
+    led = settled(
+        replace(joined, client=client.software, leader_id=joined.members[-1].member_id), alone=True
+    ).first
+    ours = settled(joined, alone=True).first
+    if led.error is not None and ours.error is None:
+        error = ": ".join(filter(None, (led.error.type, led.error.message)))
+        yield (
+            f"When a member of {client.library} leads later, its assignor fails with {error}, and "
+            "the group is stuck."
+        )
+    elif led.assignment is not None and led.assignment != ours.assignment:
+        yield f"When a member of {client.library} leads later, it assigns differently."

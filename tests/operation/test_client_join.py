@@ -1,0 +1,137 @@
+"""Whether a client can join a group: Kafka's rules, on groups that are written down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kgroup.errors import UnfitError, UsageError
+from kgroup.model.group import Broker, Group, GroupState, GroupType
+from kgroup.operation.client_join import ClientJoin, client_join
+from kgroup.operation.plan.plan import Verdict
+from tests.operation.plan.fake_cluster import FakeCluster, group_of
+
+POLICY = "group.consumer.migration.policy"
+INCONSISTENT = "INCONSISTENT_GROUP_PROTOCOL"
+
+
+def asked(group: Group, client: str, **settings: str) -> ClientJoin:
+    """Ask of a group on a broker with these settings."""
+    cluster = FakeCluster(
+        replace(group, coordinator=Broker(1, "kafka-1", 9092)),
+        topics={"t": 6},
+        settings={1: {name.replace("_", "."): value for name, value in settings.items()}},
+    )
+    (join,) = client_join(cluster, "g", client).data
+    return join
+
+
+def verdict(join: ClientJoin, code: str) -> Verdict:
+    (found,) = (each.verdict for each in join.conditions if each.code == code)
+    return found
+
+
+def test_a_client_with_the_strategy_of_the_group_can_join() -> None:
+    join = asked(group_of("ab", strategy="range", library="kafka-clients"), "librdkafka")
+    assert (join.can_join, join.answer, join.strategies) == (True, None, ("range", "roundrobin"))
+    assert join.then is not None
+    assert join.then.first.assignment is not None
+    assert sorted(map(len, join.then.first.assignment.values())) == [2, 2, 2]
+    # The vote may change only to what both list.
+    assert any("unless all members also list roundrobin" in text for text in join.consequences)
+
+
+def test_a_client_without_a_common_strategy_is_refused() -> None:
+    """Members of librdkafka cannot list eager strategies with the cooperative one."""
+    group = group_of("ab", strategy="cooperative-sticky", library="librdkafka")
+    join = asked(group, "kafka-python:range")
+    assert (join.can_join, join.answer, join.then) == (False, INCONSISTENT, None)
+    # Java's members may list range, too: nobody shows it.
+    java = asked(group_of("ab", strategy="cooperative-sticky", library="kafka-clients"), "sarama")
+    assert (java.can_join, java.answer, java.then) == (None, None, None)
+    assert verdict(java, "common-strategy") is Verdict.UNKNOWN
+    kafkajs = asked(group_of("ab", strategy="range", library="kafka-clients"), "kafkajs")
+    assert (kafkajs.can_join, kafkajs.answer) == (False, INCONSISTENT)
+    unknown = asked(group_of("ab", strategy="range"), "kafkajs")
+    assert unknown.can_join is None
+    streams = asked(group_of("ab", strategy="stream"), "java")
+    assert (streams.can_join, streams.answer) == (False, INCONSISTENT)
+
+
+def test_another_library_as_leader_is_foretold() -> None:
+    """kafka-go cannot read a subscription of Java's; the leader of the group stays."""
+    join = asked(group_of("ab", strategy="range", library="kafka-clients"), "kafka-go")
+    assert join.can_join
+    assert any("assigns as kafka-clients does" in text for text in join.consequences)
+    assert any("its assignor fails with wrapError" in text for text in join.consequences)
+    same = asked(group_of("ab", strategy="range", library="kafka-clients"), "java")
+    assert not any("leads later" in text for text in same.consequences)
+
+
+def test_a_group_of_another_protocol_type_is_closed() -> None:
+    connect = replace(group_of("ab", strategy="sessioned"), protocol_type="connect")
+    assert asked(connect, "java").answer == INCONSISTENT
+    share = group_of("ab", type_=GroupType.SHARE)
+    assert asked(share, "java").answer == INCONSISTENT
+    assert asked(share, "java:consumer").answer == "GROUP_ID_NOT_FOUND"
+    zookeeper = group_of("ab", type_=GroupType.ZOOKEEPER)
+    with pytest.raises(UnfitError, match="registered in ZooKeeper"):
+        asked(zookeeper, "java")
+
+
+@pytest.mark.parametrize(
+    ("type_", "client", "policy", "can_join", "answer"),
+    [
+        (GroupType.CLASSIC, "java:consumer", "bidirectional", True, None),
+        (GroupType.CLASSIC, "java:consumer", "upgrade", True, None),
+        (GroupType.CLASSIC, "java:consumer", "downgrade", False, "GROUP_ID_NOT_FOUND"),
+        (GroupType.CONSUMER, "java", "upgrade", True, None),
+        (GroupType.CONSUMER, "java", "disabled", False, INCONSISTENT),
+        (GroupType.CONSUMER, "java:consumer", "disabled", True, None),
+        (GroupType.CLASSIC, "sarama:consumer", "bidirectional", False, None),
+        (GroupType.CLASSIC, "java@3.9:consumer", "bidirectional", False, None),
+    ],
+)
+def test_the_migration_policy_decides_on_the_other_protocol(
+    type_: GroupType, client: str, policy: str, can_join: bool, answer: str | None
+) -> None:
+    group = group_of("ab", strategy="range", type_=type_)
+    join = asked(group, client, group_consumer_migration_policy=policy)
+    assert (join.can_join, join.answer) == (can_join, answer)
+
+
+def test_a_policy_that_nobody_tells() -> None:
+    join = asked(group_of("ab", strategy="range"), "java:consumer")
+    assert (join.can_join, verdict(join, "migration-policy")) == (None, Verdict.UNKNOWN)
+
+
+def test_limits_of_brokers() -> None:
+    group = group_of("ab", strategy="range")
+    full = asked(group, "java", group_max_size="2")
+    assert (full.can_join, full.answer) == (False, "GROUP_MAX_SIZE_REACHED")
+    short = asked(
+        group, "sarama", group_min_session_timeout_ms="12000", group_max_session_timeout_ms="60000"
+    )
+    assert (short.can_join, short.answer) == (False, "INVALID_SESSION_TIMEOUT")
+
+
+def test_a_group_without_members_takes_any_client() -> None:
+    group = replace(group_of(""), state=GroupState.EMPTY, assignor=None)
+    join = asked(group, "kafkajs")
+    assert (join.can_join, join.then) == (True, None)
+
+
+def test_a_client_that_cannot_be_configured_so() -> None:
+    group = group_of("ab", strategy="range")
+    mixed = asked(group, "librdkafka:range,cooperative-sticky")
+    assert (mixed.can_join, verdict(mixed, "mixed-strategies")) == (False, Verdict.REFUTED)
+    old = asked(group, "java@2.3:cooperative-sticky,range")
+    assert (old.can_join, verdict(old, "client-strategies")) == (False, Verdict.REFUTED)
+    for client, message in (
+        ("pulsar", "expected one of kafka-clients"),
+        ("java:rnage", "did you mean 'range'"),
+        ("java:", "strategies behind the colon"),
+    ):
+        with pytest.raises(UsageError, match=f"--may-join: .*{message}"):
+            asked(group, client)

@@ -196,8 +196,9 @@ class Snapshot:
         groups: groups, sorted by id; empty for ZooKeeper, whose groups are in its nodes.
         topics: topics that the groups use, and `__consumer_offsets`, sorted by name; None if the
             source is not a cluster, or did not return them.
-        log_ranges: offset ranges of the partitions that the groups committed or own, sorted by
-            topic and partition.
+        log_ranges: offset ranges of the partitions that the groups committed or own, and of the
+            changelogs of Streams applications with the classic protocol; sorted by topic and
+            partition.
         placements: coordinators of the groups that exist or were named, sorted by id; None if the
             source is not a cluster, or did not return them.
         problems: what could not be read, as in `errors` of [every

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TypeVar
 
 from kgroup import __version__
+from kgroup.assignor.kafka_streams import STREAM
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView, TopicPartition
 from kgroup.model.group import Group, GroupType, Image
@@ -76,12 +78,16 @@ def take_snapshot(
     partitions = {at for group in image.groups.values() for at in group.partitions}
     partitions.update((commit.topic, commit.partition) for commit in commits)
 
+    changelogs = _changelogs_of(source, image, problems)
+    partitions.update(changelogs)
+
     log_ranges, log_problems = _ranges_of(source, partitions)
     capabilities, view, placements = source.capabilities, None, None
     if source.can(GroupSource.view) and Capability.COORDINATOR in source.capabilities:
         if not log_budget:
             capabilities -= {Capability.GENERATION, Capability.COMMIT_TIMESTAMPS}
-        view, placements = _cluster_of(source, image, group_ids, problems)
+        more = {topic for topic, _ in changelogs}
+        view, placements = _cluster_of(source, image, group_ids, more, problems)
     snapshot = Snapshot(
         command="snapshot",
         schema_version=SNAPSHOT_VERSION,
@@ -135,12 +141,36 @@ def _ranges_of(
     return _log_ranges(ends, stable_ends), tuple(dict.fromkeys(problems))
 
 
+def _changelogs_of(
+    source: GroupSource, image: Image, problems: list[Problem]
+) -> set[TopicPartition]:
+    """Return the changelogs of classic Streams applications, from which lags of tasks follow."""
+    names = {
+        topic
+        for group in image.groups.values()
+        if group.assignor == STREAM and group.type is GroupType.CLASSIC
+        for topic in _attempt(
+            partial(source.changelogs, group.group_id), "changelog topics", problems
+        )
+        or ()
+    }
+    view = _attempt(lambda: source.view(names), "changelog topics", problems) if names else None
+    topics = view.topics if view is not None else {}
+    return {(name, number) for name, topic in topics.items() for number in topic.partitions}
+
+
 def _cluster_of(
-    source: GroupSource, image: Image, group_ids: Collection[str], problems: list[Problem]
+    source: GroupSource,
+    image: Image,
+    group_ids: Collection[str],
+    more: Collection[str],
+    problems: list[Problem],
 ) -> tuple[ClusterView | None, tuple[PlacedGroup, ...] | None]:
-    """Return brokers and topics, and the coordinators of groups."""
+    """Return brokers and topics, including `more`, and the coordinators of groups."""
     topics = {topic for group in image.groups.values() for topic in _topics_of(group)}
-    view = _attempt(lambda: source.view({*topics, OFFSETS_TOPIC}), "brokers and topics", problems)
+    view = _attempt(
+        lambda: source.view({*topics, *more, OFFSETS_TOPIC}), "brokers and topics", problems
+    )
     placements = _attempt(
         lambda: source.placements(sorted({*image.groups, *group_ids})),
         "the coordinators of groups",

@@ -191,6 +191,17 @@ class OffsetReading:
     doubtful: frozenset[str] = frozenset()
 
 
+def is_changelog(topic: str, application: str) -> bool:
+    """Return whether a topic has the name of a changelog of a Kafka Streams application.
+
+    Stores without a name of their own have one that begins with KSTREAM or KTABLE: what precedes it
+    belongs to the id of another application.
+    """
+    store = topic.removeprefix(f"{application}-")
+    is_foreign = "-KSTREAM-" in store or "-KTABLE-" in store
+    return store != topic and topic.endswith("-changelog") and not is_foreign
+
+
 class GroupSource:
     """A source of groups or of their committed offsets.
 
@@ -300,6 +311,14 @@ class GroupSource:
         """
         groups = self.read(question=Question(log_budget=0)).image.groups
         return sorted({topic for group in groups.values() for topic in group.topics})
+
+    def changelogs(self, application: str) -> Collection[str]:
+        """Return the changelog topics of a Kafka Streams application, as far as known, sorted.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        return ()
 
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False

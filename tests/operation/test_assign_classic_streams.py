@@ -22,7 +22,7 @@ from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.spec import read_spec
 from kgroup.operation.assign.what_if import AddedMembers, Changes, changed, leaves
-from kgroup.source.base import GroupSource
+from kgroup.source.base import GroupSource, is_changelog
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 from tests.field_log import groups_of
@@ -187,9 +187,8 @@ def test_ends_of_changelogs(totals: dict[int, Group]) -> None:
     class Cluster(GroupSource):
         end = 100
 
-        def topic_names(self) -> list[str]:
-            store = "order-totals-classic-KSTREAM-AGGREGATE-STATE-STORE-0000000002"
-            return [f"{store}-changelog", f"{store}-repartition", "other-store-changelog"]
+        def changelogs(self, application: str) -> list[str]:
+            return [f"{application}-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"]
 
         def log_ranges(
             self, partitions: Collection[TopicPartition], *, committed: bool = False
@@ -206,6 +205,21 @@ def test_ends_of_changelogs(totals: dict[int, Group]) -> None:
         run = settled(changed(spec, Changes(standbys=0, add=[AddedMembers()])))
         assert max(own.streams.delay_ms for own in run.plans if own.streams) == delay_ms
         assert not any("changelogs have" in text for plan in run.plans for text in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    ("topic", "belongs"),
+    [
+        ("app-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog", True),
+        ("app-counts-changelog", True),
+        ("app-2-KTABLE-STATE-STORE-0000000002-changelog", False),
+        ("app-KSTREAM-AGGREGATE-STATE-STORE-0000000002-repartition", False),
+        ("apps-counts-changelog", False),
+        ("other-app-counts-changelog", False),
+    ],
+)
+def test_names_of_changelogs(topic: str, belongs: bool) -> None:
+    assert is_changelog(topic, "app") == belongs
 
 
 def test_another_assignor_is_noticed(generations: dict[int, Group]) -> None:

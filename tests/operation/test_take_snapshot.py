@@ -90,6 +90,28 @@ def take(source: FakeSource, *group_ids: str, **options: Any) -> Snapshot:
     return snapshot
 
 
+def test_changelogs_of_streams_applications() -> None:
+    """From their ends follow the lags of tasks (`kgroup assign`)."""
+    changelog = "a-counts-changelog"
+
+    class Cluster(FakeCluster):
+        def changelogs(self, application: str) -> list[str]:
+            return [f"{application}-counts-changelog"]
+
+        def view(self, topics: Collection[str]) -> ClusterView:
+            topic = Topic(changelog, None, {0: Partition(None, (1,), ())})
+            known = {**VIEW.topics, changelog: topic}
+            return replace(VIEW, topics={name: known[name] for name in topics if name in known})
+
+    application = replace(A, assignor="stream")
+    ranges = {**RANGES, (changelog, 0): LogRange(0, 40)}
+    snapshot = take(Cluster(application, B, ranges=ranges, capabilities=[Capability.COORDINATOR]))
+    saved = snapshot_source(snapshot)
+    assert saved.changelogs("a") == [changelog]
+    assert saved.changelogs("b") == []
+    assert saved.log_ranges([(changelog, 0)]).ranges[changelog, 0].end == 40
+
+
 def test_asks_for_what_the_groups_have_to_do_with() -> None:
     cluster = FakeCluster(A, B, ranges=RANGES)
     snapshot = take(cluster, "a", "none")

@@ -57,6 +57,10 @@ _FIRST_WITH_LAGS = 7
 _FIRST_COMPARED = 11
 """Version of user data of Kafka Streams 3.2 and later."""
 _FAR = 1 << 40
+_SOON = 100_000
+"""Number of records that a client restores within seconds."""
+_ROOM = 1_000
+"""Lag that a client that keeps up may have for a moment."""
 _SEEDS = (1, 2, 3)
 _CHANGELOG = "-changelog"
 _REPARTITION = "-repartition"
@@ -140,8 +144,8 @@ def classic_streams_spec(
     } - has_state
     unsure = {task.subtopology for task in tasks} - has_state - without
     changelogs = _changelogs(source, group, tasks)
-    named: set[int | None] = {None} if changelogs is None else set(changelogs.values())
-    if None not in named:
+    named = set(changelogs.values())
+    if named and None not in named:
         has_state |= {each for each in named if each is not None}
         unsure = set()
     copies = Counter(task for own in read for task in own.standby)
@@ -365,28 +369,23 @@ def _lost_subtopology(group: Group, topics: Mapping[int, object], lost: Collecti
 
 def _changelogs(
     source: GroupSource, group: Group, tasks: Mapping[StreamsTask, Sequence[TopicPartition]]
-) -> Mapping[str, int | None] | None:
-    """Return the changelog topics with their subtopology, where known; None if unknown.
+) -> Mapping[str, int | None]:
+    """Return the known changelog topics with their subtopology, where known.
 
     The changelog of a store has the name of the repartition topic that is read into it.
     """
-    if not source.can(GroupSource.topic_names):
-        return None
-    begins = f"{group.group_id}-"
-    names = [
-        name
-        for name in source.topic_names()
-        if name.startswith(begins) and name.endswith(_CHANGELOG)
-    ]
     reads = {topic: task.subtopology for task, own in tasks.items() for topic, _ in own}
-    return {name: reads.get(name.removesuffix(_CHANGELOG) + _REPARTITION) for name in names}
+    return {
+        name: reads.get(name.removesuffix(_CHANGELOG) + _REPARTITION)
+        for name in source.changelogs(group.group_id)
+    }
 
 
 def _ends(
     source: GroupSource,
     tasks: Mapping[StreamsTask, object],
     stateful: frozenset[int],
-    changelogs: Mapping[str, int | None] | None,
+    changelogs: Mapping[str, int | None],
 ) -> dict[StreamsTask, int]:
     """Return the sums of the log end offsets of changelogs of each task, where known."""
     if not changelogs:
@@ -588,9 +587,8 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
             f"Whether subtopologies {names} have state with a changelog is unknown. It is assumed, "
             "and the result is another one if not."
         )
-    if not application.keeps_state and differs(
-        *(_Guess(keeps_state=False, seed=seed) for seed in _SEEDS)
-    ):
+    may_be_new = not application.keeps_state and _restarted(spec)
+    if may_be_new and differs(*(_Guess(keeps_state=False, seed=seed) for seed in _SEEDS)):
         yield (
             "It is assumed that the client restarts with its state directory. If its stores are in "
             "memory only, it is a new client; --remove-member with --add-member shows that."
@@ -615,6 +613,17 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
         )
 
 
+def _restarted(spec: GroupSpec) -> set[str]:
+    """Return the clients of which all threads are new, and that had state before."""
+    states, _ = _states(spec)
+    running = {member.process_id for member in spec.members if member.owned is not None}
+    return {
+        member.process_id or ""
+        for member in spec.members
+        if member.process_id not in running and states.get(member.process_id or "")
+    }
+
+
 def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
     """Run the assignor with guessed values."""
     application = spec.application
@@ -628,14 +637,14 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
     acceptable = application.settings.acceptable_lag
     random = Random(guess.seed)
     states, unsure = _states(spec)
+    restarted = _restarted(spec)
     by_process: dict[str, list[MemberSpec]] = defaultdict(list)
     for member in spec.members:
         by_process[member.process_id or ""].append(member)
     threads: dict[str, StreamThread] = {}
     for process, members in by_process.items():
-        is_back = all(member.owned is None for member in members)
         process_id, own = process, states.get(process, {})
-        if is_back and own and not guess.keeps_state:
+        if process in restarted and not guess.keeps_state:
             process_id, own = str(UUID(int=random.getrandbits(128), version=4)), {}
         sums: dict[str, dict[StreamsTask, int]] = {member.member_id: {} for member in members}
         keeper = {
@@ -646,9 +655,11 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             if task not in ends or task in runs:
                 continue
             end = ends[task]
-            if guess.is_behind and (process, task) in unsure:
+            size = application.end_offset_sums.get(task)
+            catches_up = acceptable >= _ROOM and size is not None and size <= acceptable + _SOON
+            if guess.is_behind and (process, task) in unsure and not catches_up:
                 offset = max(0, end - acceptable - 1)
-            elif offset == 0 and guess.is_quick:
+            elif offset == 0 and guess.is_quick and (size is None or size <= acceptable + _SOON):
                 offset = end
             elif offset is None or (offset and task not in application.end_offset_sums):
                 small = random.randint(0, min(acceptable, end)) if guess.seed else 0

@@ -44,6 +44,7 @@ from kgroup.source.base import (
     Question,
     Reading,
     SettingReading,
+    is_changelog,
 )
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient, P, T
@@ -233,6 +234,10 @@ class LiveCluster(GroupSource):
         """Return the names of all topics; see `GroupSource.topic_names`."""
         client = self._connected()
         return sorted(client.run(client.metadata, None).topics)
+
+    def changelogs(self, application: str) -> list[str]:
+        """Return an application's changelog topics; see `GroupSource.changelogs`."""
+        return [topic for topic in self.topic_names() if is_changelog(topic, application)]
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         """Return settings of every broker; see `GroupSource.broker_settings`."""

@@ -17,7 +17,15 @@ from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
-from kgroup.source.base import EVERYTHING, Capability, GroupSource, KafkaOffsets, Question, Reading
+from kgroup.source.base import (
+    EVERYTHING,
+    Capability,
+    GroupSource,
+    KafkaOffsets,
+    Question,
+    Reading,
+    is_changelog,
+)
 from kgroup.source.snapshot.file import read_snapshot
 from kgroup.source.zookeeper.view import cluster_view, placement, placements, reading_of
 
@@ -158,6 +166,11 @@ class ClusterSnapshotSource(SnapshotSource):
         if not saved and (offsets is None or not offsets.partitions):
             return {}
         return {key: saved.get(key) or self._placement(key, offsets) for key in keys}
+
+    def changelogs(self, application: str) -> list[str]:
+        """Return an application's saved changelog topics; see `GroupSource.changelogs`."""
+        names = (row.topic for row in self.snapshot.topics or ())
+        return [topic for topic in names if is_changelog(topic, application)]
 
     def view(self, topics: Collection[str]) -> ClusterView:
         """Return saved brokers and topics; see `GroupSource.view`."""

@@ -116,6 +116,7 @@ class _UserData(Enum):
     NO_MEMORY = auto()  # an empty list of partitions
     MEMORY = auto()  # partitions
     DATED_MEMORY = auto()  # a list of partitions, and a generation
+    UNDATED_MEMORY = auto()  # partitions, and -1 instead of the generation that assigned them
     GENERATION = auto()  # only a generation
     VERSIONED = auto()  # other data that begins with a version
     OTHER = auto()
@@ -123,6 +124,7 @@ class _UserData(Enum):
 
 _NULL, _EMPTY, _OTHER = _UserData.NULL, _UserData.EMPTY, _UserData.OTHER
 _NO_MEMORY, _MEMORY, _DATED = _UserData.NO_MEMORY, _UserData.MEMORY, _UserData.DATED_MEMORY
+_UNDATED = _UserData.UNDATED_MEMORY
 _GENERATION, _VERSIONED = _UserData.GENERATION, _UserData.VERSIONED
 _ANY = frozenset(_UserData)
 _VERSION_1 = "AAE"
@@ -209,10 +211,13 @@ _SUBSCRIPTIONS = (
     _signature(KAFKAJS, _KAFKAJS, [0], _EMPTY),
     _signature(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
     _signature(AIOKAFKA, _EAGER, [0], _EMPTY),
-    _signature(AIOKAFKA, _STICKY, [0], _EMPTY, _DATED),
+    _signature(AIOKAFKA, _STICKY, [0], _EMPTY, _UNDATED),
     _signature(KAFKA_NODE, _EAGER, [0], _NULL),
     _signature(PLATFORMATIC, _ROUNDROBIN, [1], _NULL, is_short=True),
 )
+
+_ONE_TIMEOUT = frozenset({KAFKA_NODE})
+"""Libraries that send JoinGroup of version 0: the session timeout is the rebalance timeout, too."""
 
 _ASSIGNMENTS = (
     _signature(KAFKA_CLIENTS, _EAGER | _STICKY, [0], _EMPTY),  # until 2.3
@@ -579,10 +584,13 @@ def _subscribing(strategy: str | None, member: Data) -> frozenset[str]:
     rack = data.get("rackId")
     form = _form(data["userData"])
     is_short = _is_short(data)
+    timeouts = [member.get(name) for name in ("sessionTimeout", "rebalanceTimeout")]
+    is_one_timeout = None in timeouts or timeouts[0] == timeouts[1]
     return frozenset(
         signature.library
         for signature in _SUBSCRIPTIONS
-        if _fits(signature, strategy, data["version"], form, topics)
+        if (is_one_timeout or signature.library not in _ONE_TIMEOUT)
+        and _fits(signature, strategy, data["version"], form, topics)
         and signature.is_short == is_short
         and (rack or "rackId" not in data or rack == signature.no_rack)
     )
@@ -639,7 +647,10 @@ def _form(user_data: Any) -> _UserData:
         return _VERSIONED if is_versioned else _OTHER
     if "previousAssignment" in user_data:
         if "generation" in user_data:
-            return _OTHER if "trailing" in user_data else _DATED
+            if "trailing" in user_data:
+                return _OTHER
+            is_undated = user_data["previousAssignment"] and user_data["generation"] < 0
+            return _UNDATED if is_undated else _DATED
         return _MEMORY if user_data["previousAssignment"] else _NO_MEMORY
     if "generation" not in user_data:
         return _OTHER

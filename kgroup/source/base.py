@@ -79,11 +79,12 @@ class Question:
         members: members are needed, and the other facts that only describing a group returns.
         offsets: offsets are needed; ignored without `members`.
         log_budget: bytes to read from each partition of `__consumer_offsets` of a live cluster, for
-            what no API returns: generation, leader and timeouts of classic groups, and times of
-            commits; 0 if they are not needed.
+            what no API returns: generation, leader and timeouts of classic groups, times of
+            commits, and `preferences`; 0 if they are not needed.
         commit_times: times of commits are needed; they are the most expensive part.
         last_commits: of each group only the time of its last commit is needed, and of an empty
             classic group the time of its last state.
+        preferences: of members of consumer groups, the assignors that they prefer are needed.
         nodes: for ZooKeeper: all nodes of the groups and of the cluster are needed, also those
             without a field in `Group`: partition states, topic configurations, the controller,
             and administrators' requests.
@@ -98,6 +99,7 @@ class Question:
     log_budget: int = DEFAULT_LOG_BUDGET
     commit_times: bool = True
     last_commits: bool = False
+    preferences: bool = False
     nodes: bool = False
 
     def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:

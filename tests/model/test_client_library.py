@@ -260,12 +260,24 @@ def test_user_data_that_the_leader_returns_is_no_mark_of_another_library() -> No
 def member(client_id: str = "mine", **said: Any) -> dict[str, Any]:
     return {
         **classic_member("m", clientId=client_id, assignment={"raw": ""}),
+        "sessionTimeout": 30_000,
+        "rebalanceTimeout": 30_000,
         "subscription": {"version": 0, "topics": ["b", "a"], "userData": "", **said},
     }
 
 
 ASSIGNED = {"version": 0, "assignedPartitions": [{"topic": "a", "partitions": [0]}]}
 NEWEST = {"version": 3, "ownedPartitions": [], "generationId": -1, "rackId": None}
+
+
+def test_kafka_nodes_members_have_one_timeout() -> None:
+    """They send JoinGroup of version 0, in which the session timeout is also the other one."""
+    said = member(userData=None)
+    other = {**said, "memberId": "other"}
+    (found, _) = recognize("g", "range", None, [said, other])
+    assert found.candidates == ("kafka-node", "sarama")
+    (found, _) = recognize("g", "range", None, [said | {"rebalanceTimeout": 60_000}, other])
+    assert (found.name, found.certainty) == ("sarama", Certainty.INFERRED)
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,26 @@ def test_a_rolling_restart_moves_nothing_where_members_are_static() -> None:
     assert (bounce.dynamic, bounce.static, bounce.runs, bounce.moves) == (0, 2, (), 0)
 
 
+def test_a_static_member_that_restarts_keeps_its_partitions() -> None:
+    """Recorded: `kafka-clients cooperative-sticky, alike, static` in `tests/data/rounds`."""
+    members: list[dict[str, Any]] = [
+        {"member_id": name, "instance_id": name, "topics": ["t"], "owned": [["t", at]]}
+        for at, name in enumerate("abcd")
+    ]
+    del members[3]["instance_id"]
+    spec = group(members=members)
+    back = what_if.changed(spec, Changes(restart=["a", "b"]))
+    assert back == spec
+    assert settled(back).first.moves == ()
+    assert [
+        note.partition(" is a ")[0] for note in what_if.notes(spec, Changes(restart=["a"]))
+    ] == ["--restart-member: a"]
+    again = what_if.changed(spec, Changes(restart=["a", "d"]))
+    assert [member.member_id for member in again.members] == ["a", "b", "c", "new-1"]
+    eager = replace(spec, client=Software("kafka-go", "0.4.51"), strategy="range")
+    assert what_if.changed(eager, Changes(restart=["a"])).members[-1].member_id == "new-1"
+
+
 @pytest.mark.parametrize(
     ("client", "static"),
     [("kafka-go", 0), ("kafkajs", 0), ("kafka-python@2.0.2", 0), ("kafka-python", 2)],

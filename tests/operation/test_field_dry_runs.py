@@ -102,7 +102,7 @@ def test_the_assignor_of_a_consumer_group_is_voted_on_again_when_members_leave()
     def strategy(*names: str, asked: str | None = None) -> str:
         request = AssignRequest(strategy=asked, changes=Changes(remove=names))
         (run,) = assign_group(source, "i4", request).data
-        assert run.plans[0].warnings == ()
+        assert not any("assignor may change" in warning for warning in run.plans[0].warnings)
         return run.plans[0].strategy
 
     assert strategy() == "range"
@@ -133,8 +133,8 @@ def test_members_of_a_classic_group_may_vote_again_when_one_leaves(
 
 def test_librdkafka_leaves_a_deleted_topic_out_of_its_subscription() -> None:
     changes = Changes(drop_topics=("s901.p_10",))
-    owners, warnings = planned("dropped-topic", "grp-901", changes=changes)
-    assert warnings == []
+    owners, (warning,) = planned("dropped-topic", "grp-901", changes=changes)
+    assert "members of librdkafka notice one after another that topics are deleted" in warning
     assert owners == recorded_owners("dropped-topic")
 
 

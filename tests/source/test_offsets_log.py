@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from kgroup.source.base import Question
 from kgroup.source.broker import offsets_log
 from kgroup.source.broker.source import LiveCluster
 from tests.columnar.log_writer import Plain, batch
-from tests.operation.log_files import commit, group_metadata
+from tests.operation.log_files import commit, group_metadata, text
 from tests.source.broker_answers import committed, coordinator, described, ends, metadata, offsets
 from tests.source.fake_broker import FakeBroker, fake_broker
 from tests.source.fake_log import FakeLog, fetched
@@ -111,6 +112,61 @@ def test_times_of_commits_are_read_where_they_matter_only(broker: FakeBroker) ->
     group, _ = read(broker, *records)
     assert [offset.commit_timestamp_ms for offset in group.offsets] == [200]
     assert fetches(broker) == [2, 3, 0, 1]
+
+
+def compact(value: str | None) -> bytes:
+    """Length plus one, and the text; 0 for null."""
+    return b"\0" if value is None else bytes([len(value) + 1]) + value.encode()
+
+
+def member_metadata(offset: int, member_id: str, assignor: str | None) -> Plain:
+    """Version 0: instance, rack, client, host, topics, regex, timeout, assignor, no tags."""
+    texts = b"".join(map(compact, (None, None, "c", "/127.0.0.1")))
+    value = b"\0\0" + texts + b"\x01\0" + b"\0\0\0\x01" + compact(assignor) + b"\0"
+    return Plain(offset, -1, struct.pack(">h", 5) + text("g") + text(member_id), value)
+
+
+def test_the_assignors_that_members_of_a_consumer_group_prefer(broker: FakeBroker) -> None:
+    """Only if they are asked for, and the newest of each member; all of them, or none."""
+    nothing: dict[str, Any] = {"topic_partitions": []}
+    members = [
+        {
+            "member_id": member_id,
+            "client_id": "c",
+            "client_host": "/127.0.0.1",
+            "subscribed_topic_names": ["t"],
+            "assignment": nothing,
+            "target_assignment": nothing,
+        }
+        for member_id in ("a", "b")
+    ]
+    described_group = {
+        "group_id": "g",
+        "group_state": "Stable",
+        "assignor_name": "range",
+        "members": members,
+    }
+    listed = {"group_id": "g", "protocol_type": "consumer", "group_type": "consumer"}
+    broker.newest |= {"ListGroups": 5}
+    broker.handlers |= {
+        "ListGroups": lambda _: {"error_code": 0, "groups": [listed]},
+        "ConsumerGroupDescribe": lambda _: {"groups": [described_group]},
+    }
+    records = (
+        member_metadata(0, "a", "range"),
+        member_metadata(1, "b", "range"),
+        member_metadata(2, "b", None),
+        commit(3, "g", committed=7),
+    )
+
+    def preferred(*records: Plain, **question: Any) -> list[str | None]:
+        group, _ = read(broker, *records, **question)
+        assert [member.member_id for member in group.members] == ["a", "b"]
+        return [member.assignor for member in group.members]
+
+    assert preferred(*records, preferences=True) == ["range", None]
+    assert preferred(*records) == [None, None]
+    assert preferred(records[0], *records[3:], preferences=True) == [None, None]
 
 
 def test_for_the_last_commit_only_what_follows_it_is_read(broker: FakeBroker) -> None:

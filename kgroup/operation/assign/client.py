@@ -6,14 +6,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from kgroup.assignor.base import AssignorError
+from kgroup.assignor.base import AssignorError, TopicMetadata
 from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
-from kgroup.assignor.member_spec import Software
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import assign, is_determined
 from kgroup.errors import near_names
-from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA, all_of
+from kgroup.model.client_library import (
+    FRANZ_GO,
+    KAFKA_CLIENTS,
+    KAFKA_PYTHON,
+    KAFKAJS,
+    LIBRDKAFKA,
+    all_of,
+)
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.report import first_names
 
@@ -262,10 +269,6 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
     return different, sorted(names - CLIENTS.keys() - ASSIGNS_LIKE.keys())
 
 
-_ALSO_BY_DEFAULT = "range"
-"""Strategy that Java's consumers list together with cooperative-sticky by default (since 3.0)."""
-
-
 def vote_warnings(spec: GroupSpec) -> Iterator[str]:
     """Yield a warning if members left, and the others may vote for another strategy.
 
@@ -279,26 +282,52 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
             "source does not know their group.remote.assignor. --strategy computes with another "
             "one."
         )
-    if spec.protocol != "classic" or spec.strategy != _ALSO_BY_DEFAULT:
+    if spec.protocol != "classic":
         return
-    if spec.computed_as.name == KAFKA_CLIENTS:
+    if (spec.computed_as.name, spec.strategy) == (KAFKA_CLIENTS, "range"):
         yield (
             "The strategy may change: if all remaining members also list another one, as Java's do "
             "with cooperative-sticky by default, they vote on it again, and no coordinator reports "
             "what they list. --strategy computes with another one."
         )
+    if (spec.computed_as.name, spec.strategy) == (LIBRDKAFKA, "roundrobin"):
+        yield (
+            "The strategy may change: if the remaining members also list range, as librdkafka's do "
+            "by default, they vote on it again, and no coordinator reports what they list. "
+            "--strategy computes with another one."
+        )
 
 
 def topic_warnings(spec: GroupSpec) -> Iterator[str]:
-    """Yield warnings if members do not notice new topics or partitions, or not all at once."""
+    """Yield warnings if no member notices new partitions, or that a topic is gone."""
     if spec.protocol != "classic":
         return
-    others = {spec.client_of(member).name for member in spec.members} & _NOTICE_FOR_THEMSELVES
-    if spec.new_topics and others and len(spec.members) > 1:
+    gone = _deleted_topics(spec)
+    keeper = _keeper(spec)
+    if gone and keeper == KAFKA_PYTHON:
         yield (
-            f"Members of {' and '.join(sorted(others))} that subscribe by a pattern notice a new "
-            "topic one after another. The group may need several rebalances, in which other "
-            "partitions move, too; computed as if all noticed it at once."
+            f"No rebalance follows: members of {keeper} keep the partitions of deleted topics "
+            f"({first_names(gone)}), and may not be able to join again."
+        )
+    if gone and keeper == FRANZ_GO and not _has_changed(spec):
+        yield (
+            f"The actual assignment may be different if members subscribe by a pattern: {keeper} "
+            f"then gives up deleted topics ({first_names(gone)}) after a while, otherwise not."
+        )
+    if (
+        gone
+        and spec.computed_as.name == LIBRDKAFKA
+        and spec.is_cooperative
+        and len(spec.members) > 1
+    ):
+        yield (
+            "The actual assignment may be different: members of librdkafka notice one after "
+            f"another that topics are deleted ({first_names(gone)}), and each time others may move."
+        )
+    if spec.new_topics and spec.computed_as.name == KAFKAJS:
+        yield (
+            "No rebalance may follow: members of kafkajs look for topics that match a pattern only "
+            "when they start."
         )
     unnoticed = sorted(topic for topic in spec.grown_topics if not _is_noticed(spec, topic))
     if unnoticed:
@@ -311,8 +340,74 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         )
 
 
+def _deleted_topics(spec: GroupSpec) -> list[str]:
+    owned = {topic for member in spec.members for topic, _ in member.owned or ()}
+    return sorted(owned - spec.topics.keys())
+
+
+def _keeper(spec: GroupSpec) -> str | None:
+    """Return the leader's library if its leaders do not notice that a topic is deleted, else None.
+
+    A member of librdkafka calls for a rebalance whoever leads. An unknown leader whose bytes may be
+    those of kafka-python is taken as such: others stopped to write them in 2020.
+    """
+    libraries = {spec.client_of(member).name for member in spec.members}
+    if spec.protocol != "classic" or LIBRDKAFKA in libraries:
+        return None
+    leader = spec.leader
+    is_unknown = spec.client is None and leader is not None and leader.client is None
+    if is_unknown and leader is not None and KAFKA_PYTHON in (leader.may_be or ()):
+        return KAFKA_PYTHON
+    name = spec.computed_as.name
+    return name if name in (FRANZ_GO, KAFKA_PYTHON) else None
+
+
+def _has_changed(spec: GroupSpec) -> bool:
+    """Return whether members have left or joined, which causes a rebalance."""
+    return bool(spec.departed) or any(member.owned is None for member in spec.members)
+
+
+def keeps_assignment(spec: GroupSpec) -> bool:
+    """Return whether there is no rebalance, because a topic is deleted and nobody notices."""
+    is_asked = spec.client is not None or spec.has_votes is None
+    return (
+        not is_asked
+        and not _has_changed(spec)
+        and _keeper(spec) == KAFKA_PYTHON
+        and bool(_deleted_topics(spec))
+    )
+
+
+def with_kept_topics(spec: GroupSpec) -> GroupSpec:
+    """Return the group with deleted topics, as far as owned, if they still exist for its leader.
+
+    Members of franz-go that are new do not subscribe to topics that do not exist.
+    """
+    gone = _deleted_topics(spec)
+    if not gone or _keeper(spec) != FRANZ_GO:
+        return spec
+    counts: dict[str, int] = {}
+    for topic, number in (at for member in spec.members for at in member.owned or ()):
+        counts[topic] = max(counts.get(topic, 0), number + 1)
+    members = tuple(
+        replace(member, topics=tuple(topic for topic in member.topics if topic in spec.topics))
+        if member.owned is None and spec.client_of(member).name == FRANZ_GO
+        else member
+        for member in spec.members
+    )
+    kept = {topic: TopicMetadata(counts[topic]) for topic in gone}
+    return replace(spec, members=members, topics={**spec.topics, **kept})
+
+
 _NOTICE_FOR_THEMSELVES = frozenset({LIBRDKAFKA, FRANZ_GO})
 """Libraries of which each member rejoins when it notices that a new topic matches its pattern."""
+
+
+def noticing(spec: GroupSpec) -> list[MemberSpec]:
+    """Return the members that notice new topics one after another; none if all do at once."""
+    if spec.protocol != "classic" or not spec.new_topics or len(spec.members) < 2:
+        return []
+    return [m for m in spec.members if spec.client_of(m).name in _NOTICE_FOR_THEMSELVES]
 
 
 def _is_noticed(spec: GroupSpec, topic: str) -> bool:

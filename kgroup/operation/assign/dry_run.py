@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import islice, permutations
@@ -30,7 +30,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import NEW_PROCESS
-from kgroup.operation.assign.client import later_note, software, version_of
+from kgroup.operation.assign.client import later_note, noticing, software, version_of
 from kgroup.operation.assign.connect import during_delay
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.group_record import (
@@ -38,9 +38,16 @@ from kgroup.operation.assign.group_record import (
     assigned_record_bytes,
     assigned_record_notes,
 )
-from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Move, after, dry_run
+from kgroup.operation.assign.outcome import (
+    AssignFailure,
+    AssignPlan,
+    Move,
+    after,
+    dry_run,
+    other_assignments,
+)
 from kgroup.operation.assign.spec import read_specs
-from kgroup.operation.assign.what_if import Changes, changed, comes_back, leaves, notes
+from kgroup.operation.assign.what_if import Changes, changed, comes_back, is_static, leaves, notes
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
 
@@ -368,6 +375,15 @@ _RESTLESS = (
     "members still revoke partitions and rejoin."
 )
 _MANY_RESTARTS = "for a restart of this many members and partitions"
+_ONE_AFTER_ANOTHER = (
+    "Members of {} that subscribe by a pattern notice a new topic one after another. The group "
+    "may need several rebalances, in which other partitions move, too; computed as if all noticed "
+    "it at once."
+)
+_IN_OTHER_STEPS = (
+    "The actual assignment may be different: computed as if the coordinator assigned once after "
+    "all members have left, and once after each that joins. It depends on the heartbeats of others."
+)
 _RACING = (
     "The actual assignment may be different if a member revokes partitions and rejoins before "
     "another one has completed the previous rebalance."
@@ -462,6 +478,19 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
             *following, last = run.following
             last = replace(last, warnings=(*last.warnings, _RACING))
             run = replace(run, following=(*following, last))
+    if is_small(spec) and run.error is None:
+        end = _shares(run)
+        others = (_owners(assignment) for assignment in other_assignments(spec))
+        if any(owners != end for owners in others):
+            run = _warned(run, _IN_OTHER_STEPS)
+    members = noticing(spec)
+    if members and run.error is None:
+        end = _shares(run)
+        if not is_small(spec) or any(
+            _shares(each) != end for each in _noticed(spec, members, most)
+        ):
+            libraries = sorted({spec.client_of(member).name for member in members})
+            run = _warned(run, _ONE_AFTER_ANOTHER.format(" and ".join(libraries)))
     if not any(member.unknown_id for member in (*spec.members, *spec.returning)):
         return run
     if is_small(spec):
@@ -496,11 +525,50 @@ def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
         yield _settle(replace(joined, members=members))[0]
 
 
+def _warned(run: Run, warning: str) -> Run:
+    *before, last = run.plans
+    return _with_plans(run, (*before, replace(last, warnings=(*last.warnings, warning))))
+
+
+def _noticed(spec: GroupSpec, members: Sequence[MemberSpec], most: int) -> Iterator[Run]:
+    """Yield runs in which members notice new topics in another order, one after another."""
+    for order in islice(permutations(member.member_id for member in members), TRIES):
+        group, run = spec, None
+        for number in range(1, len(order) + 1):
+            unaware = order[number:]
+            run, group = _settle(
+                replace(
+                    group,
+                    members=tuple(
+                        replace(
+                            member,
+                            topics=tuple(t for t in every.topics if t not in spec.new_topics)
+                            if member.member_id in unaware
+                            else every.topics,
+                        )
+                        for member, every in zip(group.members, spec.members, strict=True)
+                    ),
+                ),
+                most=most,
+            )
+            if run.last.assignment is None:
+                break
+            group = after(group, run.last)
+        if run is not None:
+            yield run
+
+
 def _shares(run: Run) -> dict[str, frozenset[TopicPartition]] | None:
     """Return the final partitions of each member, unordered; None if the run fails."""
     if run.last.assignment is None:
         return None
-    return {member_id: frozenset(own) for member_id, own in run.last.assignment.items()}
+    return _owners(run.last.assignment)
+
+
+def _owners(
+    assignment: Mapping[str, Iterable[TopicPartition]],
+) -> dict[str, frozenset[TopicPartition]]:
+    return {member_id: frozenset(own) for member_id, own in assignment.items()}
 
 
 def compared(spec: GroupSpec) -> list[Run]:
@@ -545,11 +613,7 @@ def bounced(spec: GroupSpec) -> Bounce:
 
 def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
     """Return the members that are new after a restart; some libraries have no static members."""
-    return [
-        member
-        for member in spec.members
-        if member.instance_id is None or not spec.may_be_static(spec.client_of(member))
-    ]
+    return [member for member in spec.members if not is_static(spec, member)]
 
 
 def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:

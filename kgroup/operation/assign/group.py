@@ -166,7 +166,9 @@ def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
         NotFoundError: the group does not exist.
         InputError: the group cannot be read.
     """
-    reading, missing = select_groups(source, [group_id], Question(commit_times=False))
+    reading, missing = select_groups(
+        source, [group_id], Question(commit_times=False, preferences=True)
+    )
     group = reading.image.groups.get(group_id)
     if group is not None:
         return reading, group

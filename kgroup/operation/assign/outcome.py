@@ -27,10 +27,12 @@ from kgroup.operation.assign.classic_streams import (
 from kgroup.operation.assign.client import (
     chance_warnings,
     is_failure_open,
+    keeps_assignment,
     leader_warnings,
     topic_warnings,
     version_warnings,
     vote_warnings,
+    with_kept_topics,
 )
 from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, connect_warnings
 from kgroup.operation.assign.streams import assign_tasks, streams_warnings
@@ -329,7 +331,7 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
             assignment, standby, streams = assign_application(spec)
             plan = replace(plan, standby=standby, streams=streams)
         else:
-            assignment = assign(spec)
+            assignment = _assigned(spec)
     except AssignorError as error:
         failure = AssignFailure(error.type, error.message or None)
         warnings = (_failure_warning(spec, error), *leader_warnings(spec)) if warns else ()
@@ -372,6 +374,61 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         if warns
         else (),
     )
+
+
+def _assigned(spec: GroupSpec) -> Assignment:
+    """Return the assignment; in a consumer group, members leave, then join one after another.
+
+    The coordinator assigns when it gets the first heartbeat after members have left, and with each
+    member that joins (`GroupMetadataManager.consumerGroupHeartbeat`).
+    """
+    if keeps_assignment(spec):
+        return {member.member_id: list(member.owned or ()) for member in spec.members}
+    new = _joining(spec)
+    if spec.protocol != "consumer" or len(new) + bool(spec.departed) < 2:
+        return assign(with_kept_topics(spec))
+    return _assigned_in_turn(spec, [*([_staying(spec)] if spec.departed else ()), *_joined(spec)])
+
+
+def other_assignments(spec: GroupSpec) -> Iterator[Assignment]:
+    """Yield the assignments of a consumer group if its members leave and join in other steps."""
+    if spec.protocol != "consumer":
+        return
+    gone, staying = spec.departed, _staying(spec)
+    if gone and _joining(spec):
+        yield assign(spec)
+    if len(gone) > 1:
+        for order in (gone, gone[::-1]):
+            left = [(*staying, *order[number:]) for number in range(1, len(order) + 1)]
+            yield _assigned_in_turn(spec, [*left, *_joined(spec)])
+
+
+def _joining(spec: GroupSpec) -> tuple[MemberSpec, ...]:
+    """Return the new members of a group, which have no assignment yet."""
+    return tuple(member for member in spec.members if member.unknown_id and member.owned is None)
+
+
+def _staying(spec: GroupSpec) -> tuple[MemberSpec, ...]:
+    new = _joining(spec)
+    return tuple(member for member in spec.members if member not in new)
+
+
+def _joined(spec: GroupSpec) -> list[tuple[MemberSpec, ...]]:
+    """Return the members of a group after each one that joins."""
+    new = _joining(spec)
+    return [(*_staying(spec), *new[:number]) for number in range(1, len(new) + 1)]
+
+
+def _assigned_in_turn(spec: GroupSpec, groups: Iterable[tuple[MemberSpec, ...]]) -> Assignment:
+    """Return the assignment to the last members after that to all before."""
+    assignment: Assignment = {}
+    for members in filter(None, groups):
+        now = tuple(
+            replace(member, owned=tuple(assignment.get(member.member_id, member.owned or ())))
+            for member in members
+        )
+        assignment = assign(replace(spec, members=now))
+    return assignment
 
 
 def _protocol_warnings(

@@ -145,7 +145,10 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = remove_member(spec, name)
     restarted: dict[str, str] = {}
     for name in changes.restart:
-        member_id = _find(spec, name).member_id
+        member = _find(spec, name)
+        if is_static(spec, member):
+            continue
+        member_id = member.member_id
         spec = restart_member(spec, name)
         restarted[member_id] = (*spec.members, *spec.returning)[-1].member_id
     for added in changes.add:
@@ -179,8 +182,14 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
 
 
 def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
-    """Yield notes on client ids of new members that look like the name of another library."""
+    """Yield notes on restarts of static members, and on new client ids that name a library."""
     leads = spec.computed_as.name
+    for name in changes.restart:
+        if is_static(spec, _find(spec, name)):
+            yield (
+                f"--restart-member: {name} is a static member. It returns within its session "
+                "timeout, without a rebalance; --remove-member lets it leave"
+            )
     for client_id in dict.fromkeys(added.client_id or "" for added in changes.add):
         library = client_id.partition("@")[0]
         is_there = client_id in {member.client_id for member in spec.members}
@@ -260,6 +269,11 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
 def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
     """Remove a member."""
     return leaves(spec, _find(spec, name))
+
+
+def is_static(spec: GroupSpec, member: MemberSpec) -> bool:
+    """Return whether a member keeps its partitions in a restart, which causes no rebalance."""
+    return member.instance_id is not None and spec.may_be_static(spec.client_of(member))
 
 
 def restart_member(spec: GroupSpec, name: str) -> GroupSpec:

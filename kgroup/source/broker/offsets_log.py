@@ -1,9 +1,10 @@
 """Facts about groups that only the records of the live `__consumer_offsets` have.
 
-No API returns a classic group's generation, leader and timeouts, or the times of commits. They are
-in the group's own partition of `__consumer_offsets`. The partition is read backwards from its end,
-until each group's newest GroupMetadata and the record of each of its commits were found, or the
-budget of bytes is used up.
+No API returns a classic group's generation, leader and timeouts, the times of commits, or the
+assignors that members of a consumer group prefer. They are in the group's own partition of
+`__consumer_offsets`. The partition is read backwards from its end, until each group's newest
+GroupMetadata or ConsumerGroupMemberMetadata and the record of each of its commits were found, or
+the budget of bytes is used up.
 
 Fetch reads forwards from an offset. So the log is read in windows of offsets, the last one first;
 compaction leaves gaps, so the size of a window is estimated from the previous one.
@@ -43,6 +44,7 @@ FIRST_WINDOW = 1000
 WINDOW_SIZE = 4 << 20
 """Target size of a window in bytes, once there is a window to estimate from."""
 _GROUP_METADATA = 2
+_MEMBER_METADATA = 5
 _KEY_PREFIX = Struct(">hH")
 _LENGTH = Struct(">H")
 _MANY = 50
@@ -67,11 +69,23 @@ class _Trace:
         metadata: the newest GroupMetadata: data (None for a tombstone), timestamp and size of the
             record; None until found.
         commits: facts from commit records that the API does not return, by topic and partition.
+        voters: members of a consumer group whose preferred assignors are searched.
+        assignors: those that were found; None for a member that prefers none.
         last_only: see `Question.last_commits`.
     """
 
-    def __init__(self, group: Group, *, commit_times: bool, last_only: bool = False) -> None:
+    def __init__(
+        self,
+        group: Group,
+        *,
+        commit_times: bool,
+        last_only: bool = False,
+        preferences: bool = False,
+    ) -> None:
         self.group = group
+        is_voted = preferences and group.type is GroupType.CONSUMER
+        self.voters = frozenset(m.member_id for m in group.members if is_voted)
+        self.assignors: dict[str, str | None] = {}
         self.last_only = last_only
         sought = group.offsets if commit_times else ()
         self.committed = {(o.topic, o.partition): o.committed_offset for o in sought}
@@ -82,6 +96,8 @@ class _Trace:
     def is_whole(self) -> bool:
         """Whether everything was found; a group that only commits has no metadata."""
         group = self.group
+        if self.voters - self.assignors.keys():
+            return False
         has_metadata = group.type is GroupType.CLASSIC and group.protocol_type is not None
         if self.last_only:  # a state that was not met before the commit is older
             is_needed = has_metadata and group.state is GroupState.EMPTY and not self.committed
@@ -108,6 +124,12 @@ class _Trace:
         group = self.group
         if self.commits:
             group = replace(group, offsets=tuple(map(self._completed_offset, group.offsets)))
+        if self.voters and not self.voters - self.assignors.keys():
+            members = group.members
+            return replace(
+                group,
+                members=tuple(replace(m, assignor=self.assignors[m.member_id]) for m in members),
+            )
         data, time_ms, size = self.metadata or (None, None, None)
         if data is None or data["protocolType"] != group.protocol_type:
             return group
@@ -122,8 +144,9 @@ class _Trace:
                 record_bytes=size,
             )
             return replace(group, last_stable=before)
-        members = {member.member_id for member in group.members}
-        if members != recorded.keys():  # another generation than the response
+        if {
+            member.member_id for member in group.members
+        } != recorded.keys():  # another generation than the response
             return group
         return replace(
             group,
@@ -176,7 +199,9 @@ class LogMemory:
         cached = self._found.get(number)
         if cached is None or cached.end > end:  # the log was truncated
             return 0
-        is_known = all(trace.group.group_id in cached.metadata for trace in traces)
+        is_known = all(
+            trace.group.group_id in cached.metadata and not trace.voters for trace in traces
+        )
         return cached.end if is_known else 0
 
     def complete(self, number: int, traces: Iterable[_Trace]) -> str | None:
@@ -260,6 +285,7 @@ async def read_details(
     *,
     commit_times: bool = True,
     last_commits: bool = False,
+    preferences: bool = False,
 ) -> tuple[dict[str, Group], list[str]]:
     """Return the groups with facts from their partitions of `__consumer_offsets`, and notes.
 
@@ -268,7 +294,9 @@ async def read_details(
     """
     by_partition: dict[int, list[_Trace]] = {}
     for group in groups.values():
-        trace = _Trace(group, commit_times=commit_times, last_only=last_commits)
+        trace = _Trace(
+            group, commit_times=commit_times, last_only=last_commits, preferences=preferences
+        )
         if group.offsets_partition is not None and not trace.is_whole:
             by_partition.setdefault(group.offsets_partition, []).append(trace)
     if not by_partition:
@@ -451,12 +479,17 @@ class _Log:
                 assert record.key is not None
                 kind, length = _KEY_PREFIX.unpack_from(record.key)
                 group_id = record.key[4 : 4 + length]
-                trace = self._wanted.get(group_id) if 0 <= kind <= _GROUP_METADATA else None
+                is_read = 0 <= kind <= _GROUP_METADATA or kind == _MEMBER_METADATA
+                trace = self._wanted.get(group_id) if is_read else None
                 if trace is None or trace.is_whole:
                     continue
                 _, key, value = decode_record(record.key, record.value)
                 data = value["data"] if value else None
-                if kind == _GROUP_METADATA:
+                if kind == _MEMBER_METADATA:
+                    member_id = key["data"]["memberId"] if key and key["data"] else None
+                    if data is not None and member_id in trace.voters:
+                        trace.assignors.setdefault(member_id, data["serverAssignor"])
+                elif kind == _GROUP_METADATA:
                     size = batch_size(len(record.key), len(record.value or b""))
                     trace.metadata = trace.metadata or (data, record.timestamp_ms, size)
                 elif key is not None and key["data"] is not None and data is not None:
@@ -490,4 +523,4 @@ def _pattern(group_ids: Collection[bytes]) -> re.Pattern[bytes] | None:
     if len(group_ids) > _MANY:
         return None
     names = (re.escape(_LENGTH.pack(len(name)) + name) for name in group_ids)
-    return re.compile(rb"\0[\0-\2](?:%s)" % b"|".join(names), re.DOTALL)
+    return re.compile(rb"\0[\0-\2\5](?:%s)" % b"|".join(names), re.DOTALL)

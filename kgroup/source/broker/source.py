@@ -416,6 +416,7 @@ class _Inquiry:
                 self._memory,
                 commit_times=question.commit_times,
                 last_commits=question.last_commits,
+                preferences=question.preferences,
             )
             notes += more
         describes = (

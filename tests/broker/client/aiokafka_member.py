@@ -20,19 +20,24 @@ ASSIGNORS = {
 
 async def run(member: dict[str, Any]) -> None:
     aiokafka: Any = import_module("aiokafka")
-    module, name = ASSIGNORS[member["strategy"]]
-    assignor = getattr(import_module("aiokafka.coordinator.assignors." + module), name)
+    assignors = [
+        getattr(import_module("aiokafka.coordinator.assignors." + module), name)
+        for module, name in map(ASSIGNORS.__getitem__, member["strategy"].split(","))
+    ]
     settings = {"client_id": member["client_id"], "group_instance_id": member["instance_id"]}
     consumer = aiokafka.AIOKafkaConsumer(
         bootstrap_servers=member["bootstrap"],
         group_id=member["group"],
-        partition_assignment_strategy=[assignor],
+        partition_assignment_strategy=assignors,
         auto_offset_reset="earliest",
-        heartbeat_interval_ms=200,
-        metadata_max_age_ms=500,
+        heartbeat_interval_ms=member["heartbeat_ms"],
+        metadata_max_age_ms=member["refresh_ms"],
         **{key: value for key, value in settings.items() if value is not None},
     )
-    consumer.subscribe(member["topics"])
+    if member["topics"][0].startswith("^"):
+        consumer.subscribe(pattern=member["topics"][0])
+    else:
+        consumer.subscribe(member["topics"])
     await consumer.start()
     end = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     last = None

@@ -42,8 +42,10 @@ class _Teller(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def run(member: dict[str, Any]) -> None:
-    module, name = ASSIGNORS[member["strategy"]]
-    assignor = getattr(import_module("kafka.coordinator.assignors." + module), name)
+    assignors = [
+        getattr(import_module("kafka.coordinator.assignors." + module), name)
+        for module, name in map(ASSIGNORS.__getitem__, member["strategy"].split(","))
+    ]
     settings = {
         "client_id": member["client_id"],
         "group_instance_id": member["instance_id"],
@@ -52,13 +54,15 @@ def run(member: dict[str, Any]) -> None:
     consumer = KafkaConsumer(
         bootstrap_servers=member["bootstrap"],
         group_id=member["group"],
-        partition_assignment_strategy=[assignor],
+        partition_assignment_strategy=assignors,
         auto_offset_reset="earliest",
-        heartbeat_interval_ms=200,
-        metadata_max_age_ms=500,
+        heartbeat_interval_ms=member["heartbeat_ms"],
+        metadata_max_age_ms=member["refresh_ms"],
         **{key: value for key, value in settings.items() if value is not None},
     )
-    consumer.subscribe(member["topics"], listener=_Teller(consumer))
+    topics = member["topics"]
+    by = {"pattern": topics[0]} if topics[0].startswith("^") else {"topics": topics}
+    consumer.subscribe(**by, listener=_Teller(consumer))
 
     def await_end() -> None:
         sys.stdin.read()

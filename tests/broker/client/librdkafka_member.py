@@ -20,12 +20,16 @@ def run(member: dict[str, Any]) -> None:
         "client.id": member["client_id"],
         "group.instance.id": member["instance_id"],
         "client.rack": member["rack"],
-        "partition.assignment.strategy": member["strategy"],
         "auto.offset.reset": "earliest",
-        "heartbeat.interval.ms": 200,
-        "topic.metadata.refresh.interval.ms": 500,
+        "topic.metadata.refresh.interval.ms": member["refresh_ms"],
         "log_level": 0,
     }
+    protocol, _, assignor = (member["strategy"] or "").partition(":")
+    if protocol == "consumer":
+        settings |= {"group.protocol": protocol, "group.remote.assignor": assignor or None}
+    else:
+        settings["partition.assignment.strategy"] = member["strategy"]
+        settings["heartbeat.interval.ms"] = member["heartbeat_ms"]
     consumer = Consumer({key: value for key, value in settings.items() if value is not None})
     consumer.subscribe(member["topics"])
     is_told_to_stop = Event()

@@ -21,7 +21,13 @@ from tests.waiting import PATIENCE_S
 
 
 class _Settings(TypedDict):
-    """What a program is told; None leaves the library's default."""
+    """What a program is told; None leaves the library's default.
+
+    Attributes:
+        topics: a single one that begins with `^` is a pattern.
+        strategy: several are separated by commas; `consumer` is the consumer protocol, followed by
+            `:` and the assignor that the member prefers, if it prefers one.
+    """
 
     bootstrap: str
     group: str
@@ -31,6 +37,8 @@ class _Settings(TypedDict):
     instance_id: str | None
     rack: str | None
     protocol_version: str | None
+    refresh_ms: int
+    heartbeat_ms: int
 
 
 class LibraryMember:
@@ -45,14 +53,16 @@ class LibraryMember:
         library: as its users call it.
         bootstrap: where the broker is.
         group: that it joins.
-        topics: in the order in which the application names them.
-        strategy: name of the assignor; KafkaJS has only its own.
+        topics: in the order in which the application names them; or a pattern, see `_Settings`.
+        strategy: name of the assignor, see `_Settings`; KafkaJS has only its own.
         log: file for what the library says.
         client_id: None for the library's default.
         instance_id: of a static member.
         rack: of it.
         protocol_version: of Kafka, that an application of Sarama chooses.
         version: of the library's package; see `command`.
+        refresh_ms: how often it looks for new topics and partitions, where the library can be told.
+        heartbeat_ms: how often it sends a heartbeat.
     """
 
     def __init__(
@@ -69,6 +79,8 @@ class LibraryMember:
         rack: str | None = None,
         protocol_version: str | None = None,
         version: str | None = None,
+        refresh_ms: int = 500,
+        heartbeat_ms: int = 200,
     ) -> None:
         self.client_id = client_id
         self.topics = tuple(topics)
@@ -82,6 +94,8 @@ class LibraryMember:
             "instance_id": instance_id,
             "rack": rack,
             "protocol_version": protocol_version,
+            "refresh_ms": refresh_ms,
+            "heartbeat_ms": heartbeat_ms,
         }
         words, environment = command(library, version)
         with log.open("ab") as errors:

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,6 +20,8 @@ type member struct {
 	ClientID                   *string `json:"client_id"`
 	InstanceID                 *string `json:"instance_id"`
 	Rack                       *string
+	Refresh                    int `json:"refresh_ms"`
+	Heartbeat                  int `json:"heartbeat_ms"`
 }
 
 var balancers = map[string]kgo.GroupBalancer{
@@ -60,19 +63,26 @@ func main() {
 		panic(err)
 	}
 	parts := owned{}
+	chosen := []kgo.GroupBalancer{}
+	for _, name := range strings.Split(m.Strategy, ",") {
+		chosen = append(chosen, balancers[name])
+	}
 	gained := func(_ context.Context, _ *kgo.Client, p map[string][]int32) { parts.change(p, true) }
 	lost := func(_ context.Context, _ *kgo.Client, p map[string][]int32) { parts.change(p, false) }
 	options := []kgo.Opt{
 		kgo.SeedBrokers(m.Bootstrap),
 		kgo.ConsumerGroup(m.Group),
 		kgo.ConsumeTopics(m.Topics...),
-		kgo.Balancers(balancers[m.Strategy]),
-		kgo.HeartbeatInterval(200 * time.Millisecond),
+		kgo.Balancers(chosen...),
+		kgo.HeartbeatInterval(time.Duration(m.Heartbeat) * time.Millisecond),
 		kgo.MetadataMinAge(200 * time.Millisecond),
-		kgo.MetadataMaxAge(500 * time.Millisecond),
+		kgo.MetadataMaxAge(time.Duration(m.Refresh) * time.Millisecond),
 		kgo.OnPartitionsAssigned(gained),
 		kgo.OnPartitionsRevoked(lost),
 		kgo.OnPartitionsLost(lost),
+	}
+	if strings.HasPrefix(m.Topics[0], "^") {
+		options = append(options, kgo.ConsumeRegex())
 	}
 	if m.ClientID != nil {
 		options = append(options, kgo.ClientID(*m.ClientID))

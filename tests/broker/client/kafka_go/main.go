@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -17,10 +18,12 @@ type member struct {
 	Topics                     []string
 	ClientID                   *string `json:"client_id"`
 	Rack                       *string
+	Refresh                    int `json:"refresh_ms"`
+	Heartbeat                  int `json:"heartbeat_ms"`
 }
 
-func balancer(m member) kafka.GroupBalancer {
-	switch m.Strategy {
+func balancer(m member, name string) kafka.GroupBalancer {
+	switch name {
 	case "range":
 		return kafka.RangeGroupBalancer{}
 	case "roundrobin":
@@ -58,15 +61,19 @@ func main() {
 	if m.ClientID != nil {
 		dialer.ClientID = *m.ClientID
 	}
+	chosen := []kafka.GroupBalancer{}
+	for _, name := range strings.Split(m.Strategy, ",") {
+		chosen = append(chosen, balancer(m, name))
+	}
 	group, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:                     m.Group,
 		Brokers:                []string{m.Bootstrap},
 		Dialer:                 &dialer,
 		Topics:                 m.Topics,
-		GroupBalancers:         []kafka.GroupBalancer{balancer(m)},
-		HeartbeatInterval:      200 * time.Millisecond,
+		GroupBalancers:         chosen,
+		HeartbeatInterval:      time.Duration(m.Heartbeat) * time.Millisecond,
 		WatchPartitionChanges:  true,
-		PartitionWatchInterval: 500 * time.Millisecond,
+		PartitionWatchInterval: time.Duration(m.Refresh) * time.Millisecond,
 	})
 	if err != nil {
 		panic(err)

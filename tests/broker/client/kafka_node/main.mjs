@@ -6,10 +6,10 @@ const group = new kafka.ConsumerGroup(
   {
     kafkaHost: member.bootstrap,
     groupId: member.group,
-    protocol: [member.strategy],
+    protocol: member.strategy.split(','),
     fromOffset: 'earliest',
     sessionTimeout: 6000,
-    heartbeatInterval: 200,
+    heartbeatInterval: member.heartbeat_ms,
     ...(member.client_id === null ? {} : { clientId: member.client_id }),
   },
   member.topics,

@@ -6,8 +6,8 @@ const settings = { brokers: [member.bootstrap], logLevel: logLevel.NOTHING }
 if (member.client_id !== null) settings.clientId = member.client_id
 const consumer = new Kafka(settings).consumer({
   groupId: member.group,
-  heartbeatInterval: 200,
-  metadataMaxAge: 500,
+  heartbeatInterval: member.heartbeat_ms,
+  metadataMaxAge: member.refresh_ms,
   maxWaitTimeInMs: 200,
   ...(member.rack === null ? {} : { rackId: member.rack }),
 })
@@ -22,7 +22,10 @@ consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => write(payload.memberAss
 consumer.on(consumer.events.REBALANCING, () => write({}))
 
 await consumer.connect()
-for (const topic of member.topics) await consumer.subscribe({ topic, fromBeginning: true })
+for (const name of member.topics) {
+  const topic = name.startsWith('^') ? new RegExp(name) : name
+  await consumer.subscribe({ topic, fromBeginning: true })
+}
 await consumer.run({ eachMessage: async () => {} })
 process.stdin.resume()
 process.stdin.on('end', async () => {

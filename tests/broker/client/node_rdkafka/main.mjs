@@ -9,8 +9,8 @@ const settings = {
   'group.instance.id': member.instance_id,
   'client.rack': member.rack,
   'partition.assignment.strategy': member.strategy,
-  'heartbeat.interval.ms': 200,
-  'topic.metadata.refresh.interval.ms': 500,
+  'heartbeat.interval.ms': member.heartbeat_ms,
+  'topic.metadata.refresh.interval.ms': member.refresh_ms,
 }
 const given = Object.entries(settings).filter(([, value]) => value !== null)
 const consumer = new kafka.KafkaConsumer(

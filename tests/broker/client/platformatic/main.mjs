@@ -6,8 +6,8 @@ const consumer = new Consumer({
   clientId: member.client_id ?? 'kafka', // it has no default
   groupId: member.group,
   bootstrapBrokers: [member.bootstrap],
-  heartbeatInterval: 200,
-  metadataMaxAge: 500,
+  heartbeatInterval: member.heartbeat_ms,
+  metadataMaxAge: member.refresh_ms,
   ...(member.instance_id === null ? {} : { groupInstanceId: member.instance_id }),
 })
 

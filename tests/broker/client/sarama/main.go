@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -19,6 +20,8 @@ type member struct {
 	InstanceID                 *string `json:"instance_id"`
 	Rack                       *string
 	ProtocolVersion            *string `json:"protocol_version"`
+	Refresh                    int     `json:"refresh_ms"`
+	Heartbeat                  int     `json:"heartbeat_ms"`
 }
 
 var strategies = map[string]func() sarama.BalanceStrategy{
@@ -74,10 +77,13 @@ func main() {
 		}
 		config.Version = version
 	}
-	config.Consumer.Group.Rebalance.GroupStrategies =
-		[]sarama.BalanceStrategy{strategies[m.Strategy]()}
-	config.Consumer.Group.Heartbeat.Interval = 200 * time.Millisecond
-	config.Metadata.RefreshFrequency = 500 * time.Millisecond
+	chosen := []sarama.BalanceStrategy{}
+	for _, name := range strings.Split(m.Strategy, ",") {
+		chosen = append(chosen, strategies[name]())
+	}
+	config.Consumer.Group.Rebalance.GroupStrategies = chosen
+	config.Consumer.Group.Heartbeat.Interval = time.Duration(m.Heartbeat) * time.Millisecond
+	config.Metadata.RefreshFrequency = time.Duration(m.Refresh) * time.Millisecond
 	if m.ClientID != nil {
 		config.ClientID = *m.ClientID
 	}

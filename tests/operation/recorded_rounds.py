@@ -1,0 +1,151 @@
+"""Rounds of live groups (`tests/data/rounds`) as dry runs foretell them, and the table of them.
+
+`python -m tests.operation.recorded_rounds` writes the table into `docs/assign.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kgroup.model.snapshot import Snapshot
+from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group
+from kgroup.operation.assign.what_if import Changes
+from kgroup.source.snapshot.source import snapshot_source
+from tests.broker.client.rounds import KINDS, path_of, read_rounds
+
+PAGE = Path(__file__).parents[2] / "docs" / "assign.md"
+MARK = "<!-- generated: rounds -->\n\n"
+
+_UNCERTAIN = re.compile(
+    r"^The actual assignment may be different|would assign differently|is not imitated"
+    r"|^The (strategy|assignor) may change|^No rebalance may follow|may need several rebalances"
+    r"|^The group may never become stable"
+)
+"""Warnings that the members may own something else; those about single members are marks."""
+
+
+class Result(Enum):
+    """How a round ended, next to what a dry run says."""
+
+    MATCHED = "matched"
+    WARNED = "matched with a warning"
+    DIFFERED = "differed with a warning"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round, and what a dry run of its snapshot says.
+
+    Attributes:
+        family: libraries of the members.
+        line: as it was recorded.
+        foretold: owned partitions by client id, of the members that do not depend on unknown ids.
+        warnings: all warnings of the dry run.
+    """
+
+    family: str
+    line: Mapping[str, Any]
+    foretold: Mapping[str, set[tuple[str, int]]]
+    warnings: Sequence[str]
+
+    @property
+    def owned(self) -> dict[str, set[tuple[str, int]]]:
+        """What the members owned that are foretold."""
+        return {
+            name: {(topic, at) for topic, numbers in topics.items() for at in numbers}
+            for name, topics in self.line["outcome"].items()
+            if name in self.foretold
+        }
+
+    @property
+    def story(self) -> str:
+        """What happened, and how the members differ."""
+        line, owned = self.line, self.owned
+        differ = {
+            name: (sorted(own - owned.get(name, own)), sorted(owned.get(name, own) - own))
+            for name, own in self.foretold.items()
+            if own != owned.get(name)
+        }
+        return f"{line['kind']}: {line['change']} {line['options']}: {differ} {self.warnings}"
+
+    @property
+    def result(self) -> Result:
+        """How it ended."""
+        is_warned = any(_UNCERTAIN.search(warning) for warning in self.warnings)
+        if self.owned == self.foretold:
+            return Result.WARNED if is_warned else Result.MATCHED
+        return Result.DIFFERED if is_warned else Result.WRONG
+
+
+def replayed(family: str, line: Mapping[str, Any]) -> Round:
+    """Run the dry run of a round."""
+    source = snapshot_source(msgspec.convert(line["snapshot"], Snapshot))
+    changes = msgspec.convert(line["options"], Changes)
+    request = AssignRequest(Mode[line["mode"]], changes=changes)
+    (run,) = assign_group(source, line["group"], request).data
+    warnings = [warning for plan in run.plans for warning in plan.warnings]
+    if not run.plans:  # static members, which restart without a rebalance
+        (group,) = source.read([line["group"]]).image.groups.values()
+        owned = {
+            member.client_id or "": {
+                (at.topic or "", at.partition) for at in member.assignment or ()
+            }
+            for member in group.members
+        }
+        return Round(family, line, owned, warnings)
+    last = run.plans[-1]
+    names = {member.member_id: member.client_id or "" for member in last.members}
+    unsure = {
+        member.client_id for plan in run.plans for member in plan.members if member.depends_on_id
+    }
+    foretold = {
+        names[member_id]: set(owned)
+        for member_id, owned in (last.assignment or {}).items()
+        if names[member_id] not in unsure
+    }
+    return Round(family, line, foretold, warnings)
+
+
+def all_rounds() -> Iterator[Round]:
+    """Replay all recorded rounds."""
+    for family in dict.fromkeys(kind.family for kind in KINDS):
+        if not path_of(family).exists():
+            continue
+        for line in read_rounds(path_of(family)):
+            yield replayed(family, line)
+
+
+def table(rounds: Sequence[Round]) -> str:
+    """Return the table of rounds by library."""
+    rows = ["| members | rounds | matched | of these with a warning | differed, warned | wrong |"]
+    rows.append("| --- | --- | --- | --- | --- | --- |")
+    families = list(dict.fromkeys(each.family for each in rounds))
+    for name in (*families, "all together"):
+        results = Counter(each.result for each in rounds if name in ("all together", each.family))
+        matched = results[Result.MATCHED] + results[Result.WARNED]
+        counts = (
+            results.total(),
+            matched,
+            *(results[each] for each in (Result.WARNED, Result.DIFFERED, Result.WRONG)),
+        )
+        rows.append(f"| `{name}` | {' | '.join(map(str, counts))} |")
+    return "\n".join(rows) + "\n"
+
+
+def written(page: str, rounds: Sequence[Round]) -> str:
+    """Return the page with the table."""
+    before, after = page.split(MARK)
+    return before + MARK + table(rounds) + "\n" + re.sub(r"\A(\|.*\n)*\n*", "", after)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text("utf-8"), list(all_rounds())), "utf-8")

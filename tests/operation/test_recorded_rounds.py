@@ -1,0 +1,29 @@
+"""Dry runs of groups whose next rebalances were recorded: none is wrong without a warning."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.operation.recorded_rounds import PAGE, Result, Round, all_rounds, written
+
+
+@pytest.fixture(scope="module")
+def rounds() -> list[Round]:
+    return list(all_rounds())
+
+
+def test_no_round_differs_without_a_warning(rounds: list[Round]) -> None:
+    assert [each.story for each in rounds if each.result is Result.WRONG] == []
+
+
+def test_every_library_and_every_change_is_among_the_rounds(rounds: list[Round]) -> None:
+    assert len(rounds) >= 300
+    assert {each.line["change"] for each in rounds} >= {
+        *("join", "join-two", "leave", "leave-two", "leave-leader", "restart", "restart-three"),
+        *("bounce", "grow", "add-topic", "drop-topic"),
+    }
+
+
+def test_the_table_of_rounds_is_that_of_the_page(rounds: list[Round]) -> None:
+    text = PAGE.read_text("utf-8")
+    assert written(text, rounds) == text, "run: python -m tests.operation.recorded_rounds"

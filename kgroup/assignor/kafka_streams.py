@@ -111,8 +111,9 @@ class StreamsApplication:
             standby or on disk, with the sum of the offsets; None for one near the end.
         unsure_states: process ids and tasks whose state may be far behind, or gone.
         finders: by process id and task: the thread that likely reports state that is only on disk.
-        unsure_finders: process ids and tasks that have moved to another thread of their client in
-            the last rebalance, so that either may report them.
+        unsure_finders: process ids and standby tasks that have moved to another thread of their
+            client, so that either may report them if the next rebalance comes at once; likely
+            both do.
         settings: settings of the leader.
         known_settings: names of the settings that the user gave, or that are evident.
         keeps_state: whether clients are known to keep their state, and their id, on disk.

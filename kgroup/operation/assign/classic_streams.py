@@ -59,6 +59,8 @@ _FIRST_COMPARED = 11
 _FAR = 1 << 40
 _SOON = 100_000
 """Number of records that a client restores within seconds."""
+_AT_ONCE = 20_000
+"""Number of records that a client may restore before a rebalance that follows at once."""
 _ROOM = 1_000
 """Lag that a client that keeps up may have for a moment."""
 _SEEDS = (1, 2, 3)
@@ -659,13 +661,15 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             catches_up = acceptable >= _ROOM and size is not None and size <= acceptable + _SOON
             if guess.is_behind and (process, task) in unsure and not catches_up:
                 offset = max(0, end - acceptable - 1)
-            elif offset == 0 and guess.is_quick and (size is None or size <= acceptable + _SOON):
+            elif offset == 0 and guess.is_quick and (size or 0) <= acceptable + _AT_ONCE:
                 offset = end
             elif offset is None or (offset and task not in application.end_offset_sums):
                 small = random.randint(0, min(acceptable, end)) if guess.seed else 0
                 offset = end - small
-            finder = keeper.get(task, application.finders.get((process, task), ""))
             is_sure = task in keeper and (process, task) not in application.unsure_finders
+            finder = keeper[task] if is_sure else application.finders.get((process, task), "")
+            if task in keeper and not is_sure and not guess.seed:
+                sums[keeper[task]][task] = offset
             if finder not in sums or (guess.seed and not is_sure):
                 finder = (random.choice(members) if guess.seed else members[0]).member_id
             sums[finder][task] = offset

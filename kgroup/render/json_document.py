@@ -11,8 +11,8 @@ are read::
 
 A file of offsets has one more field, the store that they come from.
 
-The rows of each command are described in ``docs/command``. A change that removes a field, or
-changes the meaning of one, raises `SCHEMA_VERSION`; a new field does not.
+The rows of each command are described in ``docs/command``. A release that removes a field,
+or changes the meaning of one, raises `SCHEMA_VERSION`; a new field does not. The first is 0.1.0.
 """
 
 from __future__ import annotations

@@ -908,6 +908,15 @@ def planned(cli: Cli, *args: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
+def test_static_membership_is_planned_in_the_words_of_the_library(cli: Cli) -> None:
+    shown = cli("plan", "static-membership", "g14-sarama", "--snapshot", str(GO_CLIENTS))
+    assert "Consumer.Group.InstanceId=sar-1" in shown.out
+    assert "Brokers allow Consumer.Group.Session.Timeout=10000." in shown.out
+    assert "Restart the members without Consumer.Group.InstanceId" in shown.out
+    for name in ("group.instance.id", "max.poll.interval.ms", "Brokers allow session.timeout.ms"):
+        assert name not in shown.out
+
+
 @pytest.mark.parametrize(
     ("target", "group", "code"),
     [

@@ -267,10 +267,10 @@ def restart_time(behavior: ProgramBehavior, *, is_measured: bool) -> Preconditio
     )
 
 
-def session_of_members(session_ms: int, brokers: Brokers) -> Precondition:
+def session_of_members(session_ms: int, brokers: Brokers, setting: str = SESSION) -> Precondition:
     """Return the precondition that brokers accept a session timeout (classic protocol)."""
     low, high = LEAST_SESSION, MOST_SESSION
-    text = f"Brokers allow {SESSION}={session_ms}."
+    text = f"Brokers allow {setting}={session_ms}."
     least = max(brokers.numbers(low), default=None)
     most = min(brokers.numbers(high), default=None)
     check = f"{brokers.ask('session.timeout')} shows {low} and {high}."
@@ -352,12 +352,12 @@ def plan_static_membership(
     """
     if running.is_stopped:
         return _of_stopped(running, None)
-    members = running.by_name
+    members, facts = running.by_name, running.facts
     ids, made_of = proposed(members, template)
     brokers = running.brokers
     needed_ms = -(-_MARGIN * behavior.restart_ms // _STEP_MS) * _STEP_MS
     sessions = {
-        name: max(needed_ms, member.session_timeout_ms or _DEFAULT_SESSION_MS)
+        name: max(needed_ms, member.session_timeout_ms or facts.session_ms)
         for name, member in members.items()
         if running.scenario.members[name].config.group_protocol == "classic"
     }
@@ -372,7 +372,11 @@ def plan_static_membership(
         unique_ids(ids, made_of),
         lasting_ids(members),
         restart_time(behavior, is_measured=is_measured),
-        *([session_of_members(max(sessions.values()), brokers)] if sessions else []),
+        *(
+            [session_of_members(max(sessions.values()), brokers, facts.session_setting)]
+            if sessions
+            else []
+        ),
         *([session_of_group(running, brokers_ms, brokers)] if of_brokers else []),
     ]
     plan = plan_of(running.group, MigrationTarget.STATIC_MEMBERSHIP, None, conditions)
@@ -438,7 +442,7 @@ def plan_dynamic_membership(running: RunningGroup, behavior: ProgramBehavior) ->
         "Restart every member without an instance id, and remove its old membership",
         tuple(static),
         tuple(
-            SettingChange(name, running.facts.static_setting or INSTANCE_ID, instance_id, None)
+            SettingChange(name, _instance_id(running), instance_id, None)
             for name, instance_id in static.items()
         ),
         (
@@ -447,14 +451,14 @@ def plan_dynamic_membership(running: RunningGroup, behavior: ProgramBehavior) ->
             "once. There is a command for each member, in the order of the restarts: run while "
             "the member is still active, it would interrupt the member, which would then rejoin "
             "as it was.",
-            f"Start it without {INSTANCE_ID}. {how_to_restart(behavior, len(static))}",
+            f"Start it without {_instance_id(running)}. {how_to_restart(behavior, len(static))}",
         ),
         tuple(_remove(running.group, instance_id) for instance_id in static.values()),
         (
             f"{kgroup_on(running.group, 'describe')} shows no instance ids, and each member once.",
             "From now on, every restart takes two rebalances, and sessions may be shorter again.",
         ),
-        f"Restart the members with their previous {INSTANCE_ID}.",
+        f"Restart the members with their previous {_instance_id(running)}.",
         expected=Expected(is_restarted=True, members=len(running.by_name), instance_ids=()),
     )
     steps, total = forecast(scenario, [removing_restart(step, scenario, plans, behavior)], behavior)
@@ -483,6 +487,11 @@ def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
     )
 
 
+def _instance_id(running: RunningGroup) -> str:
+    """Return the setting for the instance id, as the members' library calls it."""
+    return running.facts.static_setting or INSTANCE_ID
+
+
 # --- steps ----------------------------------------------------------------------------------------
 
 
@@ -505,7 +514,7 @@ def _settings(
     """Return the changed settings; one session timeout for all members if it is equal."""
     members, session = running.by_name, running.facts.session_setting
     changes = [
-        SettingChange(name, running.facts.static_setting or INSTANCE_ID, None, ids[name])
+        SettingChange(name, _instance_id(running), None, ids[name])
         for name, member in members.items()
         if member.instance_id is None
     ]
@@ -549,7 +558,8 @@ def _make_static(
         see=(
             f"{kgroup_on(running.group, 'describe')} shows each member with its instance id, once.",
         ),
-        back=f"Restart the members without {INSTANCE_ID}: see {_plan_back(running.group)}.",
+        back=f"Restart the members without {_instance_id(running)}: see "
+        f"{_plan_back(running.group)}.",
         expected=_expected(running, ids),
     )
 
@@ -560,6 +570,12 @@ def _later(
     """Return the step that describes all later restarts."""
     was_ms = max(member.session_timeout_ms or 0 for member in running.by_name.values())
     before = f" instead of {seconds(was_ms)} now" if 0 < was_ms < session_ms else ""
+    late = (
+        f" A member that exceeds {running.facts.poll_setting} also keeps its partitions for that "
+        "time."
+        if running.facts.leaves_if_late
+        else ""
+    )
     return PlanStep(
         0,
         "Restart every member once more, with the next deployment: nothing moves",
@@ -574,8 +590,7 @@ def _later(
             f"{kgroup_on(running.group, 'describe')} shows the same generation, or epoch, "
             "as before, and every member with a new member id (--members --columns member_id).",
             f"The session of a member that crashes expires after {seconds(session_ms)}{before}: "
-            "its partitions are not read until then. A member that exceeds max.poll.interval.ms "
-            "also keeps its partitions for that time.",
+            f"its partitions are not read until then.{late}",
             "A member that is stopped for good keeps its partitions for that time, unless it is "
             f"removed: {_remove(running.group, 'ID')}",
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from kgroup.assignor.connect import CONNECTOR
@@ -125,7 +125,7 @@ def _pieces(plan: AssignPlan, size: int) -> list[_Piece]:
                     changing[at].add(member)
     return [
         _Piece(
-            topic,
+            topic if plan.standby is None else f"{_words(plan)[0]} {topic}",
             at * size,
             min((at + 1) * size, last[topic] + 1),
             made[topic, at],
@@ -539,9 +539,27 @@ def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
     return Sheet(BOUNCE_COLUMNS, rows)
 
 
+def _words(plan: AssignPlan) -> tuple[str, str, str]:
+    """Return what a plan assigns: the words for a topic, for a partition, and for both."""
+    if plan.connect is not None:
+        return "connector", "task", "connectors and tasks"
+    if plan.standby is not None:
+        return "subtopology", "partition", "active tasks"
+    return "topic", "partition", "partitions"
+
+
+def _shown_moves(plan: AssignPlan) -> Sheet:
+    """Return the moves, with the columns called after what moves."""
+    sheet = moves_sheet([Run(plan)]).select(_MOVES_SHOWN)
+    topic, partition, *others = sheet.columns
+    words = _words(plan)
+    renamed = replace(topic, name=words[0]), replace(partition, name=words[1])
+    return Sheet((*renamed, *others), sheet.rows)
+
+
 def _tables(plan: AssignPlan) -> Iterator[Part]:
     for title, sheet in (
-        ("Moves", moves_sheet([Run(plan)]).select(_MOVES_SHOWN)),
+        ("Moves", _shown_moves(plan)),
         ("Members", _members_sheet(plan)),
         ("Threads", _threads_sheet(plan)),
         ("Partitions that nobody owns now", _unowned_sheet(plan)),
@@ -556,7 +574,7 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     stops = {
         "eager": "eager: every member gives up all its partitions and waits for the new ones",
         "cooperative": "cooperative: members go on with what they keep",
-        "incremental": "incremental: the coordinator moves partitions member by member",
+        "incremental": f"incremental: the coordinator moves {_words(plan)[2]} member by member",
     }
     yield "rebalance", stops[plan.rebalance]
     if plan.leader_id is not None:
@@ -571,13 +589,13 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
         lag = "" if moved is None else f", with a lag of {moved}"
         yield "moves", f"{len(plan.moves)}{later}{lag}"
         yield "stay", str(plan.kept)
+        if plan.connect is not None and (started := _started(plan)):
+            yield "start", f"{len(started)}: {_list(started)}"
     if plan.balance is not None:
         balance = plan.balance
-        what = "partitions" if plan.connect is None else "connectors and tasks"
-        what = what if plan.standby is None else "active tasks"
         yield (
             "balance",
-            f"{balance.minimum} to {balance.maximum} {what} a member, "
+            f"{balance.minimum} to {balance.maximum} {_words(plan)[2]} a member, "
             f"standard deviation {balance.deviation}",
         )
         if balance.idle_members:
@@ -604,6 +622,13 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
         yield "rack-local", f"{plan.rack_local} of {total} partitions"
     for warning in plan.warnings:
         yield "warning", warning
+
+
+def _started(plan: AssignPlan) -> list[str]:
+    """Return the connectors and tasks that ran nowhere before, and run now."""
+    ran = {item for items in plan.before.values() for item in items}
+    given = (item for items in (plan.assignment or {}).values() for item in items)
+    return sorted(item_name(item) for item in given if item not in ran)
 
 
 def _overlaps(overlaps: Sequence[Overlap]) -> str:

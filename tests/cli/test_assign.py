@@ -171,6 +171,20 @@ def test_wrong_usage(cli: Cli, args: list[str], message: str) -> None:
     assert message in result.err
 
 
+def test_moves_of_connect_and_streams_are_called_so(cli: Cli) -> None:
+    connect = cli(
+        "assign", "warehouse-sync", "--sample", "--add-member", "--connector", "new=2"
+    ).out
+    assert re.search(r"\nMoves\nconnector +task +from_member", connect)
+    assert "start                   1: new\n" in connect
+    line = ("assign", "order-totals", "--sample", "--add-member")
+    assert re.search(r"\nMoves\nsubtopology +partition +from_member", cli(*line).out)
+    assert "moves active tasks member by member" in cli(*line).out
+    assert "subtopology 0  subtopology 1\n" in cli(*line, "--grid").out
+    # Scripts find the same names for every kind of group.
+    assert cli(*line, "-o", "csv").out.startswith("id,rebalance,topic,partition,")
+
+
 @pytest.mark.parametrize(
     ("client", "answer", "error"),
     [

@@ -131,9 +131,9 @@ def streams_warnings(spec: GroupSpec, assignment: Assignment) -> Iterator[str]:
     processes = len({_process(spec, member.member_id) for member in spec.members})
     if streams.is_assumed and processes > streams.standby_replicas + 1:
         yield (
-            f"{STANDBY_SETTING} is unknown, and as many processes as now had no room for more than "
-            f"{streams.standby_replicas} standby tasks of each task. {streams.standby_replicas} is "
-            "assumed; --standbys says otherwise."
+            f"{STANDBY_SETTING} is unknown; {streams.standby_replicas} is assumed, the number of "
+            "standby tasks that each task has now. More would not fit: each process already has "
+            "one copy. --standbys says otherwise."
         )
     new = _new(spec)
     if len(new) > 1 or len(spec.departed) > 1 or len(new) > len(spec.departed) > 0:

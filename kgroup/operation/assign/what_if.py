@@ -163,7 +163,10 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     if not spec.members:  # all that is left of a Connect cluster restarts
         spec = replace(spec, members=spec.returning, returning=())
     if not spec.members:
-        raise UsageError("no member is left to assign to; omit a --remove-member")
+        raise UsageError(
+            "no member is left to assign to; omit a --remove-member. Without members, nothing of "
+            "the group is read or run until one joins"
+        )
     if changes.leader is not None:
         try:
             spec = lead(spec, changes.leader)

@@ -653,6 +653,8 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             task: member.member_id for member in members for task in map(_of_item, member.standby)
         }
         runs = {task for member in members for task in map(_of_item, member.owned or ())}
+        # A new thread looks at the disk before the others hear of the rebalance.
+        first = next((member for member in members if member.owned is None), members[0])
         for task, offset in sorted(own.items()):
             if task not in ends or task in runs:
                 continue
@@ -671,7 +673,7 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             if task in keeper and not is_sure and not guess.seed:
                 sums[keeper[task]][task] = offset
             if finder not in sums or (guess.seed and not is_sure):
-                finder = (random.choice(members) if guess.seed else members[0]).member_id
+                finder = (random.choice(members) if guess.seed else first).member_id
             sums[finder][task] = offset
         for member in members:
             active = [_of_item(item) for item in member.owned or ()]

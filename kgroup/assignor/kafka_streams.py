@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -163,7 +164,7 @@ class ThreadTasks:
     waiting: tuple[StreamsTask, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StreamsClient:
     """A client during an assignment.
 
@@ -205,11 +206,6 @@ class StreamsClient:
         """The number of tasks that it gets for each thread."""
         return self.count / len(self.threads)
 
-    @property
-    def active_load(self) -> float:
-        """The number of active tasks that it gets for each thread."""
-        return len(self.active) / len(self.threads)
-
     def has(self, task: StreamsTask) -> bool:
         """Return whether it gets a task, as an active or as a standby one."""
         return task in self.active or task in self.standby
@@ -222,6 +218,10 @@ class StreamsClient:
         other.standby.add(task)
 
 
+def _load(client: StreamsClient) -> tuple[float, bytes]:
+    return (len(client.active) + len(client.standby)) / len(client.threads), client.rank
+
+
 class _ClientQueue:
     """Clients by load, of which those that meet a condition are polled.
 
@@ -231,25 +231,21 @@ class _ClientQueue:
     def __init__(
         self,
         clients: Iterable[StreamsClient],
-        load: Callable[[StreamsClient], float],
         allows: Callable[[StreamsClient, StreamsTask], bool] = lambda client, task: True,
+        load: Callable[[StreamsClient], tuple[float, bytes]] = _load,
     ) -> None:
         self._allows = allows
-        self._clients = {client.process_id: client for client in clients}
-        self._queue = PriorityQueue[str](
-            (), lambda name: (load(self._clients[name]), self._clients[name].rank)
-        )
-        self._queued: set[str] = set()
-        for client in self._clients.values():
-            self.offer(client)
+        self._queue = PriorityQueue[StreamsClient]((), load)
+        self._queued: set[StreamsClient] = set()
+        self.offer(*clients)
 
     def offer(self, *clients: StreamsClient) -> None:
         """Queue clients anew, by their current load."""
         for client in clients:
-            if client.process_id in self._queued:
-                self._queue.remove(client.process_id)
-            self._queued.add(client.process_id)
-            self._queue.offer(client.process_id)
+            if client in self._queued:
+                self._queue.remove(client)
+            self._queued.add(client)
+            self._queue.offer(client)
 
     def poll(
         self, task: StreamsTask, also: Callable[[StreamsClient], bool] = lambda client: True
@@ -258,20 +254,21 @@ class _ClientQueue:
         others: list[StreamsClient] = []
         first = None
         while first is None and len(self._queue):
-            client = self._clients[self._queue.poll()]
-            self._queued.remove(client.process_id)
+            client = self._queue.poll()
+            self._queued.remove(client)
             if self._allows(client, task) and also(client):
                 first = client
             else:
                 others.append(client)
-        if len(others) > 1:
-            by_id = {client.process_id: client for client in others}
-            names = map_order(
-                list(by_id), lambda name: by_id[name].hash_code, order=lambda name: by_id[name].rank
-            )
-            others = [by_id[name] for name in names]
-        self.offer(*others)
+        self.offer(*client_hash_order(others))
         return first
+
+
+def client_hash_order(
+    clients: Iterable[StreamsClient], capacity: int | None = None
+) -> list[StreamsClient]:
+    """Return distinct clients in the order of a HashSet; see `map_order`."""
+    return map_order(list(clients), attrgetter("hash_code"), capacity, order=attrgetter("rank"))
 
 
 def assign(
@@ -351,9 +348,7 @@ def _assign_to_clients(
         clients[at % len(clients)].active.add(task)
     _balance(clients, lambda client: client.active)
     if settings.standby_replicas:
-        by_load = _ClientQueue(
-            clients, lambda client: client.load, lambda client, task: not client.has(task)
-        )
+        by_load = _ClientQueue(clients, lambda client, task: not client.has(task))
         for task in stateful:
             for _ in range(settings.standby_replicas):
                 taker = by_load.poll(task)
@@ -365,7 +360,9 @@ def _assign_to_clients(
     movement = _Movement(clients, stateful, settings)
     moves = movement.move_active()
     moves += movement.move_standbys()
-    by_active_load = _ClientQueue(clients, lambda client: client.active_load)
+    by_active_load = _ClientQueue(
+        clients, load=lambda client: (len(client.active) / len(client.threads), client.rank)
+    )
     for task in sorted(topology.tasks.keys() - topology.end_offset_sums.keys()):
         taker = by_active_load.poll(task)
         assert taker is not None
@@ -496,9 +493,7 @@ class _Movement:
 
     def _by_load(self) -> _ClientQueue:
         return _ClientQueue(
-            self.clients,
-            lambda client: client.load,
-            lambda client, task: client.process_id in self.caught_up[task],
+            self.clients, lambda client, task: client.process_id in self.caught_up[task]
         )
 
     def _most_caught_up(

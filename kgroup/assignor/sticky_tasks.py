@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from kgroup.assignor.java.java_hash import hash_order, map_order
+from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.kafka_streams import (
     LATEST_OFFSET,
     ApplicationTasks,
@@ -23,6 +23,7 @@ from kgroup.assignor.kafka_streams import (
     StreamThread,
     ThreadTasks,
     assign_with,
+    client_hash_order,
     task_hash_order,
 )
 
@@ -35,26 +36,13 @@ def assign(
     def to_clients(clients: Sequence[StreamsClient]) -> bool:
         by_id = {client.process_id: client for client in clients}
         seen = dict.fromkeys(threads[name].process_id for name in hash_order(threads))
-        in_order = _hash_order(_hash_order(by_id[process_id] for process_id in seen))
+        in_order = client_hash_order(client_hash_order(by_id[process_id] for process_id in seen))
         assigning = _Assigning(in_order, topology)
         assigning.assign_active()
         assigning.assign_standby(settings.standby_replicas)
         return False
 
     return assign_with(to_clients, threads, topology)
-
-
-def _hash_order(
-    clients: Iterable[StreamsClient], capacity: int | None = None
-) -> list[StreamsClient]:
-    by_id = {client.process_id: client for client in clients}
-    names = map_order(
-        list(by_id),
-        lambda name: by_id[name].hash_code,
-        capacity,
-        order=lambda name: by_id[name].rank,
-    )
-    return [by_id[name] for name in names]
 
 
 def _copy_capacity(size: int) -> int:
@@ -84,7 +72,7 @@ class _Assigning:
             for task in sums.keys() - active:
                 had_standby.setdefault(task, []).append(client)
         self._previous = task_hash_order(puts)
-        self._had_standby = {task: _hash_order(own) for task, own in had_standby.items()}
+        self._had_standby = {task: client_hash_order(own) for task, own in had_standby.items()}
 
     def assign_active(self) -> None:
         share = len(self._tasks) // sum(len(client.threads) for client in self._clients)
@@ -108,7 +96,7 @@ class _Assigning:
     def assign_standby(self, replicas: int) -> None:
         for task in self._stateful:
             for _ in range(replicas):
-                free = _hash_order(client for client in self._clients if not client.has(task))
+                free = client_hash_order(client for client in self._clients if not client.has(task))
                 if not free:
                     break
                 self._add(self._best(task, free), task, is_active=False)
@@ -136,7 +124,7 @@ class _Assigning:
         self, task: StreamsTask, among: Collection[StreamsClient]
     ) -> StreamsClient | None:
         had = self._had_standby.get(task, [])
-        copied = _hash_order(had, _copy_capacity(len(had)))
+        copied = client_hash_order(had, _copy_capacity(len(had)))
         return self._least_loaded(task, [client for client in copied if client in among])
 
     def _is_overloaded(self, client: StreamsClient) -> bool:

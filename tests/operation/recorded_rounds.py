@@ -31,6 +31,8 @@ _UNCERTAIN = re.compile(
 )
 """Warnings that the members may own something else; those about single members are marks."""
 
+_CHANCE = re.compile(r"does not determine what .* because the result may be random")
+
 
 class Result(Enum):
     """How a round ended, next to what a dry run says."""
@@ -39,6 +41,7 @@ class Result(Enum):
     WARNED = "matched with a warning"
     DIFFERED = "differed with a warning"
     WRONG = "wrong"
+    CHANCE = "left to chance"
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,9 @@ class Round:
     @property
     def result(self) -> Result:
         """How it ended."""
+        if any(_CHANCE.search(warning) for warning in self.warnings):
+            sizes = [sorted(map(len, each.values())) for each in (self.owned, self.foretold)]
+            return Result.CHANCE if sizes[0] == sizes[1] else Result.DIFFERED
         is_warned = any(_UNCERTAIN.search(warning) for warning in self.warnings)
         if self.owned == self.foretold:
             return Result.WARNED if is_warned else Result.MATCHED
@@ -126,8 +132,8 @@ def all_rounds() -> Iterator[Round]:
 
 def table(rounds: Sequence[Round]) -> str:
     """Return the table of rounds by library."""
-    rows = ["| members | rounds | matched | of these with a warning | differed, warned | wrong |"]
-    rows.append("| --- | --- | --- | --- | --- | --- |")
+    rows = ["| members | rounds | matched | warned | left to chance | differed, warned | wrong |"]
+    rows.append("| --- | --- | --- | --- | --- | --- | --- |")
     families = list(dict.fromkeys(each.family for each in rounds))
     for name in (*families, "all together"):
         results = Counter(each.result for each in rounds if name in ("all together", each.family))
@@ -135,7 +141,10 @@ def table(rounds: Sequence[Round]) -> str:
         counts = (
             results.total(),
             matched,
-            *(results[each] for each in (Result.WARNED, Result.DIFFERED, Result.WRONG)),
+            *(
+                results[each]
+                for each in (Result.WARNED, Result.CHANCE, Result.DIFFERED, Result.WRONG)
+            ),
         )
         rows.append(f"| `{name}` | {' | '.join(map(str, counts))} |")
     return "\n".join(rows) + "\n"

@@ -134,7 +134,9 @@ def test_members_of_a_classic_group_may_vote_again_when_one_leaves(
 def test_librdkafka_leaves_a_deleted_topic_out_of_its_subscription() -> None:
     changes = Changes(drop_topics=("s901.p_10",))
     owners, (warning,) = planned("dropped-topic", "grp-901", changes=changes)
-    assert "members of librdkafka notice one after another that topics are deleted" in warning
+    assert warning.startswith(
+        "Members of librdkafka notice new topics that match their pattern, and"
+    )
     assert owners == recorded_owners("dropped-topic")
 
 
@@ -152,4 +154,4 @@ def test_members_notice_a_new_topic_that_matches_one_after_another() -> None:
     changes = Changes(add_topics=(("s126.p-new20", 7),))
     owners, (warning,) = planned("pattern-new-topic", "grp-126", changes=changes)
     assert owners != recorded_owners("pattern-new-topic")
-    assert "franz-go that subscribe by a pattern notice a new topic one after another" in warning
+    assert "Members of franz-go notice new topics that match their pattern" in warning

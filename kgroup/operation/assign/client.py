@@ -16,6 +16,7 @@ from kgroup.errors import near_names
 from kgroup.model.client_library import (
     FRANZ_GO,
     KAFKA_CLIENTS,
+    KAFKA_NODE,
     KAFKA_PYTHON,
     KAFKAJS,
     LIBRDKAFKA,
@@ -266,6 +267,8 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
         if spec.strategy in CLIENTS[client.name].strategies[client.version]
         and _shares(spec, client) != as_computed
     ]
+    if spec.strategy == "range" and as_computed == _shares(spec, newest("classic")):
+        names -= {KAFKA_NODE}  # it assigns as Java does
     return different, sorted(names - CLIENTS.keys() - ASSIGNS_LIKE.keys())
 
 
@@ -284,7 +287,15 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
         )
     if spec.protocol != "classic":
         return
-    if (spec.computed_as.name, spec.strategy) == (KAFKA_CLIENTS, "range"):
+    own = spec.leader.client if spec.leader is not None else spec.leader_client
+    is_java = own is not None and own.name == KAFKA_CLIENTS
+    is_java = is_java and all(
+        KAFKA_CLIENTS in (member.may_be or (KAFKA_CLIENTS,))
+        if member.client is None
+        else member.client.name == KAFKA_CLIENTS
+        for member in spec.members
+    )
+    if is_java and spec.strategy == "range":
         yield (
             "The strategy may change: if all remaining members also list another one, as Java's do "
             "with cooperative-sticky by default, they vote on it again, and no coordinator reports "
@@ -304,25 +315,16 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         return
     gone = _deleted_topics(spec)
     keeper = _keeper(spec)
+    dropped = sorted(spec.dropped_topics.intersection(gone))
     if gone and keeper == KAFKA_PYTHON:
         yield (
             f"No rebalance follows: members of {keeper} keep the partitions of deleted topics "
             f"({first_names(gone)}), and may not be able to join again."
         )
-    if gone and keeper == FRANZ_GO and not _has_changed(spec):
+    if dropped and keeper == FRANZ_GO and not _has_changed(spec):
         yield (
             f"The actual assignment may be different if members subscribe by a pattern: {keeper} "
-            f"then gives up deleted topics ({first_names(gone)}) after a while, otherwise not."
-        )
-    if (
-        gone
-        and spec.computed_as.name == LIBRDKAFKA
-        and spec.is_cooperative
-        and len(spec.members) > 1
-    ):
-        yield (
-            "The actual assignment may be different: members of librdkafka notice one after "
-            f"another that topics are deleted ({first_names(gone)}), and each time others may move."
+            f"then gives up deleted topics ({first_names(dropped)}) after a while, otherwise not."
         )
     if spec.new_topics and spec.computed_as.name == KAFKAJS:
         yield (
@@ -404,10 +406,12 @@ _NOTICE_FOR_THEMSELVES = frozenset({LIBRDKAFKA, FRANZ_GO})
 
 
 def noticing(spec: GroupSpec) -> list[MemberSpec]:
-    """Return the members that notice new topics one after another; none if all do at once."""
-    if spec.protocol != "classic" or not spec.new_topics or len(spec.members) < 2:
+    """Return the members that notice changed topics one after another; none if all do at once."""
+    libraries = _NOTICE_FOR_THEMSELVES if spec.new_topics else {LIBRDKAFKA}
+    is_changed = spec.new_topics or spec.dropped_topics
+    if spec.protocol != "classic" or not is_changed or len(spec.members) < 2:
         return []
-    return [m for m in spec.members if spec.client_of(m).name in _NOTICE_FOR_THEMSELVES]
+    return [member for member in spec.members if spec.client_of(member).name in libraries]
 
 
 def _is_noticed(spec: GroupSpec, topic: str) -> bool:

@@ -470,6 +470,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         have_left=False,
         new_topics=frozenset(),
         grown_topics=frozenset(),
+        dropped_topics=frozenset(),
         connect=None if plan.connect is None else plan.connect.cluster,
         application=None if plan.streams is None else plan.streams.application,
         members=tuple(

@@ -333,7 +333,8 @@ def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
         for member in spec.members
     )
     topics = {name: metadata for name, metadata in spec.topics.items() if name != topic}
-    return replace(spec, members=tuple(members), topics=topics)
+    dropped = spec.dropped_topics | {topic}
+    return replace(spec, members=tuple(members), topics=topics, dropped_topics=dropped)
 
 
 def drop_connector(spec: GroupSpec, name: str) -> GroupSpec:

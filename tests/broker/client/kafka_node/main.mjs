@@ -5,12 +5,12 @@ const member = JSON.parse(process.argv[2])
 const group = new kafka.ConsumerGroup(
   {
     kafkaHost: member.bootstrap,
+    ...(member.client_id === null ? {} : { id: member.client_id }),
     groupId: member.group,
     protocol: member.strategy.split(','),
     fromOffset: 'earliest',
     sessionTimeout: 6000,
     heartbeatInterval: member.heartbeat_ms,
-    ...(member.client_id === null ? {} : { clientId: member.client_id }),
   },
   member.topics,
 )

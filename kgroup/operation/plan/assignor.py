@@ -152,6 +152,10 @@ def plan_assignor(
     )
     if is_mixed and not is_connect:
         preconditions.append(_mixed_lists(library, found))
+    if library is None:
+        preconditions += running.library_condition(
+            strategy, lambda facts: strategy in facts.strategies
+        )
     if strategy == COOPERATIVE_STICKY:
         if library is None or FACTS[library].cooperative_since:
             preconditions.append(_version(running, library))
@@ -309,7 +313,8 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
     if running.is_stopped:
         return Precondition("client-version", text, Verdict.UNKNOWN, None, check)
     if not old:
-        if library not in (None, KAFKA_CLIENTS):  # some send owned partitions, but lack it
+        is_other = library not in (None, KAFKA_CLIENTS) or running.other_libraries
+        if is_other:  # some send owned partitions, but lack it
             found = "members do not send their version"
             return Precondition("client-version", text, Verdict.UNKNOWN, found, check)
         found = "subscriptions contain owned partitions, as they do since 2.4"

@@ -112,6 +112,45 @@ class RunningGroup:
         return FACTS[self.library or KAFKA_CLIENTS]
 
     @property
+    def other_libraries(self) -> frozenset[str]:
+        """Libraries that members may use, if none is certain and Java's is ruled out for some."""
+        if self.library is not None:
+            return frozenset()
+        return frozenset(
+            name
+            for member in self.group.members
+            if member.client_library_candidates
+            and KAFKA_CLIENTS not in member.client_library_candidates
+            for name in member.client_library_candidates
+        )
+
+    def library_condition(
+        self, what: str, has: Callable[[ClientFacts], bool]
+    ) -> Iterator[Precondition]:
+        """Yield whether the libraries that members may use have something, if they are not Java's.
+
+        Args:
+            what: what they must have.
+            has: whether a library has it.
+        """
+        names = self.other_libraries
+        if not names:
+            return
+        lacking = sorted(name for name in names if name in FACTS and not has(FACTS[name]))
+        is_refuted = len(lacking) == len(names)
+        found = f"members use {' or '.join(sorted(names))}"
+        if lacking:
+            found += f"; without {what}: {', '.join(lacking)}"
+        yield Precondition(
+            "client-library",
+            f"The members' client library has {what}.",
+            Verdict.REFUTED if is_refuted else Verdict.UNKNOWN,
+            found,
+            "Give --client LIBRARY, where the command has it: settings and abilities are otherwise "
+            "those of kafka-clients.",
+        )
+
+    @property
     def is_stopped(self) -> bool:
         """Whether the group has no members; then there is nothing to simulate."""
         return not self.group.members
@@ -230,16 +269,7 @@ def read_running(
 
 def _other_libraries(running: RunningGroup) -> Iterator[str]:
     """Yield a note if members' settings are unknown, and their library cannot be Java's."""
-    if running.library is not None:
-        return
-    candidates = {
-        name
-        for member in running.group.members
-        if member.client_library_candidates
-        and KAFKA_CLIENTS not in member.client_library_candidates
-        for name in member.client_library_candidates
-    }
-    if candidates:
+    if candidates := running.other_libraries:
         yield (
             f"members do not use kafka-clients, but {' or '.join(sorted(candidates))}, which is "
             "not certain; without --client, settings and abilities are those of kafka-clients"

@@ -368,6 +368,7 @@ def plan_static_membership(
         running.rests,
         *own_settings(running.connectors),
         client_version(members, of_brokers, running.library),
+        *running.library_condition("static members", lambda facts: facts.static_since is not None),
         *([broker_version(members, brokers)] if sessions else []),
         unique_ids(ids, made_of),
         lasting_ids(members),

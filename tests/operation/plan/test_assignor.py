@@ -164,6 +164,25 @@ def test_the_library_of_all_members_is_known_by_what_they_sent() -> None:
     assert verdicts(stopped)["mixed-strategies"] is Verdict.VERIFIED
 
 
+def test_members_that_are_surely_not_of_java_are_not_planned_as_javas() -> None:
+    """Which of two libraries they use is unknown; what neither has is refused."""
+    group = group_of()
+
+    def of(*candidates: str) -> Plan:
+        members = tuple(
+            replace(member, client_library_candidates=candidates) for member in group.members
+        )
+        return plan(replace(group, members=members), "cooperative-sticky")
+
+    unsure = of("franz-go", "kafka-go")
+    assert verdicts(unsure)["client-library"] is Verdict.UNKNOWN
+    assert verdicts(unsure)["client-version"] is Verdict.UNKNOWN
+    neither = of("kafka-go", "kafkajs")
+    assert verdicts(neither)["client-library"] is Verdict.REFUTED
+    assert neither.steps == ()
+    assert "client-library" not in verdicts(of("kafka-clients", "kafka-go"))
+
+
 @pytest.mark.parametrize("static", [False, True])
 def test_only_dynamic_members_leave_when_they_are_restarted(static: bool) -> None:
     found = plan(group_of(static=static), "roundrobin")

@@ -91,6 +91,29 @@ def in_between(**of_leader: Any) -> GroupSpec:
     return replace(group(*members), strategy="range", leader_id="a", topics=topics)
 
 
+def test_it_is_said_if_a_member_may_have_the_library_of_another_one() -> None:
+    """Java's leader does not read what kafka-python's members say that they own.
+
+    Recorded: a member of kafka-python that joined last sends no such data yet, as Java's before
+    2.4 does, and had no partition of those it owned in the next rebalance.
+    """
+    python = Software("kafka-python", "3.0.12")
+    old = {"generation": 3, "may_be": frozenset({"kafka-clients", "kafka-python"})}
+    leads = member("a", NEW, owned=(("t", 0),), generation=3)
+    unknown = member("c", None, owned=(("t", 1),), **old)
+    new = member("b", NEW, unknown_id=True)
+    (text,) = warned(leads, unknown, member("d", python), new, leader_id="a")
+    assert text == (
+        "The actual assignment may be different: the client library of c is unknown, and may be "
+        "kafka-python."
+    )
+    assert warned(leads, unknown, member("d", NEW), new, leader_id="a") == (text,)
+    other = replace(unknown, may_be=frozenset({"kafka-clients", "franz-go"}))
+    assert warned(leads, other, member("d", python), new, leader_id="a") == ()
+    known = replace(unknown, client=NEW)
+    assert warned(leads, known, member("d", python), new, leader_id="a") == ()
+
+
 def test_a_leader_that_is_known_by_signs_only_is_named_if_that_matters() -> None:
     may_be = frozenset({"kafka-clients", "kafka-python"})
     (text,) = dry_run(in_between(may_be=may_be)).warnings

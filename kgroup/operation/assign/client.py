@@ -241,6 +241,35 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     yield f"{begin}; {'; '.join(consequences)}."
 
 
+def member_warnings(spec: GroupSpec) -> Iterator[str]:
+    """Yield a warning if it matters which library wrote the subscriptions of some members.
+
+    A member sends what it owned as its library does, and leaders do not read all of it. Unknown
+    members may be of the libraries of others, or of kafka-python if they send what Java's stopped
+    to send in 2.4.
+    """
+    leads = spec.computed_as
+    known = {member.client for member in spec.members if member.client is not None}
+    if known:
+        known.add(CLIENTS[KAFKA_PYTHON].newest)
+    for client in sorted(known - {leads}):
+        unknown = [
+            member
+            for member in spec.members
+            if member.client is None and client.name in (member.may_be or ())
+        ]
+        ids = {member.member_id for member in unknown}
+        members = tuple(
+            replace(member, client=client) if member.member_id in ids else member
+            for member in spec.members
+        )
+        if unknown and _shares(replace(spec, members=members), leads) != _shares(spec, leads):
+            yield (
+                "The actual assignment may be different: the client library of "
+                f"{first_names(sorted(ids))} is unknown, and may be {client.name}."
+            )
+
+
 def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
     """Return other libraries that the leader may have.
 

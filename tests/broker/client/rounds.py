@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kgroup.model.group import Group
 from kgroup.model.snapshot import Origin
 from kgroup.operation.assign.dry_run import Mode
 from kgroup.operation.assign.group import find_group
@@ -278,7 +279,8 @@ class _Group:
         else:
             classes = (ASSIGNOR + _JAVA_CLASSES[word] for word in strategy.split(","))
             config["partition.assignment.strategy"] = ",".join(classes)
-            config["heartbeat.interval.ms"] = HEARTBEAT_MS
+            # The default: who restarts has left and joined again when the others hear of it.
+            config["heartbeat.interval.ms"] = 3 * HEARTBEAT_MS
         config |= {} if instance_id is None else {"group.instance.id": instance_id}
         key, text = "topics", ",".join(topics)
         if text.startswith("^"):
@@ -308,14 +310,15 @@ class _Group:
             for name in names:
                 self.start(name)
             return
+        new = len(names)
         for name in names:
             self.members.pop(name).kill()
         for name in names:
             self.start(name)
         if all(self.how[name][0] == _JAVA for name in names):
             return  # they have left
-        there = len(ids) + sum(self.how[name][0] != _JAVA for name in names)
-        until(lambda: len(self.described()["members"]) >= there)
+        old = set(ids.values())
+        until(lambda: sum(m["member_id"] not in old for m in self.described()["members"]) >= new)
         self._remove({n: ids[n] for n in names if self.how[n][0] != _JAVA})
 
     def _remove(self, ids: Mapping[str, str]) -> None:
@@ -388,9 +391,13 @@ class _Group:
                 (taken,) = take_snapshot(live, origin, [self.name], taken_ms=now).data
         return msgspec.json.encode(taken)
 
+    def in_log(self) -> Group:
+        """Return the group as the log has it."""
+        return find_group(LogDir([self.server.log_dir]), self.name)[1]
+
     def leader(self) -> str:
         """Return the client id of the leader of a classic group."""
-        group = find_group(LogDir([self.server.log_dir]), self.name)[1]
+        group = self.in_log()
         leader = next(m for m in group.members if m.member_id == group.leader_id)
         assert leader.client_id is not None
         return leader.client_id
@@ -434,6 +441,7 @@ class _Group:
         word = random.choice(words)
         snapshot = self.snapshot()
         ids = self.instance_ids
+        generation = self.in_log().generation_id
         mode, quiet_s, gone = Mode.SETTLE, QUIET_S, list[str]()
         changes = Changes()
         if word.startswith("join"):
@@ -476,6 +484,10 @@ class _Group:
             if changes.drop_topics and self.kind.family != _JAVA:
                 quiet_s = QUIET_DELETED_S
         outcome = self.settled(quiet_s, frozenset(ids[name] for name in gone))
+        if word.startswith("restart") and generation is not None and not self.kind.is_static:
+            is_eager = self.in_log().assignor in ("range", "roundrobin", "sticky")
+            if is_eager and self.in_log().generation_id != generation + 1:
+                return  # others have rebalanced before all came back, which is another change
         add(
             {
                 "kind": self.kind.name,

@@ -2,7 +2,9 @@
 
 Sources: Kafka's `ConsumerConfig`; `CONFIGURATION.md` of librdkafka; `config.go` of franz-go and
 Sarama; `ConsumerGroupConfig` of kafka-go; `KafkaConsumer` of kafka-python; `Kafka.consumer` of
-KafkaJS.
+KafkaJS. Refused joins: `AbstractCoordinator` of Java and `BaseCoordinator` of kafka-python,
+`rd_kafka_cgrp_handle_JoinGroup`, `groupConsumer.manage` of franz-go, `consumerGroup.joinSync` of
+Sarama, `ConsumerGroup.run` of kafka-go, `onCrash` of KafkaJS.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ class ClientFacts:
             the time that a rebalance may take.
         poll_ms: its default in milliseconds.
         session_ms: default of `session_setting` in milliseconds.
+        when_refused: what happens in a member when the coordinator refuses its JoinGroup, as with
+            INCONSISTENT_GROUP_PROTOCOL or GROUP_AUTHORIZATION_FAILED; continues "then".
         leaves_if_late: whether a member leaves when the time between two polls is over; members
             of other libraries send heartbeats as long as their process lives.
     """
@@ -66,6 +70,7 @@ class ClientFacts:
     poll_ms: int
     session_ms: int
     leaves_if_late: bool
+    when_refused: str
     reset_to_first: str = "earliest"
     reset_to_end: str = "latest"
     separator: str = ","
@@ -116,6 +121,7 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=300_000,
         session_ms=45_000,
         leaves_if_late=True,
+        when_refused="poll() throws an exception, which ends the application unless it is handled",
     ),
     LIBRDKAFKA: ClientFacts(
         strategies=_named("range", "roundrobin", _COOPERATIVE),
@@ -136,6 +142,7 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=300_000,
         session_ms=45_000,
         leaves_if_late=True,
+        when_refused="the application gets an error, and the client tries again",
     ),
     FRANZ_GO: ClientFacts(
         strategies={
@@ -163,6 +170,7 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=60_000,
         session_ms=45_000,
         leaves_if_late=False,
+        when_refused="polls return ErrGroupSession, and the client tries again after a backoff",
     ),
     SARAMA: ClientFacts(
         strategies={
@@ -188,6 +196,7 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=60_000,
         session_ms=10_000,
         leaves_if_late=False,
+        when_refused="Consume() returns the error; applications may call it again",
     ),
     KAFKA_GO: ClientFacts(
         strategies={
@@ -210,6 +219,7 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=30_000,
         session_ms=30_000,
         leaves_if_late=False,
+        when_refused="the client reports the error, and tries again after JoinGroupBackoff (5 s)",
     ),
     KAFKA_PYTHON: ClientFacts(
         strategies={
@@ -234,6 +244,7 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=300_000,
         session_ms=45_000,
         leaves_if_late=True,
+        when_refused="poll() raises an exception, which ends the application unless it is handled",
     ),
     KAFKAJS: ClientFacts(
         strategies={"RoundRobinAssigner": "PartitionAssigners.roundRobin"},
@@ -252,6 +263,7 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=60_000,
         session_ms=30_000,
         leaves_if_late=False,
+        when_refused="the consumer crashes, and does not restart: the error is not retriable",
     ),
 }
 """The facts of each library whose assignors are implemented, by name."""

@@ -185,6 +185,9 @@ def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJ
         conditions,
     )
     notes = [*reading.notes, *filter(None, [later_note(text.partition(":")[0])])]
+    if refusals:
+        refused = f"If it joins, then {FACTS[client.library].when_refused}."
+        join = replace(join, consequences=(refused,))
     if can_join is False:
         return Report((join,), reading.problems, tuple(notes))
     spec = _spec(source, reading, group, notes) if group.members else None

@@ -77,6 +77,7 @@ def facts_table() -> str:
     head = (
         *("library", "strategies", "`cooperative-sticky`", "static members", "consumer protocol"),
         *("looks for new partitions", "start without a commit", "time between polls"),
+        "refused join",
     )
     rows = [head, ("---",) * len(head), *map(_row, FACTS)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -97,7 +98,9 @@ def _row(name: str) -> tuple[str, ...]:
         ("never" if refresh_ms is None else f"every {refresh_ms // 60_000} min")
         + f" (`{facts.refresh_setting}`)",
         f"{facts.reset} (`{facts.reset_setting}`)",
-        f"{facts.poll_ms // 1000} s (`{facts.poll_setting}`)",
+        f"{facts.poll_ms // 1000} s (`{facts.poll_setting}`)"
+        + ("" if facts.leaves_if_late else ", for rebalances only"),
+        facts.when_refused,
     )
 
 

@@ -47,6 +47,10 @@ def test_a_client_without_a_common_strategy_is_refused() -> None:
     group = group_of("ab", strategy="cooperative-sticky", library="librdkafka")
     join = asked(group, "kafka-python:range")
     assert (join.can_join, join.answer, join.then) == (False, INCONSISTENT, None)
+    assert join.consequences == (
+        "If it joins, then poll() raises an exception, which ends the application unless it is "
+        "handled.",
+    )
     # Java's members may list range, too: nobody shows it.
     java = asked(group_of("ab", strategy="cooperative-sticky", library="kafka-clients"), "sarama")
     assert (java.can_join, java.answer, java.then) == (None, None, None)

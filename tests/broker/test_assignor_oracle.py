@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.member_spec import NEWEST
 from tests.assignor.case.notation import Assignor, assigned
 from tests.assignor.case.table import ASSIGNORS
@@ -27,6 +28,19 @@ def test_random_groups(assignor: Assignor) -> None:
     every = (rebalances(assignor, seed) for seed in range(cases // 5))
     specs, ours = zip(*chain.from_iterable(every), strict=True)
     _check(str(assignor), specs, ours, assignor.protocol, assignor.kafka_version)
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [("3.7.1", NEWEST), ("3.5.0", "3.7.0"), ("3.4.0", "3.4.1"), ("3.0.0", "3.3.2")],
+)
+def test_first_release_that_a_version_stands_for(release: str, version: str, strategy: str) -> None:
+    assert JAVA.version_of(release) == version
+    assignor = Assignor("classic", strategy, version)
+    every = (rebalances(assignor, seed) for seed in range(in_depth(400, 80)))
+    specs, ours = zip(*chain.from_iterable(every), strict=True)
+    _check(f"{assignor}, {release}", specs, ours, "classic", release)
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS, ids=str)

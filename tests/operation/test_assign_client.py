@@ -11,12 +11,14 @@ import pytest
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.strategy import assign
 from kgroup.errors import UsageError
 from kgroup.operation.assign.client import software
 from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
 from kgroup.operation.assign.what_if import lead, leaves, set_partitions
+from tests.assignor.case.notation import written
 
 OLD = Software("kafka-clients", "1.1.1")
 NEW = Software("kafka-clients", "4.3.1")
@@ -435,7 +437,10 @@ def test_a_group_that_does_not_have_what_is_asked_for_is_named() -> None:
         ("java", NEW),
         ("kafka-clients@4.3.1", NEW),
         ("kafka-clients@5.0", NEW),
-        ("kafka-clients@2.4", NEW),  # from which on the sticky ones are what they are
+        ("kafka-clients@3.7.1", NEW),
+        ("kafka-clients@3.7.0", Software("kafka-clients", "3.7.0")),
+        ("kafka-clients@3.4", Software("kafka-clients", "3.4.1")),
+        ("kafka-clients@2.4", Software("kafka-clients", "3.3.2")),
         ("java@2.3.1", OLD),
         ("Kafka-Clients", NEW),
         ("KGO", FRANZ_GO),  # the package of franz-go
@@ -452,9 +457,9 @@ def test_versions_behave_as_the_newest_known_before(text: str, expected: Softwar
     [
         ("java@2.3.1", "sticky", True),
         ("java@2.2", "sticky", False),
-        ("java@3.5.2", "cooperative-sticky", True),
-        ("java@3.5.2", "range", False),
-        ("java@3.7.2", "sticky", False),
+        ("java@2.8.2", "cooperative-sticky", True),
+        ("java@2.8.2", "range", False),
+        ("java@3.0", "sticky", False),
         ("java", "sticky", False),
         ("sarama@1.40", "sticky", False),
     ],
@@ -558,3 +563,25 @@ def test_partitions_that_nobody_may_notice(client: str, topic: str, is_warned: b
     warnings = [text for text in dry_run(spec).warnings if text.startswith("No rebalance may")]
     assert bool(warnings) == is_warned
     assert "WatchPartitionChanges" in "".join(warnings) or client != "kafka-go"
+
+
+@pytest.mark.parametrize(
+    ("client", "kept"),
+    [("java@3.3.2", "first 0-3"), ("java@3.5.2", "first 0-3"), ("java", "first 0-1, second 0-1")],
+)
+def test_which_of_too_many_partitions_a_member_keeps(client: str, kept: str) -> None:
+    """As the classes of 3.3.2, 3.5.2 and 4.3.1 answered: the first claimed, then the lowest."""
+    both = ["first", "second"]
+    owned = [[topic, number] for topic in both for number in range(4)]
+    spec = {
+        "strategy": "cooperative-sticky",
+        "client": client,
+        "topics": {topic: {"partitions": 4} for topic in both},
+        "members": [
+            {"member_id": "c1", "topics": both, "owned": owned, "generation": 3},
+            {"member_id": "c2", "topics": both},
+        ],
+    }
+    assignment = assign(read_spec(spec))
+    assert written(sorted(assignment["c1"])) == kept
+    assert assignment["c2"] == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from kgroup.assignor.base import Subscriber, TopicMetadata, uses_racks
 from kgroup.assignor.java.java_hash import hash_order
@@ -19,6 +20,22 @@ NO_GENERATION = -1
 def or_no_generation(generation: int | None) -> int:
     """Return the generation, or -1 if it is None."""
     return NO_GENERATION if generation is None else generation
+
+
+class Release(IntEnum):
+    """Releases of kafka-clients since which its sticky assignors do something else.
+
+    Source: `AbstractStickyAssignor` and `ConstrainedAssignmentBuilder` of 3.0.2 to 4.3.1.
+    """
+
+    GENERAL = 30
+    """3.0.0: only claims of the highest generation count."""
+    EVERY_GENERATION = 34
+    """3.4.0: of two claims, that of the higher generation counts."""
+    BY_RACK = 35
+    """3.5.0: racks count (KIP-881)."""
+    SORTED = 371
+    """3.7.1: members keep the lowest partitions, and racks give nobody one too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +53,7 @@ class Claims:
         members: members in hash order.
         claims: claims of the members.
         topics: existing subscribed topics.
+        release: release of the leader.
 
     Attributes:
         owned: accepted claims of each member, within `topics`.
@@ -45,8 +63,14 @@ class Claims:
     """
 
     def __init__(
-        self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
+        self,
+        members: Sequence[Subscriber],
+        claims: Sequence[Claim],
+        topics: Collection[str],
+        *,
+        release: Release,
     ) -> None:
+        self._release = release
         self.disputed: set[TopicPartition] = set()
         by_member = {
             member.member_id: [
@@ -54,10 +78,41 @@ class Claims:
             ]
             for member, claim in zip(members, claims, strict=True)
         }
-        if len(set().union(*by_member.values())) < sum(map(len, by_member.values())):
+        if release < Release.EVERY_GENERATION:
+            by_member = self._of_the_highest(members, claims, topics)
+        elif len(set().union(*by_member.values())) < sum(map(len, by_member.values())):
             by_member = self._believed(members, claims, topics)
         self.owned = {member_id: by_member[member_id] for member_id in hash_order(by_member)}
         self.earlier = _earlier(members, claims)
+
+    def _of_the_highest(
+        self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
+    ) -> dict[str, list[TopicPartition]]:
+        """Return the claims of the members with the highest generation; the others claim nothing.
+
+        Of a partition claimed by several, nobody keeps any.
+        """
+        highest = max([NO_GENERATION, *(claim.generation for claim in claims)])
+        by_member = {
+            member.member_id: [
+                partition for partition in claim.partitions if partition[0] in topics
+            ]
+            if claim.generation >= highest
+            else []
+            for member, claim in zip(members, claims, strict=True)
+        }
+        owner: dict[TopicPartition, str] = {}
+        for member_id, claimed in by_member.items():
+            by_member[member_id] = owned = []
+            for partition in claimed:
+                if partition not in owner:
+                    owned.append(partition)
+                else:
+                    self.disputed.add(partition)
+                    if partition in by_member[owner[partition]]:
+                        by_member[owner[partition]].remove(partition)
+                owner[partition] = member_id
+        return by_member
 
     def _believed(
         self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
@@ -80,6 +135,8 @@ class Claims:
                     owner[partition] = member.member_id
                     continue
                 if claim.generation < generations[other]:
+                    if self._release < Release.BY_RACK:
+                        owner[partition] = member.member_id
                     continue
                 if claim.generation == generations[other]:
                     self.disputed.add(partition)

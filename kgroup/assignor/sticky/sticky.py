@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress, dropwhile, repeat
 
 from kgroup.assignor.base import (
@@ -25,12 +26,16 @@ from kgroup.assignor.base import (
     with_metadata,
 )
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.sticky.claim import Claim, Claims, Racks, or_no_generation
+from kgroup.assignor.sticky.claim import Claim, Claims, Racks, Release, or_no_generation
 from kgroup.model.cluster import TopicPartition
 
 
 def _assign_equally(
-    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], claims: Claims
+    members: Sequence[Subscriber],
+    topics: Mapping[str, TopicMetadata],
+    claims: Claims,
+    *,
+    release: Release,
 ) -> tuple[Assignment, dict[TopicPartition, str]]:
     """Return the assignment, and the new owners of partitions that change their owner.
 
@@ -38,18 +43,25 @@ def _assign_equally(
         members: members in hash order.
         topics: existing subscribed topics, in the order of `partitionsPerTopic`.
         claims: claims of the members.
+        release: release of the leader.
 
     Raises:
         AssignorError: Kafka's assignor fails.
     """
-    builder = _Builder(members, topics, claims)
+    builder = _Builder(members, topics, claims, is_sorted=release >= Release.SORTED)
     return builder.build(), builder.transfers
 
 
 class _Builder:
     def __init__(
-        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], claims: Claims
+        self,
+        members: Sequence[Subscriber],
+        topics: Mapping[str, TopicMetadata],
+        claims: Claims,
+        *,
+        is_sorted: bool,
     ) -> None:
+        self._is_sorted = is_sorted
         self._topics = topics
         self._claims = claims
         self._racks = Racks(members, topics)
@@ -71,6 +83,18 @@ class _Builder:
         if self._racks.matter:
             free = self._assign_by_rack(free)
         self._assign_in_turn(free)
+        if self._below:  # not since 3.7.1
+            if self._over != self._over_wanted:
+                raise AssignorError(
+                    "IllegalStateException",
+                    "We haven't reached the expected number of members with more than the minQuota "
+                    "partitions, but no more partitions to be assigned",
+                )
+            raise AssignorError(
+                "IllegalStateException",
+                f"Consumer: [{self._below[0]}] doesn't reach minQuota partitions, and no more "
+                "partitions to be assigned",
+            )
         return self._assignment
 
     def _keep_owned(self) -> list[TopicPartition]:
@@ -82,11 +106,15 @@ class _Builder:
                 wrong = {
                     partition for partition in claimed if self._racks.mismatch(member_id, partition)
                 }
-                self._revoked.update(dict.fromkeys(wrong, member_id))
+                if self._is_sorted:
+                    self._revoked.update(dict.fromkeys(wrong, member_id))
                 owned = [partition for partition in claimed if partition not in wrong]
-            owned = sorted(
-                owned, key=lambda partition: partition[1] * len(rank) + rank[partition[0]]
-            )
+            if self._is_sorted:
+                owned = sorted(
+                    owned, key=lambda partition: partition[1] * len(rank) + rank[partition[0]]
+                )
+            else:
+                owned = list(owned)
             if self._claims.disputed:
                 for partition in self._claims.disputed.intersection(owned):
                     owned.remove(partition)
@@ -143,7 +171,9 @@ class _Builder:
                 count = len(self._assignment[member_id]) + 1
                 if count >= self._min_quota:
                     del self._below[at]
-                    if count < self._max_quota and self._over < self._over_wanted:
+                    if count < self._max_quota and (
+                        self._over < self._over_wanted or not self._is_sorted
+                    ):
                         self._at_min.append(member_id)
                 else:
                     at += 1
@@ -156,8 +186,8 @@ class _Builder:
                 member_id = self._at_min[at]
                 if len(self._assignment[member_id]) + 1 == self._max_quota:
                     del self._at_min[at]
-                    self._over += 1
-                    if self._over == self._over_wanted:
+                    self._over += self._is_sorted
+                    if self._is_sorted and self._over == self._over_wanted:
                         self._at_min.clear()
             self._give([partition], member_id)
         return left
@@ -208,28 +238,35 @@ class _Builder:
         self._assignment[member_id] += partitions
         if self._revoked or self._claims.disputed:
             for partition in partitions:
+                owner = self._revoked.get(partition)
                 if (
-                    self._revoked.get(partition, member_id) != member_id
-                    or partition in self._claims.disputed
-                ):
+                    owner is not None and (owner != member_id or not self._is_sorted)
+                ) or partition in self._claims.disputed:
                     self.transfers[partition] = member_id
 
 
-def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
+def assign(
+    members: Sequence[Subscriber],
+    topics: Mapping[str, TopicMetadata],
+    release: Release = Release.SORTED,
+) -> Assignment:
     """Return the assignment for the members' user data; see `ClassicAssignor`."""
-    assignment, _ = _assign(members, topics, _remembered)
+    assignment, _ = _assign(members, topics, _remembered, release)
     return assignment
 
 
 def assign_cooperative(
-    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+    members: Sequence[Subscriber],
+    topics: Mapping[str, TopicMetadata],
+    release: Release = Release.SORTED,
 ) -> Assignment:
     """Return the assignment of a cooperative group's leader; see `ClassicAssignor`.
 
     A partition that changes its owner is in no list: its old owner revokes it, and the following
     rebalance assigns it to the new owner.
     """
-    assignment, transfers = _assign(members, topics, _owned)
+    claim = _owned if release >= Release.EVERY_GENERATION else _owned_as_remembered
+    assignment, transfers = _assign(members, topics, claim, release)
     if transfers is None:
         transfers = _transfers(members, assignment)
     given_up: dict[str, set[TopicPartition]] = defaultdict(set)
@@ -262,17 +299,24 @@ def _owned(member: Subscriber) -> Claim:
     return Claim(member.owned, or_no_generation(named))
 
 
+def _owned_as_remembered(member: Subscriber) -> Claim:
+    return Claim(member.owned, or_no_generation(member.remembered_generation))
+
+
 def _assign(
     members: Sequence[Subscriber],
     topics: Mapping[str, TopicMetadata],
     claim: Callable[[Subscriber], Claim],
+    release: Release,
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
     """Return the assignment, and the partitions that change their owner (None if unknown)."""
     members = in_hash_order(members)
+    if release < Release.BY_RACK:
+        members = [replace(member, rack=None) for member in members]
     known = {name: topics[name] for name in with_metadata(members, topics)}
-    claims = Claims(members, [claim(member) for member in members], known)
+    claims = Claims(members, [claim(member) for member in members], known, release=release)
     if _subscribe_equally(members):
-        return _assign_equally(members, known, claims)
+        return _assign_equally(members, known, claims, release=release)
     from kgroup.assignor.sticky import general  # imported here: it needs numpy
 
     return general.assign(members, known, claims), None

@@ -25,6 +25,16 @@ _MORE: Mapping[str, tuple[Mapping[str, Case], ...]] = {
     "classic-roundrobin-4.3.1": (),
     "classic-sticky-4.3.1": (OWNING, CLAIM, RACK, STICKY),
     "classic-cooperative-sticky-4.3.1": (OWNING, CLAIM, RACK, COOPERATIVE),
+    **{
+        f"classic-{strategy}-{version}": cases
+        for version in ("3.7.0", "3.4.1", "3.3.2")
+        for strategy, cases in {
+            "range": (RANGE,),
+            "roundrobin": (),
+            "sticky": (OWNING, CLAIM, RACK, STICKY),
+            "cooperative-sticky": (OWNING, CLAIM, RACK, COOPERATIVE),
+        }.items()
+    },
     "classic-range-1.1.1": (RANGE,),
     "classic-roundrobin-1.1.1": (),
     "classic-sticky-1.1.1": (OWNING, CLAIM, STICKY, OLD),
@@ -53,6 +63,13 @@ _STICKY_UNSOUND = {
     "the owner before the last does not subscribe any more": "subscribed sticky",
 }
 
+_WITHOUT_RACKS_UNSOUND = _STICKY_UNSOUND | {
+    "racks: subscriptions differ, and a topic has come back with fewer partitions": (
+        "exists once sticky"
+    )
+}
+_OTHER_WAY = "two owners before the last, the other way"
+
 _CLAIMED_TWICE = (
     "two claim a partition in one generation",
     "two claim everything in one generation",
@@ -80,6 +97,13 @@ _CLAIMED_TWICE = (
 UNSOUND: Mapping[str, Mapping[str, str]] = {
     "classic-sticky-4.3.1": _STICKY_UNSOUND,
     "classic-cooperative-sticky-4.3.1": _STICKY_UNSOUND,
+    "classic-sticky-3.7.0": _STICKY_UNSOUND,
+    "classic-cooperative-sticky-3.7.0": _STICKY_UNSOUND,
+    # of three claims, 3.4 compares the last with the second, though that counts for nothing
+    "classic-sticky-3.4.1": _WITHOUT_RACKS_UNSOUND | {_OTHER_WAY: "once even sticky"},
+    "classic-cooperative-sticky-3.4.1": _WITHOUT_RACKS_UNSOUND | {_OTHER_WAY: "once sticky"},
+    "classic-sticky-3.3.2": _WITHOUT_RACKS_UNSOUND,
+    "classic-cooperative-sticky-3.3.2": _WITHOUT_RACKS_UNSOUND,
     "classic-sticky-1.1.1": {
         "nobody subscribes to anything": "sticky",  # the next rebalance fails
         **dict.fromkeys(_CLAIMED_TWICE, "once"),  # both keep it

@@ -28,11 +28,11 @@ class Release(IntEnum):
     Source: `AbstractStickyAssignor` and `ConstrainedAssignmentBuilder` of 3.0.2 to 4.3.1.
     """
 
-    GENERAL = 30
+    GENERAL = 300
     """3.0.0: only claims of the highest generation count."""
-    EVERY_GENERATION = 34
-    """3.4.0: of two claims, that of the higher generation counts."""
-    BY_RACK = 35
+    EVERY_GENERATION = 341
+    """3.4.1: of two claims, that of the higher generation counts."""
+    BY_RACK = 350
     """3.5.0: racks count (KIP-881)."""
     SORTED = 371
     """3.7.1: members keep the lowest partitions, and racks give nobody one too many."""

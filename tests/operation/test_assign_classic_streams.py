@@ -344,5 +344,5 @@ def test_recorded_rounds() -> None:
         matched += is_matched
         warned += is_matched and bool(warnings)
     print(f"{len(rounds)} rounds, {matched} matched, {warned} of these with a warning")
-    assert len(rounds) >= 19
-    assert matched >= 0.75 * len(rounds)
+    assert len(rounds) >= 40
+    assert matched >= 0.85 * len(rounds)

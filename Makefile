@@ -21,7 +21,7 @@ DEMO := 'list --sample --sort=-lag' \
 
 # What writes the pages, schemas and pictures that are generated from the code.
 GENERATORS := cli.command_pages cli.man_pages cli.json_schemas cli.console_examples cli.pictures \
-  simulation.simulate_page history.dictionary operation.recorded_rounds
+  cli.interface simulation.simulate_page history.dictionary operation.recorded_rounds
 
 BROKER := broker and not oracle_clients
 

@@ -99,6 +99,11 @@ class ClientLibrary:
         since = FACTS[self.name].static_since
         return since is not None and _numbers(version) >= _numbers(since)
 
+    def has_consumer_protocol(self, version: str) -> bool:
+        """Return whether a version supports the consumer protocol (KIP-848) in production."""
+        since = FACTS[self.name].consumer_since
+        return since is not None and _numbers(version) >= _numbers(since)
+
 
 def _numbers(version: str) -> tuple[int, ...]:
     numbers = [int(number) for number in version.removeprefix("v").split(".")]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kgroup.assignor.client_facts import FACTS
-from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import Software
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import InputError, UnfitError, UsageError, named_group, near_names
@@ -214,6 +214,7 @@ def _conditions(
     if is_empty and group.type in (GroupType.CLASSIC, GroupType.CONSUMER):
         text = "The group has no members: it takes the protocol and strategy of the first one."
         yield Precondition("empty", text, Verdict.VERIFIED, f"state {group.state}")
+        yield from _limits(group, client, brokers, refusals)
         return
     protocol_type = _protocol_type(group, client)
     yield protocol_type
@@ -245,7 +246,8 @@ def _abilities(client: JoiningClient) -> Iterator[Precondition]:
             found = "no version has it"
             yield Precondition("client-protocol", text, Verdict.REFUTED, found)
             return
-        is_old = client.version is not None and _numbers(client.version) < _numbers(since)
+        version, library = client.version, CLIENTS[client.library]
+        is_old = version is not None and not library.has_consumer_protocol(version)
         yield Precondition(
             "client-protocol",
             text,
@@ -270,10 +272,6 @@ def _abilities(client: JoiningClient) -> Iterator[Precondition]:
             Verdict.REFUTED,
             f"{client.library} fails when it starts",
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.removeprefix("v").split("."))
 
 
 def _protocol_type(group: Group, client: JoiningClient) -> Precondition:
@@ -322,16 +320,20 @@ def _user_data(group: Group) -> Iterator[Precondition]:
 def _common(group: Group, client: JoiningClient) -> Precondition:
     """Return whether the client lists a strategy that all members list.
 
-    A coordinator shows only the chosen strategy, which all members list; of members with the
-    classic protocol in a consumer group, all of them.
+    A coordinator shows only the chosen strategy, which all members list. What members with the
+    classic protocol list in a consumer group is only in its log.
     """
     code, text = "common-strategy", "The client lists a strategy that all members list."
     if group.type is GroupType.CONSUMER:
-        lists = [member.classic_protocols for member in group.members if member.classic_protocols]
-        if not lists:
+        classic = [member for member in group.members if member.uses_classic_protocol is not False]
+        if not classic:
             found = "no member uses the classic protocol"
             return Precondition(code, text, Verdict.VERIFIED, found)
+        lists = [member.classic_protocols for member in classic if member.classic_protocols]
         common = [name for name in client.strategies if all(name in each for each in lists)]
+        if common and len(lists) < len(classic):
+            found = "what members with the classic protocol list is unknown"
+            return Precondition(code, text, Verdict.UNKNOWN, found, _check(client))
         found = f"members list {', '.join(dict.fromkeys(n for each in lists for n in each))}"
         return Precondition(code, text, Verdict.VERIFIED if common else Verdict.REFUTED, found)
     now = group.assignor
@@ -383,7 +385,8 @@ def _limits(
     group: Group, client: JoiningClient, brokers: Brokers, refusals: list[str]
 ) -> Iterator[Precondition]:
     """Yield limits of brokers that are known."""
-    is_consumer = client.uses_consumer_protocol or group.type is GroupType.CONSUMER
+    remains = group.type is GroupType.CONSUMER and bool(group.members)
+    is_consumer = client.uses_consumer_protocol or remains
     name = "group.consumer.max.size" if is_consumer else "group.max.size"
     limit, count = brokers.number(name), len(group.members) + 1
     if limit is not None:

@@ -100,9 +100,41 @@ def test_a_group_of_another_protocol_type_is_closed() -> None:
 def test_the_migration_policy_decides_on_the_other_protocol(
     type_: GroupType, client: str, policy: str, can_join: bool, answer: str | None
 ) -> None:
-    group = group_of("ab", strategy="range", type_=type_)
+    group = with_protocol(group_of("ab", strategy="range", type_=type_), classic=False)
     join = asked(group, client, group_consumer_migration_policy=policy)
     assert (join.can_join, join.answer) == (can_join, answer)
+
+
+def with_protocol(group: Group, *, classic: bool | None) -> Group:
+    """Say of all members whether they use the classic protocol."""
+    members = tuple(replace(each, uses_classic_protocol=classic) for each in group.members)
+    return replace(group, members=members)
+
+
+@pytest.mark.parametrize("classic", [True, None])
+def test_no_api_returns_what_classic_members_of_a_consumer_group_list(classic: bool | None) -> None:
+    group = with_protocol(
+        group_of("ab", strategy="range", type_=GroupType.CONSUMER), classic=classic
+    )
+    policy = {"group_consumer_migration_policy": "bidirectional"}
+    join = asked(group, "java:roundrobin", **policy)
+    assert (join.can_join, verdict(join, "common-strategy")) == (None, Verdict.UNKNOWN)
+    first, second = group.members
+    # One list is enough for a refusal, not for an admission.
+    partly = (replace(first, uses_classic_protocol=True, classic_protocols=("range",)), second)
+    group = replace(group, members=partly)
+    assert asked(group, "java:range", **policy).can_join is None
+    refused = asked(group, "java:roundrobin", **policy)
+    assert (refused.can_join, refused.answer) == (False, INCONSISTENT)
+
+
+@pytest.mark.parametrize(
+    ("client", "can_join"),
+    [("java@4:consumer", True), ("java@v4.0:consumer", True), ("java@3:consumer", False)],
+)
+def test_a_short_version_is_the_first_of_its_line(client: str, can_join: bool) -> None:
+    group = group_of("ab", strategy="range", type_=GroupType.CONSUMER)
+    assert asked(group, client).can_join == can_join
 
 
 def test_a_policy_that_nobody_tells() -> None:
@@ -124,6 +156,12 @@ def test_a_group_without_members_takes_any_client() -> None:
     group = replace(group_of(""), state=GroupState.EMPTY, assignor=None)
     join = asked(group, "kafkajs")
     assert (join.can_join, join.then) == (True, None)
+    limits = {"group_min_session_timeout_ms": "60000", "group_max_session_timeout_ms": "90000"}
+    short = asked(group, "kafkajs", **limits)
+    assert (short.can_join, short.answer) == (False, "INVALID_SESSION_TIMEOUT")
+    # Without members, a group of the consumer protocol becomes a classic one.
+    old = replace(group_of("", type_=GroupType.CONSUMER), state=GroupState.EMPTY)
+    assert asked(old, "kafkajs", group_consumer_max_size="0", group_max_size="1").can_join
 
 
 def test_a_client_that_cannot_be_configured_so() -> None:

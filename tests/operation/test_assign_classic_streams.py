@@ -232,6 +232,32 @@ def test_names_of_changelogs(topic: str, belongs: bool) -> None:
     assert is_changelog(topic, "app") == belongs
 
 
+@pytest.mark.parametrize(
+    ("field", "number", "message"),
+    [
+        ("topicGroupId", 2**31 - 1, "expected a task, found 2147483647_"),
+        ("partition", 2**31 - 1, "expected a task, found 0_2147483647"),
+        ("owned", 2**31 - 1, "expected up to 100000 partitions of .*, found 2147483648"),
+    ],
+)
+def test_impossible_numbers_are_refused(
+    generations: dict[int, Group], field: str, number: int, message: str
+) -> None:
+    """As many tasks fill the memory."""
+    first, *others = generations[4].members
+    if field == "owned":
+        assert first.subscription is not None
+        own = first.assignment or ()
+        owned = (replace(own[0], partition=number), *own[1:])
+        first = replace(first, subscription=replace(first.subscription, owned=owned))
+    else:
+        data: Any = first.assignment_user_data
+        tasks = [{**data["activeTasks"][0], field: number}, *data["activeTasks"][1:]]
+        first = replace(first, assignment_user_data={**data, "activeTasks": tasks})
+    with pytest.raises(UnfitError, match=message):
+        spec_of(replace(generations[4], members=(first, *others)))
+
+
 def test_another_assignor_is_noticed(generations: dict[int, Group]) -> None:
     notes: list[str] = []
     classic_streams_spec(GroupSource(), generations[4], None, None, notes)

@@ -34,6 +34,7 @@ from kgroup.assignor.strategy import assignor_of
 from kgroup.errors import UnfitError, UsageError, named_group
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, Member
+from kgroup.operation.assign.connect import MOST_TASKS
 from kgroup.operation.report import first_names
 from kgroup.source.base import GroupSource
 
@@ -299,7 +300,7 @@ class _Read:
         if self._part(data, "namedTopology"):
             raise self._unfit("no named topologies, which are not imitated")
         task = StreamsTask(self._int(data, "topicGroupId"), self._int(data, "partition"))
-        if not (0 <= task.subtopology < 1 << 31 and 0 <= task.partition < 1 << 31):
+        if not (0 <= task.subtopology < MOST_TASKS and 0 <= task.partition < MOST_TASKS):
             raise self._unfit(f"a task, found {task.subtopology}_{task.partition}")
         return task
 
@@ -315,7 +316,11 @@ def _of_item(item: TopicPartition) -> StreamsTask:
 def _tasks(
     source: GroupSource, group: Group, read: Sequence[_Read]
 ) -> dict[StreamsTask, tuple[TopicPartition, ...]]:
-    """Return the tasks with their partitions, including those that wait for their revocation."""
+    """Return the tasks with their partitions, including those that wait for their revocation.
+
+    Raises:
+        UnfitError: a topic has an impossible number of partitions; or see `_lost_subtopology`.
+    """
     found: dict[StreamsTask, set[TopicPartition]] = defaultdict(set)
     for own in read:
         for partition, task in own.partitions.items():
@@ -344,7 +349,14 @@ def _tasks(
         view = source.view(counts.keys() | subscribed)
         counts.update({name: len(topic.partitions) for name, topic in view.topics.items()})
     for subtopology, names in topics.items():
-        for number in range(max(counts[name] for name in names)):
+        count = max(counts[name] for name in names)
+        if count > MOST_TASKS:
+            raise UnfitError(
+                f"{named_group(group.group_id)}: expected up to {MOST_TASKS} partitions of "
+                f"{first_names(sorted(names))}, found {count}",
+                group_id=group.group_id,
+            )
+        for number in range(count):
             at = {(name, number) for name in names if number < counts[name]}
             found.setdefault(StreamsTask(subtopology, number), at)
     return {task: tuple(sorted(found[task], key=java_order)) for task in sorted(found)}

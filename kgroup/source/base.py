@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -202,6 +202,29 @@ def is_changelog(topic: str, application: str) -> bool:
     store = topic.removeprefix(f"{application}-")
     is_foreign = "-KSTREAM-" in store or "-KTABLE-" in store
     return store != topic and topic.endswith("-changelog") and not is_foreign
+
+
+def known_changelogs(
+    application: str, topics: Iterable[str], group_ids: Callable[[], Iterable[str]]
+) -> list[str]:
+    """Return which topics are changelogs of a Kafka Streams application.
+
+    Args:
+        application: id of the application.
+        topics: names of topics.
+        group_ids: called if needed: ids of groups.
+
+    Returns:
+        The names, sorted; none if some may be those of another application, whose longer id begins
+        with this one.
+    """
+    names = sorted(topic for topic in topics if is_changelog(topic, application))
+    begin = f"{application}-"
+    if any("-" in name.removeprefix(begin).removesuffix("-changelog") for name in names):
+        others = tuple(f"{name}-" for name in group_ids() if name.startswith(begin))
+        if any(name.startswith(others) for name in names):
+            return []
+    return names
 
 
 class GroupSource:

@@ -25,7 +25,7 @@ from kgroup.operation.assign.group import find_group
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.spec import read_spec
 from kgroup.operation.assign.what_if import AddedMembers, Changes, changed, leaves
-from kgroup.source.base import GroupSource, is_changelog
+from kgroup.source.base import GroupSource, is_changelog, known_changelogs
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 from kgroup.source.snapshot.source import snapshot_source
@@ -230,6 +230,14 @@ def test_ends_of_changelogs(totals: dict[int, Group]) -> None:
 )
 def test_names_of_changelogs(topic: str, belongs: bool) -> None:
     assert is_changelog(topic, "app") == belongs
+
+
+def test_changelogs_that_may_be_those_of_another_application_are_unknown() -> None:
+    own = "orders-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
+    topics = [own, "orders-by-day-changelog", "orders", "other-x-changelog"]
+    alone = known_changelogs("orders", topics, lambda: ["orders", "other", "orders-by-d"])
+    assert alone == [own, "orders-by-day-changelog"]
+    assert known_changelogs("orders", topics, lambda: ["orders", "orders-by"]) == []
 
 
 @pytest.mark.parametrize(

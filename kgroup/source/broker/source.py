@@ -44,7 +44,7 @@ from kgroup.source.base import (
     Question,
     Reading,
     SettingReading,
-    is_changelog,
+    known_changelogs,
 )
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient, P, T
@@ -237,7 +237,10 @@ class LiveCluster(GroupSource):
 
     def changelogs(self, application: str) -> list[str]:
         """Return an application's changelog topics; see `GroupSource.changelogs`."""
-        return [topic for topic in self.topic_names() if is_changelog(topic, application)]
+        only_ids = Question(members=False, log_budget=0)
+        return known_changelogs(
+            application, self.topic_names(), lambda: self.read(question=only_ids).image.groups
+        )
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         """Return settings of every broker; see `GroupSource.broker_settings`."""

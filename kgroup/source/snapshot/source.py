@@ -24,7 +24,7 @@ from kgroup.source.base import (
     KafkaOffsets,
     Question,
     Reading,
-    is_changelog,
+    known_changelogs,
 )
 from kgroup.source.snapshot.file import read_snapshot
 from kgroup.source.zookeeper.view import cluster_view, placement, placements, reading_of
@@ -177,7 +177,9 @@ class ClusterSnapshotSource(SnapshotSource):
     def changelogs(self, application: str) -> list[str]:
         """Return an application's saved changelog topics; see `GroupSource.changelogs`."""
         names = (row.topic for row in self.snapshot.topics or ())
-        return [topic for topic in names if is_changelog(topic, application)]
+        return known_changelogs(
+            application, names, lambda: [group.group_id for group in self.snapshot.groups]
+        )
 
     def view(self, topics: Collection[str]) -> ClusterView:
         """Return saved brokers and topics; see `GroupSource.view`."""

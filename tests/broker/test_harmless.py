@@ -220,7 +220,15 @@ ELSEWHERE = {
     *("locations", "more", "root", "master", "settings", "engine", "snapshots"),  # history
     *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what
     *("add_topics", "drop_topics", "subscribe", "fresh"),  # is known: assign
-    *("grid", "leader", "connectors", "drop_connectors", "max_delay_ms", "standbys"),  # likewise
+    *(
+        "grid",
+        "leader",
+        "connectors",
+        "drop_connectors",
+        "max_delay_ms",
+        "standbys",
+        "streams_config",
+    ),  # likewise
     *("lists", "crash", "stop", "until", "seed", "runs", "diagram"),  # likewise: simulate
     *("sql", "file", "sql_table", "sql_columns", "create_table"),  # ask none
     *("poll_ms", "restart_ms", "at_once"),  # likewise: plans

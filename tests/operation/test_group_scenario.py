@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from kgroup.assignor.base import TopicMetadata
@@ -16,6 +17,7 @@ from kgroup.assignor.strategy import assign, strategies
 from kgroup.errors import UnfitError
 from kgroup.model.client_library import Certainty
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.snapshot import Snapshot
 from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group
 from kgroup.operation.assign.what_if import Changes
 from kgroup.operation.group_scenario import group_as_it_is, with_steps
@@ -25,6 +27,8 @@ from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.scenario.scenario import Action, Step
 from kgroup.simulation.timeline import Simulation
+from kgroup.source.snapshot.source import snapshot_source
+from tests.broker.client.rounds import path_of, read_rounds
 from tests.operation.plan.fake_cluster import FakeCluster
 from tests.operation.sources import FakeSource, TreeSource
 from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
@@ -303,3 +307,30 @@ def test_an_assignor_of_another_library_is_not_played_without_a_word(library: st
     members = tuple(replace(member, client_library=library) for member in group.members)
     notes = group_as_it_is(FakeSource(replace(group, members=members)), "g").notes
     assert any("taken to use librdkafka" in note for note in notes) == (library == "librdkafka")
+
+
+def test_consumer_groups_of_recorded_rounds_end_as_they_did() -> None:
+    """The coordinator's order of members decides ties."""
+    rounds = [
+        line
+        for line in read_rounds(path_of("kafka-clients"))
+        if line["kind"].startswith("kafka-clients consumer:uniform, different")
+        and [*line["options"]] == ["remove"]
+    ]
+    assert rounds
+    for line in rounds:
+        source = snapshot_source(msgspec.convert(line["snapshot"], Snapshot))
+        (scenario,) = group_as_it_is(source, line["group"]).data
+        leaving = [(Action.STOP, member_id) for member_id in line["options"]["remove"]]
+        played = play(with_steps(scenario, leaving), 0)
+        owned = {
+            (each.owner, each.topic, each.partition)
+            for each in played.ownerships
+            if each.end_ms is None
+        }
+        assert owned == {
+            (name, topic, number)
+            for name, topics in line["outcome"].items()
+            for topic, numbers in topics.items()
+            for number in numbers
+        }

@@ -117,7 +117,7 @@ def _consumer_group(
         for regex in sorted({member.regex for member in members} - {""})
     }
     subscribed = frozenset().union(*matched.values(), *(member.topics for member in members))
-    for member in members:
+    for member in reversed(members):  # a slot of the coordinator's table has the newest one first
         yield record_of.member_metadata(group_id, member)
     for regex, topics in matched.items():
         yield record_of.regular_expression(group_id, regex, (topics, 0, 0))

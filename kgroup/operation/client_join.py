@@ -20,7 +20,7 @@ from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.member_name import name_of
 from kgroup.operation.assign.client import later_note, software, version_of
 from kgroup.operation.assign.dry_run import Run, settled
-from kgroup.operation.assign.group import find_group, group_spec
+from kgroup.operation.assign.group import NO_ADVICE, find_group, group_spec
 from kgroup.operation.assign.what_if import AddedMembers, Changes, changed
 from kgroup.operation.plan.coordinator import (
     CONSUMER_GROUP_HEARTBEAT,
@@ -280,6 +280,9 @@ def _protocol_type(group: Group, client: JoiningClient) -> Precondition:
     if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
         found = f"a group of type {group.type}"
         return Precondition("protocol-type", text, Verdict.REFUTED, found)
+    if group.type is GroupType.CLASSIC and not group.protocol_type:
+        found = "its protocol type is unknown"
+        return Precondition("protocol-type", text, Verdict.UNKNOWN, found)
     found = f"protocol type {group.protocol_type or _CONSUMER}"
     is_consumer = group.protocol_type in (None, "", _CONSUMER)
     verdict = Verdict.VERIFIED if is_consumer else Verdict.REFUTED
@@ -420,7 +423,7 @@ def _spec(
 ) -> GroupSpec | None:
     """Return the group for a dry run; None if it cannot be computed, with a note."""
     try:
-        report = group_spec(source, reading, group)
+        report = group_spec(source, reading, group, advice=NO_ADVICE)
     except InputError as error:
         notes.append(f"what would move is unknown: {error}")
         return None

@@ -11,6 +11,7 @@ from kgroup.model.group import Broker, Group, GroupState, GroupType
 from kgroup.operation.client_join import ClientJoin, client_join
 from kgroup.operation.plan.plan import Verdict
 from tests.operation.plan.fake_cluster import FakeCluster, group_of
+from tests.operation.sources import FakeSource
 
 POLICY = "group.consumer.migration.policy"
 INCONSISTENT = "INCONSISTENT_GROUP_PROTOCOL"
@@ -73,7 +74,18 @@ def test_another_library_as_leader_is_foretold() -> None:
     assert not any("leads later" in text for text in same.consequences)
 
 
+def test_what_is_unknown_of_a_group_names_no_option_of_dry_runs() -> None:
+    """--may-join does not combine with them."""
+    group = group_of("ab", strategy="range")
+    notes = client_join(FakeSource(group), "g", "java").notes
+    assert any("how many partitions" in note for note in notes)
+    assert not any("--partitions" in note for note in notes)
+
+
 def test_a_group_of_another_protocol_type_is_closed() -> None:
+    untold = replace(group_of("ab", strategy="range"), protocol_type=None)
+    join = asked(untold, "java")
+    assert (join.can_join, verdict(join, "protocol-type")) == (None, Verdict.UNKNOWN)
     connect = replace(group_of("ab", strategy="sessioned"), protocol_type="connect")
     assert asked(connect, "java").answer == INCONSISTENT
     share = group_of("ab", type_=GroupType.SHARE)

@@ -15,7 +15,7 @@ from kgroup.assignor.client.librdkafka import LIBRDKAFKA
 from kgroup.assignor.client.sarama import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.connect import ConnectCluster
-from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM, StreamsApplication
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, StreamsApplication
 from kgroup.assignor.member_spec import NEWEST, OF_ZOOKEEPER, MemberSpec, Software
 from kgroup.model.client_library import AIOKAFKA, KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
@@ -48,7 +48,7 @@ def newest(protocol: str) -> Software:
     return Software(names.get(protocol, "group-coordinator"), versions(protocol)[0])
 
 
-_COOPERATIVE = ("cooperative-sticky", "sessioned", "compatible", STREAM)
+_COOPERATIVE = ("cooperative-sticky", "sessioned", "compatible")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,5 +202,5 @@ class GroupSpec:
     @property
     def is_cooperative(self) -> bool:
         """Whether members keep their partitions during a rebalance."""
-        is_incremental = self.has_topic_ids or self.protocol == "streams"
+        is_incremental = self.has_topic_ids or self.protocol in ("streams", CLASSIC_STREAMS)
         return is_incremental or self.strategy in _COOPERATIVE

@@ -528,7 +528,7 @@ def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
     rows: list[tuple[object, ...]] = []
     for bounce in bounces:
         steps = (
-            ("what was given up is taken over" if at else run.what_of_whom, plan)
+            ("revoked partitions get new owners" if at else run.what_of_whom, plan)
             for run in bounce.runs
             for at, plan in enumerate(run.plans)
         )
@@ -572,8 +572,8 @@ def _tables(plan: AssignPlan) -> Iterator[Part]:
 def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     yield "strategy", f"{plan.strategy}, computed as {plan.computed_as}"
     stops = {
-        "eager": "eager: every member gives up all its partitions and waits for the new ones",
-        "cooperative": "cooperative: members go on with what they keep",
+        "eager": "eager: every member revokes all its partitions and waits for the new ones",
+        "cooperative": "cooperative: members keep reading what they keep",
         "incremental": f"incremental: the coordinator moves {_words(plan)[2]} member by member",
     }
     yield "rebalance", stops[plan.rebalance]
@@ -584,7 +584,7 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
         yield "begins", f"{cell(scheduling.after_ms, Kind.DURATION)} after the first one"
     if plan.error is None:
         waiting = sum(move.to_member is None for move in plan.moves)
-        later = f", {waiting} of them given up without a new owner" if waiting else ""
+        later = f", {waiting} of them revoked without a new owner" if waiting else ""
         moved = lag_moved(plan)
         lag = "" if moved is None else f", with a lag of {moved}"
         yield "moves", f"{len(plan.moves)}{later}{lag}"

@@ -107,7 +107,7 @@ class PlanObject(TypedDict):
         strategy: assignment strategy.
         computed_as: library and version whose assignor is simulated; such as `kafka-clients
             4.3.1`.
-        rebalance: `eager`, `cooperative` or `incremental`; eager: every member gives up all its
+        rebalance: `eager`, `cooperative` or `incremental`; eager: every member revokes all its
             partitions; cooperative: only the partitions that move; incremental: the coordinator
             moves partitions member by member.
         leader_id: member id of the leader, which computes the assignment; None if the

@@ -333,7 +333,7 @@ def _checked_joining(text: str) -> str:
     metavar="CLIENT",
     callback=parsed(_checked_joining),
     shell_complete=suggest_clients,
-    help="Can such a client join the group, and what would follow? CLIENT is "
+    help="Show whether this client can join the group, and the rebalances that follow. CLIENT is "
     "LIBRARY[@VERSION][:STRATEGY,...], as for --client; LIBRARY:consumer uses the consumer "
     "protocol.  [default strategies: the library's own]",
 )

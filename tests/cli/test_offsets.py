@@ -247,6 +247,15 @@ def test_a_misspelt_topic_is_asked_about(cli: Cli) -> None:
     assert cli(*line, "x").err.endswith("is unknown here.\n")
 
 
+def test_a_copied_log_shows_where_it_ends_but_not_where_it_starts(cli: Cli) -> None:
+    line = ["offsets", "reset", "--sample", "billing"]
+    earliest = cli(*line, "--to-earliest")
+    assert earliest.status == 1
+    reason = "This source does not know the log start offset; a live cluster does.\n"
+    assert f"unreadable: invoices-0: {reason}" in earliest.err
+    assert "does not know" not in cli(*line, "--to-latest").err
+
+
 def test_files_that_are_none(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("g,t,0,1\ng,t,x,1\n")

@@ -367,10 +367,9 @@ def _no_target(
     elif to.goal is ResetTarget.OTHER:
         kind, text = ProblemKind.NOT_FOUND, "The other group, or the file, has no offset for it."
     else:
-        kind, text = (
-            ProblemKind.UNREADABLE,
-            "This source does not know the log start and end offsets.",
-        )
+        end = "start" if to.goal is ResetTarget.EARLIEST else "end"
+        text = f"This source does not know the log {end} offset; a live cluster does."
+        kind = ProblemKind.UNREADABLE
     return Problem(kind, f"{topic}-{partition}: {text}", group_id, topic=topic, partition=partition)
 
 

@@ -86,9 +86,10 @@ def scenario_of(
     """Return a scenario of a group that was read before; otherwise like `group_as_it_is`."""
     group_id = found.group_id
     if found.type not in _SIMULATED:
+        *others, last = _SIMULATED
         raise UnfitError(
-            f"{named_group(group_id)}: expected a group of type {' or '.join(_SIMULATED)}, found "
-            f"{found.type}",
+            f"{named_group(group_id)}: expected a group of type {', '.join(others)} or {last}, "
+            f"found {found.type}",
             group_id=group_id,
         )
     if not found.members:

@@ -573,7 +573,7 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     yield "strategy", f"{plan.strategy}, computed as {plan.computed_as}"
     stops = {
         "eager": "eager: every member revokes all its partitions and waits for the new ones",
-        "cooperative": "cooperative: members keep reading what they keep",
+        "cooperative": "cooperative: members continue with what does not move",
         "incremental": f"incremental: the coordinator moves {_words(plan)[2]} member by member",
     }
     yield "rebalance", stops[plan.rebalance]

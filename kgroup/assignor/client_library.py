@@ -106,5 +106,8 @@ class ClientLibrary:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    numbers = [int(number) for number in version.removeprefix("v").split(".")]
+    parts = version.removeprefix("v").split(".")
+    if not all(part.isascii() and part.isdecimal() for part in parts):  # int() takes -1 and 3_7
+        raise ValueError(version)
+    numbers = list(map(int, parts))
     return tuple(numbers + [0] * (3 - len(numbers)))

@@ -507,8 +507,10 @@ def test_the_version_that_is_named_decides_whether_members_are_static(
         ("franzgo", "found 'franzgo'; did you mean 'franz-go'?"),
         ("confluent", "found 'confluent'; did you mean 'confluent-kafka'?"),
         ("ruby", "one of .*, found 'ruby'$"),
-        ("java@new", "a version behind the @ like 4.3.1, found 'new'"),
-        ("java@", "a version behind the @ like 4.3.1, found ''"),
+        ("java@new", "a version after the @, like 4.3.1, found 'new'"),
+        ("java@", "a version after the @, like 4.3.1, found ''"),
+        ("java@-1", "a version after the @, like 4.3.1, found '-1'"),
+        ("java@3_7", "a version after the @, like 4.3.1, found '3_7'"),
         ("java@0.9", "kafka-clients 0.11.0 or later, which is imitated, found 0.9"),
     ],
 )

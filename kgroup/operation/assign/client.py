@@ -51,7 +51,7 @@ def software(text: str) -> Software:
         known = library.version_of(version)
     except ValueError:
         raise ValueError(
-            f"a version behind the @ like {library.versions[0]}, found {version!r}"
+            f"a version after the @, like {library.versions[0]}, found {version!r}"
         ) from None
     if known is None:
         raise ValueError(f"{name} {library.earliest} or later, which is imitated, found {version}")

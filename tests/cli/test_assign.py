@@ -11,7 +11,7 @@ from typing import get_type_hints
 
 import pytest
 
-from kgroup.assignor.group_spec import CLIENTS
+from kgroup.assignor.group_spec import CLIENTS, versions
 from kgroup.cli.command.assign import _OF_DRY_RUNS, command
 from kgroup.model.log_range import LogRange
 from kgroup.model.snapshot import Origin
@@ -73,6 +73,20 @@ def test_the_page_tells_from_which_version_on_each_that_was_compared_stands() ->
         library.name: [(version, library.since.get(version, "")) for version in library.versions]
         for library in CLIENTS.values()
     }
+
+
+def test_every_version_of_kafkas_own_assignors_can_be_chosen(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "groups.json"
+    path.write_text(json.dumps(SPEC), "utf-8")
+    (row,) = re.findall(r"^\| `kafka_version` \| (.*) \|", PAGE, re.MULTILINE)
+    for version in (*versions("classic"), *versions("zookeeper")):
+        result = cli("assign", "--spec", str(path), "--kafka-version", version, "-o", "json")
+        assert f"`{version}`" in row
+        if version in versions("classic"):
+            (plan,) = json.loads(result.out)["data"]
+            assert plan["computed_as"] == f"kafka-clients {version}"
+        else:
+            assert "classic groups are not imitated for Kafka" in result.err
 
 
 def test_a_rolling_restart_is_summed_up_with_and_without_static_members(cli: Cli) -> None:

@@ -239,6 +239,5 @@ JAVA = ClientLibrary(
     client_id="consumer-{group}-1",
     is_determined=_is_determined,
     since={NEWEST: "3.7.1", "3.7.0": "3.5.0", "3.3.2": "2.4.0", _WITHOUT_OWNED: "0.11.0"},
-    # 2.4.1 and 2.8.2 assigned 219 to 236 of 400 random groups differently
     inexact={"sticky": ("2.3.0", "3.0.0"), "cooperative-sticky": ("2.4.0", "3.0.0")},
 )

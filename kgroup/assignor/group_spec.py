@@ -95,7 +95,7 @@ class GroupSpec:
         have_left: members left for good, so that the others vote on the strategy again.
         new_topics: topics that were created since the last assignment.
         grown_topics: topics that got more partitions since the last assignment.
-        dropped_topics: topics that were deleted since the last assignment.
+        dropped_topics: topics that a dry run deletes, also after its first rebalance.
         lags: lag in records by partition, where known.
         connect: what else a Connect cluster has; None for other groups.
         streams: what else a streams group has; None for other groups.

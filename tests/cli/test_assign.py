@@ -246,6 +246,13 @@ def test_missing_groups_members_and_topics(cli: Cli) -> None:
     assert "group order-service has no member 'nope'; it has: order-service-1 at " in result.err
 
 
+def test_a_topic_that_the_dry_run_deletes_needs_no_warning(cli: Cli) -> None:
+    args = ["assign", "order-service", "--sample", "--drop-topic", "orders", "--settle"]
+    row = json.loads(cli(*args, "-o", "jsonl").out)
+    plans = [row, *row["following"]]
+    assert [plan["warnings"] for plan in plans] == [[], []]
+
+
 def test_a_topic_that_is_subscribed_to_and_not_known(cli: Cli) -> None:
     args = ["assign", "order-service", "--sample", "--dry-run", "-o", "jsonl"]
     args += ["--subscribe", "order-service-1=orders,payments"]

@@ -472,7 +472,6 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         have_left=False,
         new_topics=frozenset(),
         grown_topics=frozenset(),
-        dropped_topics=frozenset(),
         connect=None if plan.connect is None else plan.connect.cluster,
         application=None if plan.streams is None else plan.streams.application,
         members=tuple(
@@ -632,7 +631,7 @@ def _warnings(
             if move.to_member is None and move.from_member in assignment
         }
         nobody = [partition for partition in nobody if partition not in waiting]
-    absent = sorted(wanted - counts.keys(), key=utf16)
+    absent = sorted(wanted - counts.keys() - spec.dropped_topics, key=utf16)
     if absent:
         yield (
             f"Subscribed topics without known partitions: {first_names(absent)}. They are "

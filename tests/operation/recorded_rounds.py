@@ -86,6 +86,8 @@ class Round:
         if any(_CHANCE.search(warning) for warning in self.warnings):
             sizes = [sorted(map(len, each.values())) for each in (self.owned, self.foretold)]
             return Result.CHANCE if sizes[0] == sizes[1] else Result.DIFFERED
+        if not self.foretold:  # nothing that could be wrong
+            return Result.CHANCE
         is_warned = any(_UNCERTAIN.search(warning) for warning in self.warnings)
         if self.owned == self.foretold:
             return Result.WARNED if is_warned else Result.MATCHED
@@ -109,13 +111,15 @@ def replayed(family: str, line: Mapping[str, Any]) -> Round:
         }
         return Round(family, line, owned, warnings)
     last = run.plans[-1]
+    if last.assignment is None:  # the leader fails: nobody owns anything
+        return Round(family, line, {name: set() for name in line["outcome"]}, warnings)
     names = {member.member_id: member.client_id or "" for member in last.members}
     unsure = {
         member.client_id for plan in run.plans for member in plan.members if member.depends_on_id
     }
     foretold = {
         names[member_id]: set(owned)
-        for member_id, owned in (last.assignment or {}).items()
+        for member_id, owned in last.assignment.items()
         if names[member_id] not in unsure
     }
     return Round(family, line, foretold, warnings)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.operation.recorded_rounds import PAGE, Result, Round, all_rounds, written
+from kgroup.assignor.base import Assignment, AssignorError
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.operation.assign import outcome
+from tests.operation.recorded_rounds import PAGE, Result, Round, all_rounds, replayed, written
 
 
 @pytest.fixture(scope="module")
@@ -14,6 +17,23 @@ def rounds() -> list[Round]:
 
 def test_no_round_differs_without_a_warning(rounds: list[Round]) -> None:
     assert [each.story for each in rounds if each.result is Result.WRONG] == []
+
+
+def test_a_round_counts_as_matched_only_if_the_dry_run_names_an_owner(rounds: list[Round]) -> None:
+    nothing = [each.result for each in rounds if not each.foretold]
+    assert nothing
+    assert set(nothing) == {Result.CHANCE}
+
+
+def test_a_round_is_wrong_if_the_assignor_fails_in_the_dry_run_only(
+    rounds: list[Round], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(spec: GroupSpec) -> Assignment:
+        raise AssignorError("KeyError", spec.strategy)
+
+    line = next(each.line for each in rounds if each.result is Result.MATCHED)
+    monkeypatch.setattr(outcome, "assign", fail)
+    assert replayed("kafka-clients", line).result is Result.WRONG
 
 
 def test_nearly_all_rounds_are_foretold(rounds: list[Round]) -> None:

@@ -588,3 +588,27 @@ def test_which_of_too_many_partitions_a_member_keeps(client: str, kept: str) -> 
     assignment = assign(read_spec(spec))
     assert written(sorted(assignment["c1"])) == kept
     assert assignment["c2"] == []
+
+
+@pytest.mark.parametrize("leader_id", ["c1", None])
+@pytest.mark.parametrize(
+    ("version", "strategy", "is_warned"),
+    [
+        (3, "cooperative-sticky", False),  # of 3.4.0 and later
+        (1, "cooperative-sticky", True),
+        (1, "range", False),  # assigns alike
+        (0, "sticky", True),  # of 2.3 and before
+    ],
+)
+def test_an_old_leader_of_java_is_noticed_by_the_version_of_its_subscription(
+    leader_id: str | None, version: int, strategy: str, is_warned: bool
+) -> None:
+    both = ("first", "second")
+    owned = tuple((topic, number) for topic in both for number in range(4))
+    members = (
+        MemberSpec("c1", both, owned=owned, generation=3, version=version, client=NEW),
+        MemberSpec("c2", both, owned=(), version=version, client=NEW),
+    )
+    topics = dict.fromkeys(both, TopicMetadata(4))
+    warnings = dry_run(GroupSpec(strategy, members, topics, leader_id=leader_id)).warnings
+    assert any("writes such subscriptions" in text for text in warnings) == is_warned

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import islice
 
 from kgroup.assignor.base import AssignorError, TopicMetadata
+from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
-from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import assign, is_determined
 from kgroup.errors import near_names
@@ -27,6 +28,8 @@ from kgroup.operation.report import first_names
 
 _OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}
 """confluent-kafka for Python, Go and .NET is librdkafka, and has the same version numbers."""
+_WRITERS = {0: ("1.1.1", "2.4.0"), 1: ("3.3.2", "3.4.0")}
+"""By version of the subscription: Java's release that is imitated, and the first to write more."""
 _LEADERS = 6
 """Maximum number of leaders to try if the leader is unknown."""
 
@@ -103,8 +106,21 @@ def asked_software(
 
 
 def version_warnings(spec: GroupSpec) -> Iterator[str]:
-    """Yield a warning if the requested version of a library is not imitated exactly."""
+    """Yield a warning if the requested version of a library is not imitated exactly.
+
+    If none was requested, warn if Java's leader is surely older, and its release assigns otherwise.
+    """
     asked, leads = spec.asked_version, spec.computed_as
+    before = _surely_before(spec)
+    if before is not None and _shares(spec, Software(leads.name, before[0])) != _shares(
+        spec, leads
+    ):
+        release, later = before
+        yield (
+            f"The actual assignment may be different: {leads.name} before {later} writes such "
+            f"subscriptions, and {release} assigns differently from {leads}. --client {leads.name}"
+            f"@{release} computes with it."
+        )
     if asked is None or leads != spec.client:
         return
     if CLIENTS[leads.name].may_differ(asked, spec.strategy):
@@ -112,6 +128,21 @@ def version_warnings(spec: GroupSpec) -> Iterator[str]:
             f"The actual assignment may be different: {spec.strategy} of {leads.name} {asked} "
             f"assigns some groups differently from {leads}, which stands for it."
         )
+
+
+def _surely_before(spec: GroupSpec) -> tuple[str, str] | None:
+    """Return the release that stands for Java's leader, if its subscription shows that it is older.
+
+    Returns:
+        the release, and the first that is too new; None if another library leads, or the user
+        chose one.
+    """
+    if spec.protocol != "classic" or spec.client is not None or spec.computed_as != JAVA.newest:
+        return None
+    leaders = spec.members if spec.leader is None else (spec.leader,)
+    written = [m.version for m in leaders if m.client == JAVA.newest and not m.unknown_id]
+    found = _WRITERS.get(max(written, default=NEWEST_VERSION))
+    return found if found is not None and spec.strategy in JAVA.strategies[found[0]] else None
 
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:

@@ -446,7 +446,7 @@ def assumptions(scenario: Scenario, *, advice: str = "") -> tuple[str, ...]:
         f"every {config.auto_commit_interval_ms} ms, a heartbeat every {beats_ms} ms, a "
         f"poll() every {plan.processing_ms} ms; for each partition, {scenario.rate:g} "
         "records per second",
-        "late polls of the past are not repeated: kgroup check GROUP shows whether members polled "
+        "late polls of the past are not repeated: the command check shows whether members polled "
         "too late",
     )
 

@@ -228,11 +228,12 @@ def tasks_text(kind: str, tasks: tuple[Task, ...]) -> str:
 
 
 def test_a_dry_run_reads_of_the_log_only_what_it_needs(live: Live) -> None:
-    """The leader of a classic group, not when offsets were committed; nothing of other groups."""
+    """Which assignors the members of a consumer group prefer; nothing of a share group."""
     server, _ = live
     with RecordingProxy([server.port]) as proxy, LiveCluster(proxy.bootstrap) as source:
+        read = read_group(source, "shared")
+        assert "shared-1" in {member.client_id for member in read.data[0].members}
+        assert FETCH not in {request.api_key for request in proxy.requests}
         read = read_group(source, "racks")
         assert {member.client_id for member in read.data[0].members} == {"racks-1", "racks-2"}
-        assert FETCH not in {request.api_key for request in proxy.requests}
-        source.read(["racks"])
         assert FETCH in {request.api_key for request in proxy.requests}

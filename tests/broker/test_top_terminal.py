@@ -154,6 +154,7 @@ def test_members_that_rebalance(terminal: Open, orders_broker: Broker) -> None:
                 client_id=f"watched-{len(consumers)}",
                 enable_auto_commit=False,
                 heartbeat_interval_ms=300,
+                metadata_max_age_ms=1_000,  # it may join before it knows the topic
             )
             stack.callback(consumer.close)
             consumers.append(consumer)

@@ -1,4 +1,4 @@
-"""`docs/reference/warehouse.md` has the tables and columns that there are."""
+"""`docs/reference/warehouse.md` lists every table and column of a warehouse."""
 
 from __future__ import annotations
 

@@ -227,6 +227,23 @@ def test_what_follows_from_a_cause_is_part_of_its_finding() -> None:
     assert [finding.caused_by for finding in only.report.data] == [Rule.LATE_POLL, None]
 
 
+@pytest.mark.parametrize(
+    ("others", "name"), [((), "billing-2"), (("billing-2",), "one")], ids=["unique", "ambiguous"]
+)
+def test_commands_name_a_member_as_options_take_it(others: tuple[str, ...], name: str) -> None:
+    members = [
+        replace(member(member_id, number), client_id=client_id)
+        for number, (member_id, client_id) in enumerate(
+            [("one", "billing-2"), *((f"m-{each}", each) for each in others)]
+        )
+    ]
+    source = FakeSource(group("g", *members), ranges={})
+    found = check(source, Request(), lambda: NOW_MS, look_back=looked_back).report.data
+    (late,) = (finding for finding in found if finding.code is Rule.LATE_POLL)
+    (shown,) = (command for command in late.commands if " assign " in command)
+    assert f" --remove-member {name}" in shown
+
+
 def test_what_follows_from_a_known_cause_is_known() -> None:
     text = b"".join(json_document("check", json_rows(audit_back(committed=1).report.data), ()))
     known = read_baseline(text, "known.json")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -231,11 +232,10 @@ what_if_options = options_into(
 _VERSIONS = ("4.3.1", "3.7.0", "3.4.1", "3.3.2", "1.1.1", "0.8.2.2")
 
 
-def _checked_client(text: str) -> str:
-    from kgroup.operation.assign.client import software
-
+def _checked(text: str, parse: str) -> str:
+    """Return a text that a function, given as ``module:name``, can parse."""
     try:
-        software(text)
+        resolve_name(parse)(text)
     except ValueError as error:
         raise ValueError(f"expected {error}") from None
     return text
@@ -257,16 +257,6 @@ _OF_DRY_RUNS = frozenset(
     )
 )
 """Parameters of dry runs, which --may-join does not combine with."""
-
-
-def _checked_joining(text: str) -> str:
-    from kgroup.operation.client_join import joining_client
-
-    try:
-        joining_client(text)
-    except ValueError as error:
-        raise ValueError(f"expected {error}") from None
-    return text
 
 
 @click.command(
@@ -317,7 +307,7 @@ def _checked_joining(text: str) -> str:
 @click.option(
     "--client",
     metavar="LIBRARY[@VERSION]",
-    callback=parsed(_checked_client),
+    callback=parsed(partial(_checked, parse="kgroup.operation.assign.client:software")),
     shell_complete=suggest_clients,
     help="Client library of the leader, which assigns in a classic group.  [default: recognized "
     "by the members' subscriptions, else kafka-clients, Kafka's own]",
@@ -331,7 +321,7 @@ def _checked_joining(text: str) -> str:
 @click.option(
     "--may-join",
     metavar="CLIENT",
-    callback=parsed(_checked_joining),
+    callback=parsed(partial(_checked, parse="kgroup.operation.client_join:joining_client")),
     shell_complete=suggest_clients,
     help="Show whether this client can join the group, and the rebalances that follow. CLIENT is "
     "LIBRARY[@VERSION][:STRATEGY,...], as for --client; LIBRARY:consumer uses the consumer "

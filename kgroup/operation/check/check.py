@@ -12,6 +12,7 @@ from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.cluster import ClusterView, TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import EpochPosition
+from kgroup.model.member_name import called, name_of
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -81,15 +82,12 @@ def _values(finding: Finding, group: Group | None) -> dict[str, str]:
 
 def _name_of(member_id: str | None, group: Group | None) -> str | None:
     """Return the shortest text that names a current member of the group in options."""
-    members = group.members if group else ()
-    member = next((each for each in members if each.member_id == member_id), None)
-    if member is None:
+    names = [name_of(member) for member in (group.members if group else ())]
+    own = next((name for name in names if name.member_id == member_id), None)
+    if own is None:
         return None
-    names = Counter(name for each in members for name in (each.instance_id, each.client_id) if name)
-    return next(
-        (name for name in (member.instance_id, member.client_id) if name and names[name] == 1),
-        member.member_id,
-    )
+    short = (text for text in (own.instance_id, own.client_id) if text)
+    return next((text for text in short if called(text, names) == [own]), own.member_id)
 
 
 def _written(command: NextCommand, values: dict[str, str], group: Group | None) -> str:

@@ -85,12 +85,10 @@ def read_group(
         UsageError: the requested strategy does not exist for this type of group.
     """
     reading, group = find_group(source, group_id)
-    if group.type is GroupType.STREAMS:
-        return _read_streams(source, reading, group, strategy, kafka_version, client)
-    if group.type is GroupType.CLASSIC and group.assignor == STREAM:
-        return _read_classic_streams(source, reading, group, strategy, kafka_version, client)
-    if group.protocol_type == CONNECT:
-        return _read_connect(source, reading, group, strategy, kafka_version, client)
+    protocol = _task_protocol(group)
+    if protocol is not None:
+        asked = _asked(protocol, kafka_version, client)
+        return _read_tasks(source, reading, group, protocol, strategy, asked)
     return group_spec(
         source,
         reading,
@@ -102,6 +100,15 @@ def read_group(
     )
 
 
+def _task_protocol(group: Group) -> str | None:
+    """Return the protocol by which members get tasks; None if they get partitions."""
+    if group.type is GroupType.STREAMS:
+        return STREAMS
+    if group.type is GroupType.CLASSIC and group.assignor == STREAM:
+        return CLASSIC_STREAMS
+    return CONNECT if group.protocol_type == CONNECT else None
+
+
 def _asked(protocol: str, kafka_version: str | None, client: Software | None) -> Software | None:
     try:
         return asked_software(protocol, kafka_version, client)
@@ -109,50 +116,27 @@ def _asked(protocol: str, kafka_version: str | None, client: Software | None) ->
         raise UsageError(str(error)) from None
 
 
-def _read_connect(
+def _read_tasks(
     source: GroupSource,
     reading: Reading,
     group: Group,
+    protocol: str,
     strategy: str | None,
-    kafka_version: str | None,
-    client: Software | None,
+    asked: Software | None,
 ) -> Report[GroupSpec]:
+    """Read a group of Kafka Connect or Kafka Streams, whose members get tasks."""
     notes = list(reading.notes)
-    group = before_rebalance(group, notes)
-    asked = _asked(CONNECT, kafka_version, client)
-    now_ms = group.state_timestamp_ms if source.is_log else source.data_time_ms
-    spec = connect_spec(
-        group, strategy, asked, time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    )
-    return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
-
-
-def _read_classic_streams(
-    source: GroupSource,
-    reading: Reading,
-    group: Group,
-    strategy: str | None,
-    kafka_version: str | None,
-    client: Software | None,
-) -> Report[GroupSpec]:
-    notes = list(reading.notes)
-    group = before_rebalance(group, notes)
-    asked = _asked(CLASSIC_STREAMS, kafka_version, client)
-    spec = classic_streams_spec(source, group, strategy, asked, notes)
-    return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
-
-
-def _read_streams(
-    source: GroupSource,
-    reading: Reading,
-    group: Group,
-    strategy: str | None,
-    kafka_version: str | None,
-    client: Software | None,
-) -> Report[GroupSpec]:
-    notes = list(reading.notes)
-    asked = _asked(STREAMS, kafka_version, client)
-    spec = streams_spec(source, group, _walked(group, STREAMS), strategy, asked)
+    if protocol == STREAMS:
+        spec = streams_spec(source, group, _walked(group, STREAMS), strategy, asked)
+    elif protocol == CLASSIC_STREAMS:
+        group = before_rebalance(group, notes)
+        spec = classic_streams_spec(source, group, strategy, asked, notes)
+    else:
+        group = before_rebalance(group, notes)
+        now_ms = group.state_timestamp_ms if source.is_log else source.data_time_ms
+        spec = connect_spec(
+            group, strategy, asked, time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        )
     return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
 
 

@@ -8,10 +8,22 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import assigning, decoding, growth, history, live, offsets, past, simulating, zookeeper
+from bench import (
+    assigning,
+    decoding,
+    growth,
+    history,
+    live,
+    offsets,
+    past,
+    simulating,
+    starting,
+    zookeeper,
+)
 from bench.measure import KAFKA, machine
 
 PARTS = [
+    "starting",
     "decoding",
     "live",
     "past",
@@ -34,6 +46,9 @@ def main() -> None:
     )
     options = parser.parse_args()
     print(f"Machine: {machine()}. Kafka {KAFKA}, Python {sys.version.split()[0]}.\n")
+    if options.only in (None, "starting"):
+        starting.bench(options.runs)
+        print()
     if options.only in (None, "decoding"):
         decoding.bench(options.variant, options.size << 20, options.runs)
         print()

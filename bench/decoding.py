@@ -69,8 +69,6 @@ def bench(variants: Sequence[str] | None, size: int, runs: int) -> None:
     for variant in VARIANTS:
         if not variants or variant.name in variants:
             _bench_decoding(variant, size, runs)
-    print()
-    _bench_start()
 
 
 def _bench_decoding(variant: Variant, size: int, runs: int) -> None:
@@ -116,22 +114,6 @@ def _measure_anew(command: Sequence[str], folder: Path) -> Measurement:
     for file in folder.iterdir():
         file.unlink()
     return measure(command)
-
-
-def _bench_start() -> None:
-    small = min(
-        SAMPLE.glob("__consumer_offsets-*/*.log"), key=lambda f: abs(f.stat().st_size - 10_000)
-    )
-    print_heads("start-up, warm", "s")
-    for name, arguments in (
-        ("`kgroup --help`", ["--help"]),
-        (
-            f"`kgroup decode-offsets`, a segment of {small.stat().st_size / 1000:.0f} KB",
-            ["decode-offsets", str(small), "-o", "jsonl"],
-        ),
-    ):
-        measured = median([measure([*KGROUP, *arguments]) for _ in range(12)][2:])
-        print_row(name, f"{measured.wall:.3f}")
 
 
 def _segment(variant: Variant, size: int) -> tuple[Path, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -110,6 +111,18 @@ def bench(runs: int) -> None:
                 f"{job.aim}",
                 f"{our.memory:.0f} ({kafka.memory:.0f})",
             )
+        _bench_top(asked, runs)
+
+
+def _bench_top(asked: list[str], runs: int) -> None:
+    """Measure a refresh of `kgroup top`: what some more of them add, one right after another."""
+    more = 4
+    top = [*KGROUP, "top", "-o", "jsonl", "--interval", "0.1", *asked, "--refreshes"]
+    added = [
+        (measure([*top, f"{1 + more}"]).wall - measure([*top, "1"]).wall) / more
+        for _ in range(runs)
+    ]
+    print(f"\nA refresh of `kgroup top` takes {statistics.median(added):.2f} s.")
 
 
 def _found(

@@ -7,7 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +33,10 @@ class Measurement:
     memory: float
 
 
-def measure(command: Sequence[str], stdin: Path | None = None) -> Measurement:
-    """Run a process to its end, its output thrown away."""
+def measure(
+    command: Sequence[str], stdin: Path | None = None, statuses: Collection[int] = (0,)
+) -> Measurement:
+    """Run a process to its end, its output thrown away; it ends with one of `statuses`."""
     read, write = os.pipe()
     runner = [sys.executable, "-S", str(HERE / "measured.py"), str(write)]
     with open(stdin or os.devnull, "rb") as reader, open(read, "rb") as figures:
@@ -48,7 +50,7 @@ def measure(command: Sequence[str], stdin: Path | None = None) -> Measurement:
             check=False,
         )
         os.close(write)
-        if process.returncode:
+        if process.returncode not in statuses:
             raise SystemExit(
                 f"{' '.join(command)}: status {process.returncode}\n{process.stderr.decode()}"
             )

@@ -20,8 +20,7 @@ def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseE
 
     The exceptions are not raised: kafka-python's loop takes an exception raised inside one of its
     tasks for that task's own error, so Ctrl-C would sometimes end a task instead of the program.
-    The
-    caller must check the list as soon as it can.
+    The caller must check the list as soon as it can.
 
     Args:
         wake: called after each signal, to stop an event loop from waiting.

@@ -121,8 +121,7 @@ class _Decoder:
         """Add a batch with the reference reader, if it is valid and not too large.
 
         Returns whether to continue after it: not after damage, which ends the rows. With more
-        damage,
-        a buffer for all rows of the chunk would be used for a few of them each time.
+        damage, a buffer for all rows of the chunk would be used for a few of them each time.
         """
         if not self._walk.read_bad_batch(self._add_batch, SIZES.rows) or self._damages:
             return False

@@ -1,8 +1,7 @@
 """Versioned JSON documents and JSON lines.
 
 A document is one object with one row of `data` per line, so that it can be written while
-the rows
-are read::
+the rows are read::
 
     {"command":"list","schema_version":1,"data":[
     {"group_id":"a"},

@@ -409,8 +409,7 @@ class PlanCheck:
         """Yield all nodes of a plan and the names of their classes, below Catalyst's package.
 
         This includes expressions, and plans in expressions: everything in the fields of a node,
-        directly
-        or in lists, maps, options and tuples.
+        directly or in lists, maps, options and tuples.
         """
         left = [plan]
         while left:

@@ -536,8 +536,7 @@ def _remembered(seen: list[SeenSegment]) -> tuple[SeenSegment, ...]:
     """Return the segments to remember, in the order in which they were read.
 
     Segments with the most remembered sizes are dropped first: one that grows with each build must
-    not
-    displace those that do not change.
+    not displace those that do not change.
     """
     while len(seen) > MOST_SEEN:
         [(most, _)] = Counter(segment.base_offset for segment in seen).most_common(1)

@@ -1,6 +1,7 @@
 """``make bench``: Kafka's own tools and kgroup side by side, as whole processes.
 
-Prints Markdown tables, with the machine, for the README.
+Prints Markdown tables, with the machine, for `docs/performance.md`. One run takes about 40 minutes;
+`--thorough` adds what takes hours: more segments, smaller groups, larger histories.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ PARTS = [
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--thorough", action="store_true", help="every case of each part")
     parser.add_argument("--runs", type=int, default=3, help="runs of each; the median counts")
     parser.add_argument("--size", type=int, default=1024, help="MiB a segment (default 1024)")
     parser.add_argument(
@@ -50,7 +52,12 @@ def main() -> None:
         starting.bench(options.runs)
         print()
     if options.only in (None, "decoding"):
-        decoding.bench(options.variant, options.size << 20, options.runs)
+        variants = options.variant or [each.name for each in decoding.VARIANTS]
+        decoding.bench(
+            variants if options.thorough or options.variant else variants[:1],
+            options.size << 20,
+            options.runs,
+        )
         print()
     if options.only in (None, "live"):
         live.bench(options.runs)
@@ -59,7 +66,7 @@ def main() -> None:
         past.bench(options.runs)
         print()
     if options.only in (None, "assigning"):
-        assigning.bench(options.runs)
+        assigning.bench(options.runs, thorough=options.thorough)
         print()
     if options.only in (None, "zookeeper"):
         zookeeper.bench(options.runs)
@@ -71,9 +78,9 @@ def main() -> None:
         offsets.bench(options.runs)
         print()
     if options.only in (None, "history"):
-        history.bench()
+        history.bench(thorough=options.thorough)
         print()
-    if options.only in (None, "growth"):
+    if options.only == "growth" or (options.only is None and options.thorough):
         growth.bench()
 
 

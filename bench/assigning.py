@@ -23,6 +23,8 @@ from kgroup.operation.assign.spec import read_spec
 from tests.broker import maven
 from tests.broker.assignor_oracle import main_class
 
+LARGEST = 1_000_000
+"""Partitions of the largest groups."""
 WARM_RUNS = 4
 PATIENCE_S = 180
 """How long Java may take for one group."""
@@ -55,14 +57,18 @@ OPTIONS = (
 )
 
 
-def bench(runs: int) -> None:
-    """Measure groups of several shapes with every strategy, then dry runs of several rebalances."""
+def bench(runs: int, *, thorough: bool) -> None:
+    """Measure groups with every strategy, then dry runs of several rebalances.
+
+    All groups have a million partitions; if `thorough`, there are smaller ones, too.
+    """
     print_heads(
         "group", "strategy", "Java, s", "kgroup, s", "ratio", "warm Java, s", "kgroup inside, s"
     )
     with TemporaryDirectory() as folder:
         for name, spec in _cases():
-            _bench(name, spec, Path(folder) / "spec.jsonl", runs)
+            if thorough or _size(spec) == LARGEST:
+                _bench(name, spec, Path(folder) / "spec.jsonl", runs)
         print()
         _bench_options(Path(folder) / "spec.jsonl", runs)
         print()
@@ -75,8 +81,8 @@ def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
             spec = _group(2000, 500, partitions, protocol, strategy)
             if partitions == 4:
                 spec = _group(200, 50, 40, protocol, strategy)
-            size = sum(topic["partitions"] for topic in spec["topics"].values())
-            name = f"{size:,} partitions, {len(spec['members']):,} members, all subscribe to all"
+            members = f"{len(spec['members']):,} members, all subscribe to all"
+            name = f"{_size(spec):,} partitions, {members}"
             yield name, spec
             yield f"{name}; one has left", _left(spec)
     for partitions in (10_000, 100_000):
@@ -85,6 +91,10 @@ def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
             each = partitions // topics
             spec = _group(members, topics, each, "classic", strategy, differ=True)
             yield f"{partitions:,} partitions, {members:,} members, subscriptions differ", spec
+
+
+def _size(spec: Mapping[str, Any]) -> int:
+    return sum(topic["partitions"] for topic in spec["topics"].values())
 
 
 def _group(

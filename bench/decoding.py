@@ -63,11 +63,11 @@ VARIANTS = (
 PARTITIONS_OF_A_GROUP = 50
 
 
-def bench(variants: Sequence[str] | None, size: int, runs: int) -> None:
-    """Print the tables; `variants` are names, None for all; `size` is in bytes."""
+def bench(variants: Sequence[str], size: int, runs: int) -> None:
+    """Print the table; `variants` are names, `size` is in bytes."""
     print_heads("segment", "records", "job", "Kafka's tool, s", "kgroup, s", "ratio", "peak, MB")
     for variant in VARIANTS:
-        if not variants or variant.name in variants:
+        if variant.name in variants:
             _bench_decoding(variant, size, runs)
 
 

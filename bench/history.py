@@ -78,8 +78,11 @@ class Build:
         return self.read + self.rest
 
 
-def bench(files: int = 40, *, linear: bool = True) -> None:
-    """Print the tables."""
+def bench(files: int = 40, *, thorough: bool) -> None:
+    """Print the tables; if not `thorough`, those of a quarter of the files by the command alone."""
+    if not thorough:
+        _brief(files // 4)
+        return
     print_heads("build of", "cores", "start, s", "read, s", "derive, s", "records/s", "peak, MB")
     one = _row(files, 1)
     two = _row(files, 2)
@@ -99,7 +102,7 @@ def bench(files: int = 40, *, linear: bool = True) -> None:
     rate, total_size = _many_days()
     print_row(f"77 MiB of {DAYS} days, records/s and core", f"{rate:,.0f}", "200,000")
     print_row("its warehouse, MB", f"{total_size / 1e6:.0f}", "39")
-    _questions(files // 4)
+    _questions([files // 4, files // 2])
     print()
     print_heads(
         f"tasks for a partition of {HOT_SIZE >> 20} MiB", "slowest, s", "all, s", "times as fast"
@@ -119,24 +122,32 @@ def bench(files: int = 40, *, linear: bool = True) -> None:
             for figure in (f"{each.wall:.1f}", f"{each.cpu:.1f}", f"{each.memory:.0f}")
         ]
         print_row(f"{count * FILE_SIZE >> 20}", *cells)
-    if linear:
-        print()
-        print_heads("GiB", "read and derive, s", "s per GiB")
-        for count in (files // 4, files // 2, files, files * 2):
-            size = count * FILE_SIZE / (1 << 30)
-            work = _build(count, 2).work if count != files else two.work
-            print_row(f"{size:.0f}", f"{work:.1f}", f"{work / size:.2f}")
+    print()
+    print_heads("GiB", "read and derive, s", "s per GiB")
+    for count in (files // 4, files // 2, files, files * 2):
+        size = count * FILE_SIZE / (1 << 30)
+        work = _build(count, 2).work if count != files else two.work
+        print_row(f"{size:.0f}", f"{work:.1f}", f"{work / size:.2f}")
 
 
-def _questions(files: int) -> None:
-    """Ask about all groups: where all of them storm, where one in seven does, and of twice as many.
+def _brief(files: int) -> None:
+    first = _command(files, more=False)
+    second = _command(files, more=True)
+    print_heads(f"`kgroup history build`, {files * FILE_SIZE / (1 << 30):.1f} GiB", "s")
+    print_row("first run", f"{first:.1f}")
+    print_row(f"{MORE:.0%} more input", f"{second:.1f}")
+    _questions([files])
+
+
+def _questions(counts: Sequence[int]) -> None:
+    """Ask about all groups of so many files: where all of them storm, and where one in seven does.
 
     All answers are written as JSON lines, into nothing.
     """
     print()
     print_heads("all groups", "records", "s", "s of CPU", "MiB of memory")
     calm = ["--rate", CALM_RATE]
-    for count in (files, 2 * files):
+    for count in counts:
         _command(count, more=False)
         records = sum(
             int((_log(count) / f"{number}.records").read_text()) for number in range(count)

@@ -115,9 +115,12 @@ class StreamsApplication:
         unsure_finders: process ids and standby tasks that have moved to another thread of their
             client, so that either may report them if the next rebalance comes at once; likely
             both do.
+        hurried: members that rejoin at once, since they wait for active tasks or have revoked some;
+            others rejoin with their next heartbeat.
+        is_idle: whether all records have been processed, so that standby tasks that have caught up
+            lag by none.
         settings: settings of the leader.
         known_settings: names of the settings that the user gave, or that are evident.
-        keeps_state: whether clients are known to keep their state, and their id, on disk.
         after_ms: time from the first rebalance of the dry run to the next one.
     """
 
@@ -129,9 +132,10 @@ class StreamsApplication:
     unsure_states: frozenset[tuple[str, StreamsTask]] = frozenset()
     finders: Mapping[tuple[str, StreamsTask], str] = field(default_factory=dict)
     unsure_finders: frozenset[tuple[str, StreamsTask]] = frozenset()
+    hurried: frozenset[str] = frozenset()
+    is_idle: bool = False
     settings: StreamsSettings = StreamsSettings()
     known_settings: frozenset[str] = frozenset()
-    keeps_state: bool = False
     after_ms: int = 0
 
     def renamed(self, names: Mapping[str, str]) -> StreamsApplication:
@@ -146,6 +150,7 @@ class StreamsApplication:
             unsure_states=frozenset((name(process), task) for process, task in self.unsure_states),
             finders={(name(at), task): name(own) for (at, task), own in self.finders.items()},
             unsure_finders=frozenset((name(at), task) for at, task in self.unsure_finders),
+            hurried=frozenset(map(name, self.hurried)),
         )
 
 

@@ -34,6 +34,7 @@ from kgroup.assignor.strategy import assignor_of
 from kgroup.errors import UnfitError, UsageError, named_group
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, Member
+from kgroup.model.log_range import LogRange
 from kgroup.operation.assign.connect import MOST_TASKS
 from kgroup.operation.report import first_names
 from kgroup.source.base import GroupSource
@@ -59,10 +60,12 @@ _FIRST_COMPARED = 11
 """Version of user data of Kafka Streams 3.2 and later."""
 _FAR = 1 << 40
 _SOON = 100_000
-"""Number of records that a client restores within seconds."""
+"""Number of records that a client restores within seconds, or before its next heartbeat."""
+_AT_ONCE = 10_000
+"""Number of records that a client may restore before it rejoins at once."""
 _ROOM = 1_000
 """Lag that a client that keeps up may have for a moment."""
-_SEEDS = (1, 2, 3)
+_SEEDS = (2, 3, 4, 5, 6, 7)
 _CHANGELOG = "-changelog"
 _REPARTITION = "-repartition"
 
@@ -95,15 +98,14 @@ class _Guess:
         is_behind: whether unsure states are farther behind than is acceptable.
         is_quick: whether new standby tasks catch up before a rebalance that follows at once.
         is_stateful: whether subtopologies that may have no changelog have one.
-        keeps_state: whether restarted clients have their state and id as before.
-        seed: seed of small lags, and of the thread that reports what is only on disk; 0 for none.
+        seed: 0 for the likely thread that finds what is only on disk, and no lags. Half of it is
+            the number of that thread; if it is odd, it is the seed of small lags.
     """
 
     end: int = _FAR
     is_behind: bool = False
     is_quick: bool = False
     is_stateful: bool = True
-    keeps_state: bool = True
     seed: int = 0
 
 
@@ -144,17 +146,24 @@ def classic_streams_spec(
         if task not in sums[own.member.member_id]
     } - has_state
     unsure = {task.subtopology for task in tasks} - has_state - without
-    changelogs = _changelogs(source, group, tasks)
-    named = set(changelogs.values())
-    if named and None not in named:
-        has_state |= {each for each in named if each is not None}
+    changelogs = _changelogs(source, group, tasks, has_state, unsure)
+    if changelogs:
+        has_state |= set(changelogs.values())
         unsure = set()
     copies = Counter(task for own in read for task in own.standby)
     if min((copies[task] for task in tasks if task.subtopology in has_state), default=0):
         unsure = set()  # with state, their tasks would have standby tasks, too
     stateful = frozenset(has_state | unsure)
-    ends = _ends(source, tasks, stateful, changelogs)
-    states, unsure_states, keeps_state = _states_now(group, read, sums)
+    changelogs_of = {
+        task: [
+            (name, task.partition) for name, own in changelogs.items() if own == task.subtopology
+        ]
+        for task in tasks
+    }
+    partitions = {at for own in (*tasks.values(), *changelogs_of.values()) for at in own}
+    can_read = source.can(GroupSource.log_ranges)
+    ranges = source.log_ranges(partitions).ranges if can_read else {}
+    states, unsure_states = _states_now(group, read, sums)
     members = tuple(own.spec() for own in read)
     settings, known = _settings(group, read, tasks, stateful)
     counts = Counter[str]()
@@ -172,7 +181,7 @@ def classic_streams_spec(
             tasks,
             stateful,
             frozenset(unsure),
-            ends,
+            _ends(changelogs_of, ranges),
             states,
             unsure_states,
             {
@@ -180,9 +189,14 @@ def classic_streams_spec(
                 for own in read
                 for task in sums[own.member.member_id]
             },
+            hurried=frozenset(
+                own.member.member_id
+                for own in read
+                if own.next_ms == 0 or own.owned_before(tasks).difference(own.active)
+            ),
+            is_idle=_is_idle(group, tasks, ranges),
             settings=settings,
             known_settings=known,
-            keeps_state=keeps_state,
         ),
     )
     notes += _notes(spec, group, read)
@@ -380,59 +394,71 @@ def _lost_subtopology(group: Group, topics: Mapping[int, object], lost: Collecti
 
 
 def _changelogs(
-    source: GroupSource, group: Group, tasks: Mapping[StreamsTask, Sequence[TopicPartition]]
-) -> Mapping[str, int | None]:
-    """Return the known changelog topics with their subtopology, where known.
+    source: GroupSource,
+    group: Group,
+    tasks: Mapping[StreamsTask, Sequence[TopicPartition]],
+    has_state: Collection[int],
+    unsure: Collection[int],
+) -> dict[str, int]:
+    """Return the changelog topics with their subtopology; none if some are unclear.
 
-    The changelog of a store has the name of the repartition topic that is read into it.
+    The changelog of a store has the name of the repartition topic that is read into it, and a
+    partition for each task of its subtopology.
     """
     reads = {topic: task.subtopology for task, own in tasks.items() for topic, _ in own}
-    return {
-        name: reads.get(name.removesuffix(_CHANGELOG) + _REPARTITION)
-        for name in source.changelogs(group.group_id)
-    }
+    names = source.changelogs(group.group_id)
+    topics = source.view(names).topics if names and source.can(GroupSource.view) else {}
+    counts = Counter(task.subtopology for task in tasks)
+    known: dict[str, int] = {}
+    unclear: dict[str, set[int]] = {}
+    for name in names:
+        count = len(topics[name].partitions) or None if name in topics else None
+        fitting = {own for own in (*has_state, *unsure) if count in (None, counts[own])}
+        subtopology = reads.get(name.removesuffix(_CHANGELOG) + _REPARTITION)
+        if subtopology is not None or len(fitting) == 1:
+            known[name] = fitting.pop() if subtopology is None else subtopology
+        else:
+            unclear[name] = fitting
+    if len(unclear) == 1:  # it belongs to the only one that has state and no other changelog
+        ((name, fitting),) = unclear.items()
+        without = fitting.intersection(has_state).difference(known.values())
+        if len(without) == 1:
+            return known | {name: without.pop()}
+    return {} if unclear else known
 
 
 def _ends(
-    source: GroupSource,
-    tasks: Mapping[StreamsTask, object],
-    stateful: frozenset[int],
-    changelogs: Mapping[str, int | None],
+    changelogs: Mapping[StreamsTask, Sequence[TopicPartition]],
+    ranges: Mapping[TopicPartition, LogRange],
 ) -> dict[StreamsTask, int]:
     """Return the sums of the log end offsets of changelogs of each task, where known."""
-    if not changelogs:
-        return {}
-    others = stateful if len(stateful) == 1 else stateful - set(changelogs.values())
-    is_clear = len(stateful) == 1 or list(changelogs.values()).count(None) == 1
-    only = min(others) if len(others) == 1 and is_clear else None
-    of = {
-        name: only if subtopology is None else subtopology
-        for name, subtopology in changelogs.items()
-    }
-    if None in of.values():
-        return {}
-    partitions = [
-        (name, task.partition) for name, own in of.items() for task in tasks if task[0] == own
-    ]
-    ranges = source.log_ranges(partitions).ranges
-    ends: dict[StreamsTask, int] = {}
-    unknown = set()
-    for name, own in of.items():
-        assert own is not None
-        for task in [task for task in tasks if task.subtopology == own]:
-            log = ranges.get((name, task.partition))
-            end = None if log is None else log.log_end or log.end
-            if end is None:
-                unknown.add(task)
-            else:
-                ends[task] = ends.get(task, 0) + end
-    return {task: end for task, end in ends.items() if task not in unknown}
+    ends = {}
+    for task, partitions in changelogs.items():
+        logs = [ranges.get(at, LogRange()) for at in partitions]
+        own = [log.log_end or log.end for log in logs]
+        if own and None not in own:
+            ends[task] = sum(end for end in own if end is not None)
+    return ends
+
+
+def _is_idle(
+    group: Group,
+    tasks: Mapping[StreamsTask, Sequence[TopicPartition]],
+    ranges: Mapping[TopicPartition, LogRange],
+) -> bool:
+    """Return whether the application is known to have processed all records of its topics."""
+    committed = {(own.topic, own.partition): own.committed_offset for own in group.offsets}
+    return all(
+        ranges.get(at, LogRange()).waiting(committed.get(at, 0)) == 0
+        for own in tasks.values()
+        for at in own
+    )
 
 
 def _states_now(
     group: Group, read: Sequence[_Read], sums: Mapping[str, Mapping[StreamsTask, int]]
-) -> tuple[dict[str, dict[StreamsTask, int | None]], frozenset[tuple[str, StreamsTask]], bool]:
-    """Return state besides active tasks by process, what of it is unsure, and whether it is kept.
+) -> tuple[dict[str, dict[StreamsTask, int | None]], frozenset[tuple[str, StreamsTask]]]:
+    """Return state besides active tasks by process, and what of it is unsure.
 
     A standby task that the client reported before is taken to have caught up, unless a probing
     rebalance is scheduled, which means that one has not. If the next rebalance comes at once, one
@@ -442,19 +468,12 @@ def _states_now(
     is_at_once = any(own.next_ms == 0 for own in read)
     states: dict[str, dict[StreamsTask, int | None]] = defaultdict(dict)
     unsure = set()
-    keeps_state = False
     runs: dict[str, set[StreamsTask]] = defaultdict(set)
     reported: dict[str, dict[StreamsTask, int]] = defaultdict(dict)
     for own in read:
         runs[own.process_id].update(own.active)
         reported[own.process_id].update(sums[own.member.member_id])
         states[own.process_id].update(dict.fromkeys(own.standby))
-        owned = own.member.subscription.owned if own.member.subscription else None
-        is_first = not owned and not any(
-            offset == LATEST_OFFSET for offset in sums[own.member.member_id].values()
-        )
-        generation = own.member.subscription and own.member.subscription.generation_id
-        keeps_state |= is_first and generation in (None, -1) and bool(sums[own.member.member_id])
     for process, standbys in states.items():
         for task in standbys:
             if is_at_once and task not in reported[process]:
@@ -465,7 +484,7 @@ def _states_now(
             if task not in runs[process] and task not in standbys:
                 standbys[task] = None if offset < 0 else offset
                 unsure.add((process, task))
-    return dict(states), frozenset(unsure), keeps_state
+    return dict(states), frozenset(unsure)
 
 
 def _settings(
@@ -599,13 +618,7 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
             f"Whether subtopologies {names} have state with a changelog is unknown. It is assumed, "
             "and the result is another one if not."
         )
-    may_be_new = not application.keeps_state and _restarted(spec)
-    if may_be_new and differs(*(_Guess(keeps_state=False, seed=seed) for seed in _SEEDS)):
-        yield (
-            "It is assumed that the client restarts with its state directory. If its stores are in "
-            "memory only, it is a new client; --remove-member with --add-member shows that."
-        )
-    elif differs(*(_Guess(seed=seed) for seed in _SEEDS)):
+    if differs(*(_Guess(seed=seed) for seed in _SEEDS)):
         yield (
             "Which threads of a client keep which tasks depends on small lags, or on what its "
             "threads find on disk, which is unknown."
@@ -625,17 +638,6 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
         )
 
 
-def _restarted(spec: GroupSpec) -> set[str]:
-    """Return the clients of which all threads are new, and that had state before."""
-    states, _ = _states(spec)
-    running = {member.process_id for member in spec.members if member.owned is not None}
-    return {
-        member.process_id or ""
-        for member in spec.members
-        if member.process_id not in running and states.get(member.process_id or "")
-    }
-
-
 def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
     """Run the assignor with guessed values."""
     application = spec.application
@@ -649,15 +651,11 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
     acceptable = application.settings.acceptable_lag
     random = Random(guess.seed)
     states, unsure = _states(spec)
-    restarted = _restarted(spec)
     by_process: dict[str, list[MemberSpec]] = defaultdict(list)
     for member in spec.members:
         by_process[member.process_id or ""].append(member)
     threads: dict[str, StreamThread] = {}
     for process, members in by_process.items():
-        process_id, own = process, states.get(process, {})
-        if process in restarted and not guess.keeps_state:
-            process_id, own = str(UUID(int=random.getrandbits(128), version=4)), {}
         sums: dict[str, dict[StreamsTask, int]] = {member.member_id: {} for member in members}
         keeper = {
             task: member.member_id for member in members for task in map(_of_item, member.standby)
@@ -665,7 +663,9 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
         runs = {task for member in members for task in map(_of_item, member.owned or ())}
         # A new thread looks at the disk before the others hear of the rebalance.
         first = next((member for member in members if member.owned is None), members[0])
-        for task, offset in sorted(own.items()):
+        if guess.seed:
+            first = members[guess.seed // 2 % len(members)]
+        for task, offset in sorted(states.get(process, {}).items()):
             if task not in ends or task in runs:
                 continue
             end = ends[task]
@@ -673,24 +673,25 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             catches_up = acceptable >= _ROOM and size is not None and size <= acceptable + _SOON
             if guess.is_behind and (process, task) in unsure and not catches_up:
                 offset = max(0, end - acceptable - 1)
-            elif offset == 0 and guess.is_quick and (size or 0) <= acceptable + _SOON:
-                offset = end
+            elif offset == 0 and guess.is_quick and task in keeper:
+                soon = _AT_ONCE if keeper[task] in application.hurried else _SOON
+                offset = end if (size or 0) <= acceptable + soon else 0
             elif offset is None or (offset and task not in application.end_offset_sums):
-                small = random.randint(0, min(acceptable, end)) if guess.seed else 0
-                offset = end - small
+                has_lag = guess.seed % 2 and not (application.is_idle and task in keeper)
+                offset = end - (random.randint(0, min(acceptable, end)) if has_lag else 0)
             is_sure = task in keeper and (process, task) not in application.unsure_finders
             finder = keeper[task] if is_sure else application.finders.get((process, task), "")
             if task in keeper and not is_sure and not guess.seed:
                 sums[keeper[task]][task] = offset
             if finder not in sums or (guess.seed and not is_sure):
-                finder = (random.choice(members) if guess.seed else first).member_id
+                finder = first.member_id
             sums[finder][task] = offset
         for member in members:
             active = [_of_item(item) for item in member.owned or ()]
             own_sums = sums[member.member_id]
             own_sums.update({task: LATEST_OFFSET for task in active if task in ends})
             partitions = [at for task in active for at in application.tasks.get(task, ())]
-            threads[member.member_id] = StreamThread(process_id, tuple(partitions), own_sums)
+            threads[member.member_id] = StreamThread(process, tuple(partitions), own_sums)
     assign = assignor_of(spec.protocol, spec.strategy)
     result: tuple[dict[str, ThreadTasks], bool] = assign(
         threads, ApplicationTasks(application.tasks, ends), application.settings
@@ -731,6 +732,7 @@ def _after(
     states, unsure = _states(spec)
     finders = {**application.finders}
     moved = set()
+    hurried = set()
     for member in spec.members:
         process = member.process_id or ""
         own = states.setdefault(process, {})
@@ -750,8 +752,11 @@ def _after(
                 own[task] = None
                 unsure.add((process, task))
     for member in spec.members:
-        for task in threads[member.member_id].active:
+        given = threads[member.member_id]
+        for task in given.active:
             states[member.process_id or ""].pop(task, None)
+        if given.waiting or not {*map(_of_item, member.owned or ())}.issubset(given.active):
+            hurried.add(member.member_id)
     return replace(
         application,
         states=states,
@@ -760,4 +765,5 @@ def _after(
         ),
         finders=finders,
         unsure_finders=frozenset(moved if is_at_once else ()),
+        hurried=frozenset(hurried),
     )

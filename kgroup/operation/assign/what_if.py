@@ -185,8 +185,16 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
 
 
 def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
-    """Yield notes on restarts of static members, and on new client ids that name a library."""
+    """Yield notes on restarts of static members and of clients with state, and on client ids.
+
+    Client ids matter that are new and name a library.
+    """
     leads = spec.computed_as.name
+    if changes.restart and spec.application is not None and spec.application.stateful:
+        yield (
+            "--restart-member: a client restarts with its state directory. If that is lost, or all "
+            "its stores are in memory, it is a new client: --remove-member with --add-member"
+        )
     for name in changes.restart:
         if is_static(spec, _find(spec, name)):
             yield (

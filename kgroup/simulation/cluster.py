@@ -34,6 +34,7 @@ from kgroup.simulation.message import (
     OffsetCommit,
     SyncAnswer,
 )
+from kgroup.simulation.position_commit import PositionCommit
 from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from kgroup.simulation.subscription import decode_assignment
 from kgroup.simulation.world import OPERATOR, World
@@ -289,6 +290,10 @@ class SimulatedCluster(World):
         """Write a record."""
         self.log.append(type_, key, value, self.clock.now_ms)
 
+    def append_positions(self, commit: PositionCommit) -> None:
+        """Write the records of a commit of positions."""
+        self.log.append_positions(commit)
+
     def new_member_id(self, prefix: str) -> str:
         """Return a new member id for the client whose request is being handled."""
         made = f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
@@ -374,7 +379,7 @@ def _topic_id(topic: str) -> str:
 def _error(answer: Answer) -> ErrorCode:
     """Return the error of an answer; the first one if it has several."""
     if isinstance(answer, CommitAnswer):
-        return next((code for code in answer.errors.values() if code), ErrorCode.NONE)
+        return answer.first_error
     if isinstance(answer, LeaveAnswer) and not answer.error:
         return next((code for _, code in answer.members if code), ErrorCode.NONE)
     return answer.error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from kgroup.model.delta import Delta
@@ -15,9 +16,13 @@ from kgroup.protocol.record.coordinator_record import (
     decode_members,
     decode_subscriptions,
 )
+from kgroup.simulation.position_commit import PositionCommit, PositionCommits, commit_record
 
 Data: TypeAlias = Mapping[str, Any]
 
+
+_COMMIT = "OffsetCommit"
+_OFFSET = itemgetter(0)
 _KEY_NUMBERS = {name: number for number, name in KEY_TYPES.items()}
 
 
@@ -34,9 +39,12 @@ class CoordinatorLog:
     def __init__(self) -> None:
         self.end_offset = 0
         self._records: dict[tuple[object, ...], tuple[int, int, str, Data, Data]] = {}
+        self._commits: dict[str, PositionCommits] = {}
+        """Commits of each group whose records are not made yet."""
 
     def __iter__(self) -> Iterator[DecodedRecord]:
-        for offset, now_ms, type_, key, value in self._records.values():
+        self._make_records()
+        for offset, now_ms, type_, key, value in sorted(self._records.values(), key=_OFFSET):
             yield DecodedRecord(
                 partition=None,
                 offset=offset,
@@ -53,11 +61,27 @@ class CoordinatorLog:
 
     def append(self, type_: str, key: Data, value: Data | None, now_ms: int) -> None:
         """Append a record; without a value it is a tombstone, which is removed at once."""
+        if type_ == _COMMIT:
+            self._make_records()
         place = (type_, *key.values())
         self._records.pop(place, None)
         if value is not None:
             self._records[place] = (self.end_offset, now_ms, type_, key, value)
         self.end_offset += 1
+
+    def append_positions(self, commit: PositionCommit) -> None:
+        """Append the records of a commit of positions."""
+        commits = self._commits.setdefault(commit.group_id, PositionCommits())
+        commits.add(replace(commit, log_offset=self.end_offset))
+        self.end_offset += len(commit.positions)
+
+    def _make_records(self) -> None:
+        groups, self._commits = self._commits, {}
+        for group_id, commits in groups.items():
+            for log_offset, offset in commits.take():
+                key, value = commit_record(group_id, offset)
+                record = (log_offset, value["commitTimestamp"], _COMMIT, key, value)
+                self._records[_COMMIT, *key.values()] = record
 
     def groups(self) -> dict[str, Group]:
         """Return the groups as a reader of the log decodes them."""

@@ -186,11 +186,11 @@ class MixedCoordinator(ClassicMembers):
         code = group.commit_error(
             request.member_id,
             request.generation_id,
-            [
+            (  # looked at only if the epoch is an older one
                 (topic.topic_id if (topic := self.topics.get(name)) else "", number)
                 for (name, number), committed in request.offsets.items()
                 if not offsets.is_too_large(committed)
-            ],
+            ),
             request.version,
         )
         refused = None if code is None else dict.fromkeys(request.offsets, code)

@@ -6,7 +6,7 @@ checks the version of a request only where a rule depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -250,11 +250,36 @@ class LeaveAnswer:
     members: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Accepted(Mapping[TopicPartition, ErrorCode]):
+    """The errors of commits that were all accepted: `NONE` for each partition."""
+
+    offsets: Mapping[TopicPartition, CommittedPartition]
+
+    def __getitem__(self, partition: TopicPartition) -> ErrorCode:
+        if partition not in self.offsets:
+            raise KeyError(partition)
+        return ErrorCode.NONE
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
 @dataclass(frozen=True, slots=True)
 class CommitAnswer:
     """The error of each commit."""
 
     errors: Mapping[TopicPartition, ErrorCode]
+
+    @property
+    def first_error(self) -> ErrorCode:
+        """The first error; `NONE` if all offsets were committed."""
+        if isinstance(self.errors, Accepted):
+            return ErrorCode.NONE
+        return next((code for code in self.errors.values() if code), ErrorCode.NONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Source: `GroupMetadata` and `GroupMetadataManager` of Kafka 1.1.1, 2.8.2 and 3.9
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from kgroup.assignor.java.java_hash import utf16
@@ -18,12 +18,20 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import (
+    Accepted,
     CommittedPartition,
     FetchAnswer,
     OffsetCommit,
     OffsetDelete,
     OffsetDeleteAnswer,
     OffsetFetch,
+)
+from kgroup.simulation.partition_logs import Positions
+from kgroup.simulation.position_commit import (
+    PositionCommit,
+    PositionCommits,
+    commit_key,
+    commit_record,
 )
 from kgroup.simulation.rules import RETENTION_WHEN_EMPTY, BrokerSettings
 
@@ -40,40 +48,75 @@ class OffsetOwner(Protocol):
         """Return whether the group reads a topic, so that its offsets may not be deleted."""
 
 
+class RecordWriter(Protocol):
+    """Writes records of commits."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the simulation."""
+        ...
+
+    def append(self, type_: str, key: Data, value: Data | None) -> None:
+        """Write a record; without a value, a tombstone for the key."""
+
+    def append_positions(self, commit: PositionCommit) -> None:
+        """Write the records of a commit of positions."""
+
+
 class OffsetManager:
     """Committed offsets of a coordinator's groups.
 
     Args:
         settings: settings of the broker.
-        clock: the clock of the simulation.
-        append: writes a record: type, key, and value or None.
+        writer: writes the records.
     """
 
-    def __init__(
-        self,
-        settings: BrokerSettings,
-        clock: Clock,
-        append: Callable[[str, Data, Data | None], None],
-    ) -> None:
+    def __init__(self, settings: BrokerSettings, writer: RecordWriter) -> None:
         self._settings = settings
-        self._clock = clock
-        self._append = append
+        self._writer = writer
+        self._clock = writer.clock
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._commits: dict[str, PositionCommits] = {}
+        """Commits of positions of each group that are not among its offsets yet."""
 
     def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
         """Return a group's committed offsets."""
+        return self._known(group_id)
+
+    def _known(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return a group's committed offsets, with those of all commits."""
+        if (commits := self._commits.pop(group_id, None)) is not None:
+            offsets = self._offsets.setdefault(group_id, {})
+            for _, offset in commits.take():
+                offsets[offset.topic, offset.partition] = offset
         return self._offsets.get(group_id, {})
 
     def group_ids(self) -> Iterable[str]:
         """Return ids of groups with committed offsets."""
-        return self._offsets
+        return {**self._offsets, **self._commits}
 
-    def commit(self, request: OffsetCommit) -> dict[TopicPartition, ErrorCode]:
+    def commit(self, request: OffsetCommit) -> Mapping[TopicPartition, ErrorCode]:
         """Commit offsets; the caller has checked the client."""
+        if isinstance(request.offsets, Positions):
+            self._commit_positions(request.group_id, request.offsets)
+            return Accepted(request.offsets)
+        self._known(request.group_id)
         return {
             partition: self._commit(request.group_id, partition, committed)
             for partition, committed in request.offsets.items()
         }
+
+    def _commit_positions(self, group_id: str, positions: Positions) -> None:
+        expire_ms = self._expire_ms(None)
+        commit = PositionCommit(group_id, positions, self._clock.now_ms, expire_ms)
+        self._commits.setdefault(group_id, PositionCommits()).add(commit)
+        self._writer.append_positions(commit)
+
+    def _expire_ms(self, retention_ms: int | None) -> int | None:
+        """Return when a commit with this retention expires; None: by the brokers' retention."""
+        if retention_ms is None and self._settings.version < RETENTION_WHEN_EMPTY:
+            retention_ms = self._settings.offsets_retention_ms
+        return None if retention_ms is None else self._clock.now_ms + retention_ms
 
     def is_too_large(self, committed: CommittedPartition) -> bool:
         """Return whether the metadata of a commit exceeds the broker's limit."""
@@ -84,34 +127,23 @@ class OffsetManager:
     def _commit(
         self, group_id: str, partition: TopicPartition, committed: CommittedPartition
     ) -> ErrorCode:
-        settings, now_ms = self._settings, self._clock.now_ms
-        metadata = committed.metadata or ""
         if self.is_too_large(committed):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        retention_ms = committed.retention_ms
-        if retention_ms is None and settings.version < RETENTION_WHEN_EMPTY:
-            retention_ms = settings.offsets_retention_ms
         offset = CommittedOffset(
             *partition,
             committed.offset,
             committed.leader_epoch,
-            metadata,
-            now_ms,
-            None if retention_ms is None else now_ms + retention_ms,
+            committed.metadata or "",
+            self._clock.now_ms,
+            self._expire_ms(committed.retention_ms),
         )
-        value = {
-            "offset": offset.committed_offset,
-            "leaderEpoch": -1 if offset.leader_epoch is None else offset.leader_epoch,
-            "metadata": metadata,
-            "commitTimestamp": now_ms,
-            "expireTimestamp": -1 if retention_ms is None else offset.expire_timestamp_ms,
-        }
-        self._append("OffsetCommit", _key(group_id, partition), value)
+        self._writer.append("OffsetCommit", *commit_record(group_id, offset))
         self._offsets.setdefault(group_id, {})[partition] = offset
         return ErrorCode.NONE
 
     def replay(self, key: Data, value: Data | None) -> None:
         """Load a commit from its record, or remove it by its tombstone."""
+        self._known(key["group"])
         partition = (key["topic"], key["partition"])
         if value is None:
             self._remove(key["group"], partition)
@@ -128,12 +160,18 @@ class OffsetManager:
 
     def fetch(self, request: OffsetFetch) -> FetchAnswer:
         """Return the answer to an OffsetFetch."""
-        offsets = self.of(request.group_id)
-        wanted = offsets if request.partitions is None else request.partitions
-        return FetchAnswer(
-            ErrorCode.NONE,
-            {partition: offsets[partition] for partition in wanted if partition in offsets},
-        )
+        if request.partitions is None:
+            return FetchAnswer(ErrorCode.NONE, dict(self.of(request.group_id)))
+        offsets = self._offsets.get(request.group_id, {})
+        wanted = {
+            partition: offsets[partition]
+            for partition in request.partitions
+            if partition in offsets
+        }
+        if (commits := self._commits.get(request.group_id)) is not None:
+            for offset in commits.offsets(request.partitions):
+                wanted[offset.topic, offset.partition] = offset
+        return FetchAnswer(ErrorCode.NONE, wanted)
 
     def delete_unread(self, group: OffsetOwner, request: OffsetDelete) -> OffsetDeleteAnswer:
         """Remove committed offsets of topics to which no member subscribes."""
@@ -154,11 +192,11 @@ class OffsetManager:
         """Remove the offsets of these partitions that exist."""
         for partition in partitions:
             if self._remove(group_id, partition):
-                self._append("OffsetCommit", _key(group_id, partition), None)
+                self._writer.append("OffsetCommit", commit_key(group_id, partition), None)
 
     def _remove(self, group_id: str, partition: TopicPartition) -> bool:
         """Remove an offset; return whether it existed."""
-        offsets = self._offsets.get(group_id, {})
+        offsets = self._known(group_id)
         was_there = offsets.pop(partition, None) is not None
         if not offsets:
             self._offsets.pop(group_id, None)
@@ -181,7 +219,3 @@ class OffsetManager:
         if expire_ms is None:
             return now_ms - since_ms >= self._settings.offsets_retention_ms
         return now_ms >= expire_ms + (self._settings.version < RETENTION_WHEN_EMPTY)
-
-
-def _key(group_id: str, partition: TopicPartition) -> Data:
-    return {"group": group_id, "topic": partition[0], "partition": partition[1]}

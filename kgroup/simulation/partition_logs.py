@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.clock import Clock
+from kgroup.simulation.message import CommittedPartition
 
 
 class PartitionLogs:
@@ -67,6 +69,17 @@ class PartitionLogs:
             now_ms = next((begin for begin, end in self._holds if begin <= now_ms < end), now_ms)
         end, since_ms = self.ends.get(partition, 0), now_ms - self._created_ms[partition]
         return end + int(since_ms * self._rate / 1000) if since_ms > 0 else end
+
+    def position(self, partition: TopicPartition, begin: int, since_ms: int, read_ms: int) -> int:
+        """Return the position of a reader that keeps up with a partition.
+
+        Args:
+            partition: the partition.
+            begin: its start offset.
+            since_ms: its start time.
+            read_ms: time of its last poll().
+        """
+        return begin if read_ms <= since_ms else max(begin, self.end_offset(partition, read_ms))
 
     def has(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether an offset is in range for a fetch."""
@@ -135,3 +148,31 @@ class PartitionLogs:
             once += max(end - max(begin, read_to), 0)
             read_to = max(read_to, end)
         return sum(end - begin for begin, end in spans) - once, skipped
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Positions(Mapping[TopicPartition, CommittedPartition]):
+    """Positions of a consumer after a poll(), each computed when it is read.
+
+    Attributes:
+        begins: start offset and start time of each partition that it reads; never changed.
+        read_ms: time of the poll().
+        logs: the partitions.
+    """
+
+    begins: Mapping[TopicPartition, tuple[int, int]]
+    read_ms: int
+    logs: PartitionLogs
+
+    def offset(self, partition: TopicPartition) -> int:
+        """Return the position in a partition."""
+        return self.logs.position(partition, *self.begins[partition], self.read_ms)
+
+    def __getitem__(self, partition: TopicPartition) -> CommittedPartition:
+        return CommittedPartition(self.offset(partition))
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self.begins)
+
+    def __len__(self) -> int:
+        return len(self.begins)

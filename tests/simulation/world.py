@@ -32,6 +32,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
+from kgroup.simulation.position_commit import PositionCommit, commit_record
 from kgroup.simulation.rules import NEWEST, BrokerSettings, ConsumerSettings, Version
 from tests.model.records import record
 
@@ -151,6 +152,10 @@ class MixedWorld(ConsumerWorld):
         else:
             self.pairs.append((request, answer))
 
+    def append_positions(self, commit: PositionCommit) -> None:
+        for partition in commit.positions:
+            self.append("OffsetCommit", *commit_record(commit.group_id, commit.offset(partition)))
+
     def new_member_id(self, prefix: str) -> str:
         return self.next_id
 
@@ -243,6 +248,9 @@ class Sim:
     def append(self, type_: str, key: Data, value: Data | None) -> None:
         self.log.append(type_, key, value, self.clock.now_ms)
         self.written.append((type_, key, value))
+
+    def append_positions(self, commit: PositionCommit) -> None:
+        self.log.append_positions(commit)
 
     def new_member_id(self, prefix: str) -> str:
         assert self.next_id is not None

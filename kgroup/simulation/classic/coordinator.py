@@ -65,7 +65,7 @@ class ClassicGroups:
 
     def __init__(self, settings: BrokerSettings, runtime: ClassicRuntime) -> None:
         self.groups: dict[str, ClassicGroup] = {}
-        self.offsets = OffsetManager(settings, runtime.clock, runtime.append)
+        self.offsets = OffsetManager(settings, runtime)
         self._settings = settings
         self._version = settings.version
         self._runtime = runtime

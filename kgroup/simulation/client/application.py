@@ -28,6 +28,7 @@ from kgroup.simulation.cluster import SimulatedCluster
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch
+from kgroup.simulation.partition_logs import Positions
 
 _CLOSE_MS = 30_000
 """Timeout of close(), in ms (`CloseOptions`)."""
@@ -86,7 +87,7 @@ class Consumer(Process):
         self._commits = 0
         """Number of the operator's commits that are not answered."""
         self._begins: dict[TopicPartition, tuple[int, int]] = {}
-        """Start offset and start time of each partition that is being read."""
+        """Start offset and start time of each partition that is being read; replaced on changes."""
         self._read_ms = 0
         self._commit_due_ms = 0
         self.client = _CLIENTS[config.group_protocol](config, self, self)
@@ -234,10 +235,7 @@ class Consumer(Process):
 
     def position(self, partition: TopicPartition) -> int:
         """Return the position in a partition that it reads."""
-        begin, since_ms = self._begins[partition]
-        if self._read_ms <= since_ms:
-            return begin
-        return max(begin, self._cluster.logs.end_offset(partition, self._read_ms))
+        return self._cluster.logs.position(partition, *self._begins[partition], self._read_ms)
 
     def _store(self, partitions: Iterable[TopicPartition]) -> None:
         assert self._settings.store is not None
@@ -260,9 +258,12 @@ class Consumer(Process):
 
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop fetching from partitions."""
-        for partition in partitions:
-            if partition in self._begins:
-                self._begins[partition] = (self.position(partition), _NEVER_MS)
+        paused = {
+            partition: (self.position(partition), _NEVER_MS)
+            for partition in partitions
+            if partition in self._begins
+        }
+        self._begins = {**self._begins, **paused}
 
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop reading partitions, and store the positions."""
@@ -288,10 +289,12 @@ class Consumer(Process):
         self._stop_reading(partitions)
 
     def _stop_reading(self, partitions: tuple[TopicPartition, ...]) -> None:
+        begins = dict(self._begins)
         for partition in partitions:
-            if partition in self._begins:
+            if partition in begins:
                 self._cluster.logs.end(partition, self.position)
-                del self._begins[partition]
+                del begins[partition]
+        self._begins = begins
         self._cluster.timeline.owners.end(self.name, partitions)
 
     def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -343,16 +346,17 @@ class Consumer(Process):
     ) -> None:
         """Start to read at the given offsets."""
         cluster, now_ms = self._cluster, self.clock.now_ms
-        owned = set(self.client.owned)
+        owned, begins = set(self.client.owned), dict(self._begins)
         for partition in (partition for partition in partitions if partition in owned):
             begin = cluster.logs.begin(
                 partition, offsets.get(partition), self._settings.auto_offset_reset, self.position
             )
-            self._begins[partition] = (begin, now_ms)
+            begins[partition] = (begin, now_ms)
+        self._begins = begins
 
     def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
         """Return the positions to commit."""
-        return {begin: CommittedPartition(self.position(begin)) for begin in self._begins}
+        return Positions(self._begins, self._read_ms, self._cluster.logs)
 
     def failed(self, reason: str) -> None:
         """End the application after an exception of the consumer."""

@@ -695,7 +695,7 @@ class ConsumerClient:
         def on_answer(answer: CommitAnswer | None) -> None:
             code = ErrorCode.NETWORK_EXCEPTION
             if answer is not None:
-                code = next((code for code in answer.errors.values() if code), ErrorCode.NONE)
+                code = answer.first_error
             if code in ELSEWHERE:
                 self.coordinator = None
                 self.find_coordinator()

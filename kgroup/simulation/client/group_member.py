@@ -300,7 +300,7 @@ class GroupMember(ABC):
                 self.coordinator = None
                 on_done(ErrorCode.NETWORK_EXCEPTION)
                 return
-            code = next((code for code in answer.errors.values() if code), ErrorCode.NONE)
+            code = answer.first_error
             is_same = generation == self._generation
             if (handle := ON_COMMIT.get(code)) is not None:
                 handle(self, code, is_same)

@@ -1,0 +1,113 @@
+"""Commits of whole consumers, kept as positions until somebody reads them.
+
+A group with many partitions commits far more often than anybody reads its commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from kgroup.model.cluster import TopicPartition
+from kgroup.model.offset import CommittedOffset
+from kgroup.simulation.partition_logs import Positions
+
+
+@dataclass(frozen=True, slots=True)
+class PositionCommit:
+    """A consumer's commit of its positions.
+
+    Attributes:
+        group_id: group id.
+        positions: the positions.
+        commit_ms: time of the commit.
+        expire_ms: when the commit expires; None: by the brokers' retention.
+        log_offset: offset of its first record in the coordinator's log.
+    """
+
+    group_id: str
+    positions: Positions
+    commit_ms: int
+    expire_ms: int | None
+    log_offset: int = 0
+
+    def offset(self, partition: TopicPartition) -> CommittedOffset:
+        """Return the committed offset of a partition."""
+        position = self.positions.offset(partition)
+        return CommittedOffset(*partition, position, None, "", self.commit_ms, self.expire_ms)
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class _Place:
+    """The last commit of a consumer that reads the same partitions as before.
+
+    Attributes:
+        commit: the commit.
+        turn: number of places when its partitions were last known to belong to it.
+    """
+
+    commit: PositionCommit
+    turn: int
+
+
+class PositionCommits:
+    """The last commit of each partition."""
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, _Place] = {}
+        self._places: WeakValueDictionary[int, _Place] = WeakValueDictionary()
+        self._turn = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def add(self, commit: PositionCommit) -> None:
+        """Add a commit, which replaces former ones of its partitions."""
+        begins = commit.positions.begins
+        if (place := self._places.get(id(begins))) is not None:
+            place.commit = commit
+            if place.turn == self._turn:  # no other consumer has committed these partitions since
+                return
+        else:
+            self._turn += 1
+            place = self._places[id(begins)] = _Place(commit, self._turn)
+        place.turn = self._turn
+        self._of.update(dict.fromkeys(begins, place))
+
+    def offsets(self, partitions: Iterable[TopicPartition]) -> Iterator[CommittedOffset]:
+        """Yield the offsets of those of the partitions that were committed."""
+        for partition in partitions:
+            if (place := self._of.get(partition)) is not None:
+                yield place.commit.offset(partition)
+
+    def take(self) -> Iterator[tuple[int, CommittedOffset]]:
+        """Remove all commits; yield each offset, with the log offset of its record."""
+        of, self._of = self._of, {}
+        places = dict.fromkeys(of.values())
+        self._places.clear()
+        for place in places:
+            for at, partition in enumerate(place.commit.positions, place.commit.log_offset):
+                if of[partition] is place:
+                    yield at, place.commit.offset(partition)
+
+
+def commit_record(
+    group_id: str, offset: CommittedOffset
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return key and value of the record of a commit."""
+    epoch, expire_ms = offset.leader_epoch, offset.expire_timestamp_ms
+    value = {
+        "offset": offset.committed_offset,
+        "leaderEpoch": -1 if epoch is None else epoch,
+        "metadata": offset.metadata,
+        "commitTimestamp": offset.commit_timestamp_ms,
+        "expireTimestamp": -1 if expire_ms is None else expire_ms,
+    }
+    return commit_key(group_id, (offset.topic, offset.partition)), value
+
+
+def commit_key(group_id: str, partition: TopicPartition) -> Mapping[str, Any]:
+    """Return the key of the record of a commit."""
+    return {"group": group_id, "topic": partition[0], "partition": partition[1]}

@@ -45,11 +45,11 @@ class _Place:
 
     Attributes:
         commit: the commit.
-        turn: number of places when its partitions were last known to belong to it.
+        is_whole: whether it is the last commit of all its partitions.
     """
 
     commit: PositionCommit
-    turn: int
+    is_whole: bool = False
 
 
 class PositionCommits:
@@ -58,7 +58,6 @@ class PositionCommits:
     def __init__(self) -> None:
         self._of: dict[TopicPartition, _Place] = {}
         self._places: WeakValueDictionary[int, _Place] = WeakValueDictionary()
-        self._turn = 0
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -66,15 +65,15 @@ class PositionCommits:
     def add(self, commit: PositionCommit) -> None:
         """Add a commit, which replaces former ones of its partitions."""
         begins = commit.positions.begins
-        if (place := self._places.get(id(begins))) is not None:
-            place.commit = commit
-            if place.turn == self._turn:  # no other consumer has committed these partitions since
-                return
-        else:
-            self._turn += 1
-            place = self._places[id(begins)] = _Place(commit, self._turn)
-        place.turn = self._turn
-        self._of.update(dict.fromkeys(begins, place))
+        if (place := self._places.get(id(begins))) is None:
+            place = self._places[id(begins)] = _Place(commit)
+        place.commit = commit
+        if not place.is_whole:
+            for other in {*map(self._of.get, begins)}:
+                if other is not None:
+                    other.is_whole = False
+            self._of.update(dict.fromkeys(begins, place))
+            place.is_whole = True
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Iterator[CommittedOffset]:
         """Yield the offsets of those of the partitions that were committed."""

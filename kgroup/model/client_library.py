@@ -115,7 +115,8 @@ class _UserData(Enum):
     EMPTY = auto()
     NO_MEMORY = auto()  # an empty list of partitions
     MEMORY = auto()  # partitions
-    DATED_MEMORY = auto()  # a list of partitions, and a generation
+    DATED_MEMORY = auto()  # partitions, and a generation
+    FORGOTTEN = auto()  # an empty list of partitions, and a generation
     UNDATED_MEMORY = auto()  # partitions, and -1 instead of the generation that assigned them
     GENERATION = auto()  # only a generation
     VERSIONED = auto()  # other data that begins with a version
@@ -124,7 +125,7 @@ class _UserData(Enum):
 
 _NULL, _EMPTY, _OTHER = _UserData.NULL, _UserData.EMPTY, _UserData.OTHER
 _NO_MEMORY, _MEMORY, _DATED = _UserData.NO_MEMORY, _UserData.MEMORY, _UserData.DATED_MEMORY
-_UNDATED = _UserData.UNDATED_MEMORY
+_UNDATED, _FORGOTTEN = _UserData.UNDATED_MEMORY, _UserData.FORGOTTEN
 _GENERATION, _VERSIONED = _UserData.GENERATION, _UserData.VERSIONED
 _ANY = frozenset(_UserData)
 _VERSION_1 = "AAE"
@@ -178,33 +179,34 @@ def _signature(
 _SUBSCRIPTIONS = (
     # until 2.3
     _signature(KAFKA_CLIENTS, _EAGER, [0], _EMPTY),
-    _signature(KAFKA_CLIENTS, _STICKY, [0], _EMPTY, _NO_MEMORY, _MEMORY, _DATED),
+    _signature(KAFKA_CLIENTS, _STICKY, [0], _EMPTY, _NO_MEMORY, _MEMORY, _DATED, _FORGOTTEN),
     # from 2.4; topics are sorted from 2.8.1 on
     _signature(KAFKA_CLIENTS, _EAGER, [1], _NULL),
-    _signature(KAFKA_CLIENTS, _STICKY, [1], _NULL, _DATED),
+    _signature(KAFKA_CLIENTS, _STICKY, [1], _NULL, _DATED, _FORGOTTEN),
     _signature(KAFKA_CLIENTS, _COOPERATIVE, [1], _NULL, _GENERATION),
     _signature(KAFKA_CLIENTS, _EAGER, [2, 3], _NULL, in_order=True),
-    _signature(KAFKA_CLIENTS, _STICKY, [2, 3], _NULL, _DATED, in_order=True),
+    _signature(KAFKA_CLIENTS, _STICKY, [2, 3], _NULL, _DATED, _FORGOTTEN, in_order=True),
     _signature(KAFKA_CLIENTS, _COOPERATIVE, [2, 3], _GENERATION, in_order=True),
     _signature(KAFKA_CLIENTS, _STREAM, [0, 1, 2, 3], *_ANY),
     # until 1.5, until 2.2, then
     _signature(LIBRDKAFKA, _EAGER, [0], _EMPTY),
     _signature(LIBRDKAFKA, _EAGER, [1, 3], _EMPTY, no_rack=""),
     _signature(LIBRDKAFKA, _COOPERATIVE, [1, 3], _EMPTY, _DATED, no_rack=""),
-    # until 1.14, then
+    # until 1.14, then; members of sticky forget their partitions before they join again
     _signature(FRANZ_GO, _EAGER, [0], _NULL, in_order=True),
-    _signature(FRANZ_GO, _STICKY, [0], _NO_MEMORY, _DATED, in_order=True),
+    _signature(FRANZ_GO, _STICKY, [0], _NO_MEMORY, _FORGOTTEN, in_order=True),
     _signature(FRANZ_GO, _COOPERATIVE, [1], _NO_MEMORY, _DATED, in_order=True),
     _signature(FRANZ_GO, _EAGER, [3], _NULL, in_order=True),
-    _signature(FRANZ_GO, _STICKY | _COOPERATIVE, [3], _NO_MEMORY, _DATED, in_order=True),
+    _signature(FRANZ_GO, _STICKY, [3], _NO_MEMORY, _FORGOTTEN, in_order=True),
+    _signature(FRANZ_GO, _COOPERATIVE, [3], _NO_MEMORY, _DATED, in_order=True),
     # until 1.4x, then by the version of Kafka that the application names
     _signature(SARAMA, _EAGER, [0, 1, 2], _NULL),
-    _signature(SARAMA, _STICKY, [0, 1, 2], _NULL, _DATED),
+    _signature(SARAMA, _STICKY, [0, 1, 2], _NULL, _DATED, _FORGOTTEN),
     _signature(SARAMA, _COOPERATIVE, [0, 1, 2], _NULL, _GENERATION),  # from 1.60.1
     _signature(KAFKA_GO, _EAGER, [1], _NULL, is_short=True),
     _signature(KAFKA_GO, _RACK_AFFINITY, [1], _NULL, _EMPTY, _OTHER, is_short=True),
     _signature(KAFKA_PYTHON, _EAGER, [0], _EMPTY),
-    _signature(KAFKA_PYTHON, _STICKY, [0], _EMPTY, _DATED, _VERSIONED),
+    _signature(KAFKA_PYTHON, _STICKY, [0], _EMPTY, _DATED, _FORGOTTEN, _VERSIONED),
     _signature(KAFKA_PYTHON, _COOPERATIVE, [1], _EMPTY, in_order=True),
     # 1, then 2
     _signature(KAFKAJS, _KAFKAJS, [1], _EMPTY, is_short=True),
@@ -322,7 +324,7 @@ _MARKS = (
         _STICKY,
         lambda said: (
             said["version"] == 2
-            and _form(said["userData"]) is _DATED
+            and _form(said["userData"]) in (_DATED, _FORGOTTEN)
             and said["userData"]["generation"] >= 0 > said["generationId"]
         ),
     ),
@@ -649,8 +651,9 @@ def _form(user_data: Any) -> _UserData:
         if "generation" in user_data:
             if "trailing" in user_data:
                 return _OTHER
-            is_undated = user_data["previousAssignment"] and user_data["generation"] < 0
-            return _UNDATED if is_undated else _DATED
+            if not user_data["previousAssignment"]:
+                return _FORGOTTEN
+            return _UNDATED if user_data["generation"] < 0 else _DATED
         return _MEMORY if user_data["previousAssignment"] else _NO_MEMORY
     if "generation" not in user_data:
         return _OTHER

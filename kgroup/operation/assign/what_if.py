@@ -407,17 +407,29 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
 
 
 def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
-    """Remove a member; if it is the leader, the next one is unknown, but likely of its library."""
+    """Remove a member; if it is the leader, the next one is likely of its library."""
     members = tuple(other for other in spec.members if other.member_id != member.member_id)
     spec = replace(spec, members=members, departed=(*spec.departed, member))
     if spec.leader_id != member.member_id:
         return spec
     return replace(
         spec,
-        leader_id=None,
+        leader_id=_next_leader(spec),
         leader_client=member.client or spec.leader_client,
         connect=spec.connect and spec.connect.with_new_leader(),
     )
+
+
+def _next_leader(spec: GroupSpec) -> str | None:
+    """Return the member that leads when the leader has left: the coordinator's first one.
+
+    It lists members in the order of a hash table, which does not change when one is removed. New
+    members have unknown places in it (`ClassicGroup.remove`).
+    """
+    is_open = any(member.unknown_id for member in spec.members)
+    if spec.protocol != "classic" or is_open or not spec.member_order or not spec.members:
+        return None
+    return spec.members_as_sent[0].member_id
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:

@@ -109,7 +109,7 @@ def assign(spec: GroupSpec) -> Assignment:
         return by_member(spec, assign_threads(spec))
     assignor = assignor_of(spec.protocol, spec.strategy, spec.computed_as, group_id=spec.id)
     is_classic = spec.protocol == "classic"
-    given = (_as_sent(spec), spec.topics) if is_classic else (ServerGroup(spec),)
+    given = (as_sent(spec), spec.topics) if is_classic else (ServerGroup(spec),)
     assigned: Assignment = assignor(*given)
     return assigned
 
@@ -123,7 +123,7 @@ def is_determined(spec: GroupSpec) -> bool:
     if is_determined is None and is_same_without is None:
         return True
     assignor = assignor_of("classic", spec.strategy, spec.computed_as, group_id=spec.id)
-    members = _as_sent(spec)
+    members = as_sent(spec)
     if is_determined is not None and not is_determined(assignor, members, spec.topics):
         return False
     return is_same_without is None or all(
@@ -148,9 +148,10 @@ def _topics_known_at_first(spec: GroupSpec) -> set[frozenset[str]]:
     }
 
 
-def _as_sent(spec: GroupSpec) -> list[Subscriber]:
-    """Return the subscriptions as the leader reads them, each as its member's library writes it.
+def as_sent(spec: GroupSpec) -> list[Subscriber]:
+    """Return the subscriptions of a classic group as the leader reads them.
 
+    Each is as its member's library writes it.
     Members whose library is unknown, or has no such strategy, are taken to use the leader's.
     """
     by_client: dict[Software, list[MemberSpec]] = defaultdict(list)

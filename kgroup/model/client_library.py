@@ -440,9 +440,10 @@ def recognize_again(
 ) -> Recognition:
     """Recognize the library of a member that an older version of kgroup described.
 
-    It knew fewer libraries, and kept neither the version of the subscription nor whether user data
-    or a rack is absent or empty. What it was certain of holds unless a library that it did not know
-    sends such bytes.
+    A snapshot keeps neither the version of the subscription nor whether user data or a rack is
+    absent or empty. If it has candidates, those that do not send such bytes are left out. Without
+    candidates, its version knew fewer libraries: what it was certain of holds unless a library that
+    it did not know sends such bytes.
 
     Args:
         group_id: id of a classic group of consumers.
@@ -459,6 +460,10 @@ def recognize_again(
         possible |= libraries
         is_doubtful |= not libraries.isdisjoint(_KNOWN_LATER)
         is_doubtful |= SARAMA in libraries and strategy in _COOPERATIVE and version < 2
+    if before.candidates:
+        possible &= {*before.candidates}
+        if before.name is not None or not possible or len(possible) == len(before.candidates):
+            return before
     candidates = tuple(sorted(possible))
     if before.name in possible and not (is_doubtful and before.certainty is Certainty.CERTAIN):
         return before._replace(candidates=candidates)

@@ -297,7 +297,7 @@ def classic_members(group_id: str, data: Data) -> tuple[Member, ...]:
 def recognized_again(group: Group) -> Group:
     """Return a group of a snapshot with what is known of its client libraries now.
 
-    Snapshots of earlier versions of kgroup have no candidates of them; see `recognize_again`.
+    Earlier versions of kgroup knew less of them; see `recognize_again`.
     """
     if group.type is not GroupType.CLASSIC or group.protocol_type != _CONSUMER_PROTOCOL_TYPE:
         return group
@@ -313,7 +313,7 @@ def _recognized_again(
 ) -> tuple[Member, ...]:
     return tuple(
         member
-        if member.client_library_candidates is not None or member.subscription is None
+        if member.subscription is None or member.client_library_candidates == ()
         else _with_library(
             member,
             recognize_again(
@@ -330,7 +330,12 @@ def _recognized_again(
                         "rackId": member.rack_id,
                     },
                 },
-                Recognition(member.client_library, member.client_library_certainty),
+                Recognition(
+                    member.client_library,
+                    member.client_library_certainty,
+                    member.client_library_evidence if member.client_library_candidates else None,
+                    member.client_library_candidates or (),
+                ),
             ),
         )
         for member in members

@@ -15,8 +15,10 @@ from typing import Any
 
 import msgspec
 
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.model.snapshot import Snapshot
 from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group
+from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.what_if import Changes
 from kgroup.source.snapshot.source import snapshot_source
 from tests.broker.client.rounds import KINDS, path_of, read_rounds
@@ -92,6 +94,12 @@ class Round:
         if self.owned == self.foretold:
             return Result.WARNED if is_warned else Result.MATCHED
         return Result.DIFFERED if is_warned else Result.WRONG
+
+
+def group_of(line: Mapping[str, Any]) -> GroupSpec:
+    """Return the group of a round before the change."""
+    source = snapshot_source(msgspec.convert(line["snapshot"], Snapshot))
+    return read_group(source, line["group"]).data[0]
 
 
 def replayed(family: str, line: Mapping[str, Any]) -> Round:

@@ -299,8 +299,17 @@ def test_a_group_that_never_comes_to_rest_is_said_to_be_one() -> None:
     assert not any("rest" in warning for plan in run.plans[:-1] for warning in plan.warnings)
 
 
-@pytest.mark.parametrize(("topics", "races"), [(["ant"], True), (["Mole", "ant", "zoo"], False)])
-def test_it_is_told_where_it_matters_who_joins_again_first(topics: list[str], races: bool) -> None:
+@pytest.mark.parametrize(
+    ("topics", "of_old", "races"),
+    [
+        (["ant"], "kafka-python@3.0.12", True),
+        (["Mole", "ant", "zoo"], "kafka-python@3.0.12", False),
+        (["ant"], "librdkafka", False),  # whose members ask for their assignment at once
+    ],
+)
+def test_it_is_told_where_it_matters_who_joins_again_first(
+    topics: list[str], of_old: str, races: bool
+) -> None:
     """A real group of kafka-python ended in two other ways, as lee or joe came late."""
     own = {
         "lee": [("Mole", 1), ("ant", 3), ("zoo", 0), ("zoo", 1), ("zoo", 3), ("zoo", 5)],
@@ -308,7 +317,13 @@ def test_it_is_told_where_it_matters_who_joins_again_first(topics: list[str], ra
     }
     sizes = {"Mole": {"partitions": 2}, "ant": {"partitions": 4}, "zoo": {"partitions": 6}}
     members: list[dict[str, Any]] = [
-        {"member_id": name, "topics": list(sizes), "owned": [*map(list, owned)], "generation": 5}
+        {
+            "member_id": name,
+            "topics": list(sizes),
+            "owned": [*map(list, owned)],
+            "generation": 5,
+            "client": of_old,
+        }
         for name, owned in own.items()
     ]
     members.append({"member_id": "mae", "topics": topics})

@@ -13,7 +13,7 @@ from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import assign
 from kgroup.errors import UsageError
-from kgroup.operation.assign.client import software
+from kgroup.operation.assign.client import fitting, software
 from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
@@ -114,6 +114,8 @@ def test_it_is_said_if_a_member_may_have_the_library_of_another_one() -> None:
     assert warned(leads, other, member("d", python), new, leader_id="a") == ()
     known = replace(unknown, client=NEW)
     assert warned(leads, known, member("d", python), new, leader_id="a") == ()
+    of_python = member("a", Software("kafka-python", "2.2.21"), owned=(("t", 0),), generation=3)
+    assert warned(of_python, unknown, new, leader_id="a") == (), "members are like their leader"
 
 
 def test_a_leader_that_is_known_by_signs_only_is_named_if_that_matters() -> None:
@@ -181,6 +183,48 @@ def test_the_library_of_a_leader_that_left_is_used_again() -> None:
     ruled_out = member("a", None, may_be=frozenset({"kafka-clients"}))
     plan = dry_run(replace(leaves(spec, left), members=(ruled_out,)))
     assert plan.computed_as == str(NEW)
+
+
+def test_the_first_member_of_the_coordinator_leads_when_the_leader_has_left() -> None:
+    members = (member("a", None), member("b", NEW), member("l", OLD))
+    spec = group(*members, leader_id="l", member_order=("l", "b", "a"))
+    assert leaves(spec, members[2]).leader_id == "b"
+    assert leaves(spec, members[0]).leader_id == "l"
+    new = member("new-1", None, unknown_id=True)
+    assert leaves(replace(spec, members=(*members, new)), members[2]).leader_id is None
+    assert leaves(replace(spec, member_order=()), members[2]).leader_id is None
+
+
+def dealt(*ids: str) -> dict[str, list[tuple[str, int]]]:
+    """Return three partitions of t and two of u, dealt in turn."""
+    dealt: dict[str, list[tuple[str, int]]] = {name: [] for name in ids}
+    for at, partition in enumerate([("t", 0), ("t", 1), ("t", 2), ("u", 0), ("u", 1)]):
+        dealt[ids[at % len(ids)]].append(partition)
+    return dealt
+
+
+@pytest.mark.parametrize(
+    ("owned", "possible"),
+    [
+        (dealt("a", "b", "c"), {"kafka-node", "sarama"}),  # by id
+        (dealt("c", "a", "b"), {"kafka-node", "sarama", "ruby-kafka"}),  # by ruby-kafka
+        (dealt("b", "a", "c"), {"kafka-node", "sarama", "ruby-kafka"}),  # by no known leader
+    ],
+)
+def test_a_leader_assigns_as_before(
+    owned: dict[str, list[tuple[str, int]]], possible: set[str]
+) -> None:
+    all_three = frozenset({"kafka-node", "sarama", "ruby-kafka"})
+    members = [
+        MemberSpec(name, ("t", "u"), owned=tuple(own), may_be=all_three)
+        for name, own in sorted(owned.items())
+    ]
+    topics = {"t": TopicMetadata(3), "u": TopicMetadata(2)}
+    spec = GroupSpec("roundrobin", tuple(members), topics, leader_id="b")
+    spec = fitting(replace(spec, member_order=("c", "a", "b")))
+    assert spec.leader is not None
+    assert spec.leader.may_be == possible
+    assert [m.may_be for m in spec.members if m is not spec.leader] == [all_three, all_three]
 
 
 def test_members_of_other_libraries_are_no_warning_where_the_leader_is_known() -> None:

@@ -120,6 +120,7 @@ def test_the_assignor_of_a_consumer_group_is_voted_on_again_when_members_leave()
         (Changes(restart=("C",)), None, False),
         (Changes(partitions=(("h1.a", 9),)), None, False),
         (Changes(remove=("C",)), "range", False),
+        (Changes(remove=("A", "B")), None, False),  # the last member gets all in any case
     ],
 )
 def test_members_of_a_classic_group_may_vote_again_when_one_leaves(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from kgroup.assignor.base import AssignorError, TopicMetadata
+from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata
 from kgroup.assignor.client.java import JAVA
+from kgroup.assignor.client.lesser_known import LESSER_KNOWN
 from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE
-from kgroup.assignor.strategy import assign, is_determined
+from kgroup.assignor.strategy import as_sent, assign, is_determined
 from kgroup.errors import near_names
 from kgroup.model.client_library import (
     FRANZ_GO,
@@ -21,6 +23,8 @@ from kgroup.model.client_library import (
     KAFKA_PYTHON,
     KAFKAJS,
     LIBRDKAFKA,
+    RUBY_KAFKA,
+    SARAMA,
     all_of,
 )
 from kgroup.model.cluster import TopicPartition
@@ -277,11 +281,11 @@ def member_warnings(spec: GroupSpec) -> Iterator[str]:
 
     A member sends what it owned as its library does, and leaders do not read all of it. Unknown
     members may be of the libraries of others, or of kafka-python if they send what Java's stopped
-    to send in 2.4.
+    to send in 2.4. If kafka-python's assignor leads, they are taken to be of the leader's library.
     """
     leads = spec.computed_as
     known = {member.client for member in spec.members if member.client is not None}
-    if known:
+    if known and leads.name != KAFKA_PYTHON:
         known.add(CLIENTS[KAFKA_PYTHON].newest)
     for client in sorted(known - {leads}):
         unknown = [
@@ -305,7 +309,8 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
     """Return other libraries that the leader may have.
 
     Returns:
-        Those that would assign differently, and those that are not imitated.
+        Those that would assign differently, and those that would or may, and that no dry run is
+        computed as.
     """
     names: set[str] = set()
     for member in spec.members if spec.leader is None else (spec.leader,):
@@ -316,20 +321,114 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
         elif not member.unknown_id or spec.leader is not None:
             names |= CLIENTS.keys()
     as_computed = _shares(spec, leads)
-    imitated = {
-        name: ASSIGNS_LIKE.get(name) or CLIENTS[name].newest
-        for name in (*CLIENTS, *ASSIGNS_LIKE)
-        if name in names and name != leads.name
-    }
-    different = [
-        name
-        for name, client in imitated.items()
-        if spec.strategy in CLIENTS[client.name].strategies[client.version]
-        and _shares(spec, client) != as_computed
-    ]
-    if spec.strategy == "range" and as_computed == _shares(spec, newest("classic")):
-        names -= {KAFKA_NODE}  # it assigns as Java does
-    return different, sorted(names - CLIENTS.keys() - ASSIGNS_LIKE.keys())
+    names -= {leads.name}
+    different, not_imitated = [], []
+    for name in sorted(names, key=[*CLIENTS, *ASSIGNS_LIKE, *sorted(names)].index):
+        versions_of = _versions_of(name)
+        if versions_of:
+            client = versions_of[0]
+            is_there = spec.strategy in CLIENTS[client.name].strategies[client.version]
+            if is_there and _shares(spec, client) != as_computed:
+                different.append(name)
+        elif _is_known(spec, name):
+            if _lesser_known_shares(spec, name) != as_computed:
+                not_imitated.append(name)
+        elif len(spec.members) > 1 and not (
+            # kafka-node's range assigns as Java's does
+            (name, spec.strategy) == (KAFKA_NODE, "range")
+            and as_computed == _shares(spec, newest("classic"))
+        ):
+            not_imitated.append(name)
+    return different, not_imitated
+
+
+def _versions_of(name: str) -> list[Software]:
+    """Return the software that stands for a library: each version, newest first; or nothing."""
+    like = ASSIGNS_LIKE.get(name)
+    if like is not None:
+        later = CLIENTS[like.name].versions
+        return [Software(like.name, version) for version in later[later.index(like.version) :]]
+    library = CLIENTS.get(name)
+    return [] if library is None else [Software(name, version) for version in library.versions]
+
+
+_FEW_TOPICS = 4
+"""Up to this number, brokers return topics in the order of the request."""
+
+
+def _is_known(spec: GroupSpec, name: str) -> bool:
+    """Return whether it is known what a lesser-known library would assign."""
+    if name not in LESSER_KNOWN or spec.strategy != "roundrobin":
+        return False
+    if name == KAFKA_NODE:
+        return len({topic for member in spec.members for topic in member.topics}) <= _FEW_TOPICS
+    # The others take members in the coordinator's order, and the sort of ruby-kafka is unstable.
+    return name != RUBY_KAFKA and not any(member.unknown_id for member in spec.members)
+
+
+def _lesser_known_shares(
+    spec: GroupSpec, name: str
+) -> Mapping[str, frozenset[TopicPartition]] | None:
+    """Return the partitions of each member if a lesser-known library leads; None if it fails."""
+    in_order = replace(spec, client=CLIENTS[SARAMA].newest)  # topics as they were sent
+    try:
+        return _sets(LESSER_KNOWN[name](as_sent(in_order), spec.topics))
+    except AssignorError:
+        return None
+
+
+def fitting(spec: GroupSpec) -> GroupSpec:
+    """Return the group with a leader that may only be of a library that assigns as it did.
+
+    Assignors without memory assign to the same members what they assigned before. So libraries are
+    left out that assign otherwise, if another one that the leader may be of assigned just that. If
+    none did, the topics may have changed since.
+    """
+    leader = spec.leader
+    if (
+        spec.protocol != "classic"
+        or spec.strategy not in ("range", "roundrobin")
+        or spec.client is not None
+        or leader is None
+        or leader.may_be is None
+        or (leader.client is not None and not leader.is_client_inferred)
+        or any(member.instance_id is not None for member in spec.members)
+    ):
+        return spec
+    owned = _sets({member.member_id: [*(member.owned or ())] for member in spec.members})
+    fits = {name for name in leader.may_be if _is_assigned_by(spec, name, owned)}
+    if fits == leader.may_be or not any(map(_versions_of, fits)):
+        return spec
+    client = leader.client if leader.client is not None and leader.client.name in fits else None
+    if client is None and len(fits) == 1:
+        client = _versions_of(next(iter(fits)))[0]
+    narrowed = replace(
+        leader, client=client, may_be=frozenset(fits), is_client_inferred=client is not None
+    )
+    members = (narrowed if member is leader else member for member in spec.members)
+    return replace(spec, members=tuple(members))
+
+
+def _is_assigned_by(
+    spec: GroupSpec, name: str, owned: Mapping[str, frozenset[TopicPartition]]
+) -> bool:
+    """Return whether a leader of a library, in any version, may have assigned what members own."""
+    if _versions_of(name):
+        return any(
+            _shares(spec, client) == owned
+            for client in _versions_of(name)
+            if spec.strategy in CLIENTS[client.name].strategies[client.version]
+        )
+    if _is_known(spec, name):
+        return _lesser_known_shares(spec, name) == owned
+    if (name, spec.strategy) == (RUBY_KAFKA, "roundrobin"):
+        shares = _lesser_known_shares(spec, name)
+        return shares is not None and _sizes(shares) == _sizes(owned)
+    return True
+
+
+def _sizes(shares: Mapping[str, frozenset[TopicPartition]]) -> Mapping[str, Counter[str]]:
+    return {member_id: Counter(topic for topic, _ in own) for member_id, own in shares.items()}
 
 
 def vote_warnings(spec: GroupSpec) -> Iterator[str]:
@@ -347,25 +446,31 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
         )
     if spec.protocol != "classic":
         return
-    own = spec.leader.client if spec.leader is not None else spec.leader_client
-    is_java = own is not None and own.name == KAFKA_CLIENTS
-    is_java = is_java and all(
-        KAFKA_CLIENTS in (member.may_be or (KAFKA_CLIENTS,))
-        if member.client is None
-        else member.client.name == KAFKA_CLIENTS
+    leads = spec.computed_as
+    # What kafka-python may have sent, Java's sent before 2.4, when it had no cooperative-sticky.
+    is_java = leads.name == KAFKA_CLIENTS and all(
+        (
+            KAFKA_CLIENTS in (member.may_be or (KAFKA_CLIENTS,))
+            if member.client is None
+            else member.client.name == KAFKA_CLIENTS
+        )
+        and KAFKA_PYTHON not in (member.may_be or ())
         for member in spec.members
     )
+    other = None
     if is_java and spec.strategy == "range":
+        other, why = "cooperative-sticky", "Java's do with cooperative-sticky"
+    elif (leads.name, spec.strategy) == (LIBRDKAFKA, "roundrobin"):
+        other, why = "range", "librdkafka's do with range"
+    # Members that also list an eager strategy revoke everything before they join.
+    forgetful = tuple(replace(member, owned=None, generation=None) for member in spec.members)
+    if other is not None and _shares(
+        replace(spec, strategy=other, members=forgetful), leads
+    ) != _shares(spec, leads):
         yield (
-            "The strategy may change: if all remaining members also list another one, as Java's do "
-            "with cooperative-sticky by default, they vote on it again, and no coordinator reports "
-            "what they list. --strategy computes with another one."
-        )
-    if (spec.computed_as.name, spec.strategy) == (LIBRDKAFKA, "roundrobin"):
-        yield (
-            "The strategy may change: if the remaining members also list range, as librdkafka's do "
-            "by default, they vote on it again, and no coordinator reports what they list. "
-            "--strategy computes with another one."
+            f"The strategy may change: if all remaining members also list another one, as {why} by "
+            "default, they vote on it again, and no coordinator reports what they list. --strategy "
+            "computes with another one."
         )
 
 
@@ -390,6 +495,14 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         yield (
             "No rebalance may follow: members of kafkajs look for topics that match a pattern only "
             "when they start."
+        )
+    leader = spec.leader
+    may_lead = (leader.may_be or ()) if leader is not None and spec.client is None else ()
+    slow = sorted(LESSER_KNOWN.keys() & may_lead)
+    if slow and spec.new_topics | spec.grown_topics | spec.dropped_topics:
+        yield (
+            f"No rebalance may follow soon: the leader may use {' or '.join(slow)}, and when these "
+            "look for changed topics is not imitated."
         )
     unnoticed = sorted(topic for topic in spec.grown_topics if not _is_noticed(spec, topic))
     if unnoticed:
@@ -512,4 +625,8 @@ def _shares(spec: GroupSpec, client: Software) -> Mapping[str, frozenset[TopicPa
         assignment = assign(replace(spec, client=client))
     except AssignorError:
         return None
+    return _sets(assignment)
+
+
+def _sets(assignment: Assignment) -> Mapping[str, frozenset[TopicPartition]]:
     return {member_id: frozenset(owned) for member_id, owned in assignment.items()}

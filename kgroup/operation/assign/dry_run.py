@@ -27,7 +27,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
-from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA, SARAMA
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import NEW_PROCESS
 from kgroup.operation.assign.client import later_note, noticing, software, version_of
@@ -503,11 +503,17 @@ def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
     return replace(run, first=plans[0], following=tuple(plans[1:]))
 
 
+_ANSWER_IN_BACKGROUND = frozenset({LIBRDKAFKA, FRANZ_GO, SARAMA})
+"""Libraries whose members send SyncGroup at once, whatever the application does."""
+
+
 def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
     """Yield runs in which one member with a new assignment has not received it in time.
 
     Members that revoke partitions rejoin, which starts the next rebalance; the late member then
-    joins with its previous partitions. At most the first `TRIES` such members are tried.
+    joins with its previous partitions. It is one that asks for its assignment only when its
+    application polls; never the leader, as others get theirs when it sends them. At most the first
+    `TRIES` such members are tried.
     """
     assert first.assignment is not None
     joined = after(spec, first)
@@ -516,6 +522,8 @@ def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
         member
         for member in spec.members
         if giving - {member.member_id}
+        and member.member_id != spec.leader_id
+        and not _libraries(spec, member) <= _ANSWER_IN_BACKGROUND
         and set(member.owned or ()) != set(first.assignment[member.member_id])
     ]
     for member in islice(late, TRIES):
@@ -523,6 +531,12 @@ def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
             member if other.member_id == member.member_id else other for other in joined.members
         )
         yield _settle(replace(joined, members=members))[0]
+
+
+def _libraries(spec: GroupSpec, member: MemberSpec) -> frozenset[str]:
+    """Return the libraries that a member may have."""
+    known = frozenset({spec.client_of(member).name})
+    return known if member.client is not None or member.may_be is None else known | member.may_be
 
 
 def _warned(run: Run, warning: str) -> Run:

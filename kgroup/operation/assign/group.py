@@ -22,7 +22,7 @@ from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.classic_streams import classic_streams_spec
-from kgroup.operation.assign.client import asked_software
+from kgroup.operation.assign.client import asked_software, fitting
 from kgroup.operation.assign.connect import CONNECT, connect_spec
 from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id
 from kgroup.operation.assign.streams import STREAMS, streams_spec
@@ -213,7 +213,7 @@ def group_spec(
         leader_client=_newest(group.leader_library),
         has_votes=None if strategy else any(member.assignor for member in group.members),
     )
-    spec = _with_strategy(spec, strategy, notes, advice)
+    spec = fitting(_with_strategy(spec, strategy, notes, advice))
     lags, problems = _lags(source, group, notes)
     return Report((replace(spec, lags=lags),), (*reading.problems, *problems), tuple(notes))
 

@@ -15,7 +15,7 @@ from kgroup.assignor.client.librdkafka import LIBRDKAFKA
 from kgroup.assignor.client.sarama import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.connect import ConnectCluster
-from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, StreamsApplication
+from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAMS_VERSIONS, StreamsApplication
 from kgroup.assignor.member_spec import NEWEST, OF_ZOOKEEPER, MemberSpec, Software
 from kgroup.model.client_library import AIOKAFKA, KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
@@ -34,6 +34,8 @@ def versions(protocol: str) -> tuple[str, ...]:
     """Return the implemented versions of Kafka's own assignors, newest first."""
     if protocol == "zookeeper":
         return (OF_ZOOKEEPER,)
+    if protocol == CLASSIC_STREAMS:
+        return STREAMS_VERSIONS
     return JAVA.versions if protocol == "classic" else (NEWEST,)
 
 

@@ -12,12 +12,12 @@ rebalance after its revocation.
 named topologies, and task assignors of users (`task.assignor.class`).
 
 Source: `StreamsPartitionAssignor`, `HighAvailabilityTaskAssignor`, `TaskMovement` and `ClientState`
-of kafka-streams 3.9.2 and 4.3.1.
+of kafka-streams 3.2.3 to 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -42,6 +42,11 @@ STREAM = "stream"
 
 STICKY_TASKS = "sticky"
 """Name of the same with the sticky task assignor."""
+
+_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER = "4.3.1", "3.4.1", "3.2.3"
+
+STREAMS_VERSIONS = (_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER)
+"""Versions, newest first, each of which stands for others: 3.5.2 and later, 3.3.0 to 3.5.1, 3.2."""
 
 _SIGN = 1 << 63
 
@@ -119,6 +124,9 @@ class StreamsApplication:
             others rejoin with their next heartbeat.
         is_idle: whether all records have been processed, so that standby tasks that have caught up
             lag by none.
+        versions: the `STREAMS_VERSIONS` that the leader may have by what it sends, newest first;
+            empty if it is an earlier one; None if the user chose one.
+        has_tags: whether threads send client tags.
         settings: settings of the leader.
         known_settings: names of the settings that the user gave, or that are evident.
         after_ms: time from the first rebalance of the dry run to the next one.
@@ -134,6 +142,8 @@ class StreamsApplication:
     unsure_finders: frozenset[tuple[str, StreamsTask]] = frozenset()
     hurried: frozenset[str] = frozenset()
     is_idle: bool = False
+    versions: tuple[str, ...] | None = None
+    has_tags: bool = False
     settings: StreamsSettings = StreamsSettings()
     known_settings: frozenset[str] = frozenset()
     after_ms: int = 0
@@ -277,7 +287,10 @@ def client_hash_order(
 
 
 def assign(
-    threads: Mapping[str, StreamThread], topology: ApplicationTasks, settings: StreamsSettings
+    threads: Mapping[str, StreamThread],
+    topology: ApplicationTasks,
+    settings: StreamsSettings,
+    version: str = _NEWEST,
 ) -> tuple[dict[str, ThreadTasks], bool]:
     """Assign tasks to threads.
 
@@ -285,12 +298,16 @@ def assign(
         threads: the threads by member id.
         topology: the tasks.
         settings: the leader's settings.
+        version: the leader's version, one of `STREAMS_VERSIONS`.
 
     Returns:
         The tasks of each thread by member id, and whether a probing rebalance is needed.
     """
     return assign_with(
-        lambda clients: _assign_to_clients(clients, topology, settings), threads, topology
+        lambda clients: _assign_to_clients(clients, topology, settings, version),
+        threads,
+        topology,
+        version,
     )
 
 
@@ -298,6 +315,7 @@ def assign_with(
     to_clients: Callable[[Sequence[StreamsClient]], bool],
     threads: Mapping[str, StreamThread],
     topology: ApplicationTasks,
+    version: str,
 ) -> tuple[dict[str, ThreadTasks], bool]:
     """Assign tasks to threads; see `assign`.
 
@@ -306,6 +324,7 @@ def assign_with(
             probing rebalance is needed.
         threads: the threads by member id.
         topology: the tasks.
+        version: the leader's version.
     """
     clients = _clients(threads, topology)
     is_probing = to_clients(clients)
@@ -314,7 +333,7 @@ def assign_with(
     for client in clients:
         for member_id, (active, standby) in _assign_to_threads(client, threads).items():
             assigned[member_id] = _without_waiting(
-                member_id, client, active, standby, topology, partition_owners
+                member_id, client, active, standby, topology, partition_owners, version
             )
     return {member_id: assigned[member_id] for member_id in threads}, is_probing
 
@@ -342,7 +361,10 @@ def _clients(
 
 
 def _assign_to_clients(
-    clients: Sequence[StreamsClient], topology: ApplicationTasks, settings: StreamsSettings
+    clients: Sequence[StreamsClient],
+    topology: ApplicationTasks,
+    settings: StreamsSettings,
+    version: str,
 ) -> bool:
     """Assign tasks to clients; return whether a probing rebalance is needed.
 
@@ -362,7 +384,7 @@ def _assign_to_clients(
                 taker.standby.add(task)
                 by_load.offer(taker)
         _balance(clients, lambda client: client.standby)
-    movement = _Movement(clients, stateful, settings)
+    movement = _Movement(clients, stateful, settings, version)
     moves = movement.move_active()
     moves += movement.move_standbys()
     by_active_load = _ClientQueue(
@@ -417,8 +439,10 @@ class _Movement:
         clients: Sequence[StreamsClient],
         stateful: Iterable[StreamsTask],
         settings: StreamsSettings,
+        version: str,
     ) -> None:
         self.clients = clients
+        self.version = version
         self.caught_up = {
             task: {
                 client.process_id
@@ -440,8 +464,7 @@ class _Movement:
         movements = self._movements(lambda client: client.active)
         by_load = self._by_load()
         count = len(movements)
-        while len(movements):
-            task, destination = movements.poll()
+        for task, destination in self._in_order(movements):
             source = by_load.poll(task, lambda client, task=task: task in client.standby)  # type: ignore[misc]
             source = source or by_load.poll(task)
             if source is None:  # it exists: the movement was planned because of it
@@ -463,8 +486,7 @@ class _Movement:
         movements = self._movements(lambda client: client.standby)
         by_load = self._by_load()
         count = 0
-        while len(movements):
-            task, destination = movements.poll()
+        for task, destination in self._in_order(movements):
 
             def is_free(client: StreamsClient, task: StreamsTask = task) -> bool:
                 return not client.has(task)
@@ -495,6 +517,14 @@ class _Movement:
                 if is_behind and self.by_lag[task][0].lags[task] < client.lags[task]:
                     queue.offer((task, client))
         return queue
+
+    def _in_order(
+        self, movements: PriorityQueue[tuple[StreamsTask, StreamsClient]]
+    ) -> Iterator[tuple[StreamsTask, StreamsClient]]:
+        if self.version == _IN_HEAP_ORDER:
+            yield from movements
+        while len(movements) and self.version != _IN_HEAP_ORDER:
+            yield movements.poll()
 
     def _by_load(self) -> _ClientQueue:
         return _ClientQueue(
@@ -608,10 +638,12 @@ def _without_waiting(
     standby: Iterable[StreamsTask],
     topology: ApplicationTasks,
     owned: Collection[TopicPartition],
+    version: str,
 ) -> ThreadTasks:
     """Take out active tasks that another member must revoke first.
 
-    If the client had a standby of such a task, the thread keeps it until then.
+    If the client had a standby of such a task, the thread keeps it until then. Up to 3.5.1, it gets
+    a standby of every such task that has state.
     """
     now: list[StreamsTask] = []
     waiting: list[StreamsTask] = []
@@ -625,7 +657,12 @@ def _without_waiting(
         task
         for task in waiting
         if task in client.lags
-        and client.offset_sums.get(task, LATEST_OFFSET) != LATEST_OFFSET
-        and not any(partition in client.owners for partition in topology.tasks[task])
+        and (
+            version != _NEWEST
+            or (
+                client.offset_sums.get(task, LATEST_OFFSET) != LATEST_OFFSET
+                and not any(partition in client.owners for partition in topology.tasks[task])
+            )
+        )
     }
     return ThreadTasks(tuple(sorted(now)), frozenset({*standby, *kept}), tuple(sorted(waiting)))

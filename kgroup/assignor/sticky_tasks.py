@@ -5,7 +5,7 @@ they go to clients that had a standby of them, else to those with the least load
 There are no warm-ups and no probing rebalances. It was the default before 2.6, and is chosen by
 `internal.task.assignor.class` since then.
 
-Source: `LegacyStickyTaskAssignor` of kafka-streams 3.9.2 and 4.3.1 (`StickyTaskAssignor` before
+Source: `LegacyStickyTaskAssignor` of kafka-streams 3.2.3 to 4.3.1 (`StickyTaskAssignor` before
 3.8; that of the public `task.assignor.class` gives standby tasks in a random order).
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.kafka_streams import (
     LATEST_OFFSET,
+    STREAMS_VERSIONS,
     ApplicationTasks,
     StreamsClient,
     StreamsSettings,
@@ -29,7 +30,10 @@ from kgroup.assignor.kafka_streams import (
 
 
 def assign(
-    threads: Mapping[str, StreamThread], topology: ApplicationTasks, settings: StreamsSettings
+    threads: Mapping[str, StreamThread],
+    topology: ApplicationTasks,
+    settings: StreamsSettings,
+    version: str = STREAMS_VERSIONS[0],
 ) -> tuple[dict[str, ThreadTasks], bool]:
     """Assign tasks to threads; see `kafka_streams.assign`."""
 
@@ -42,7 +46,7 @@ def assign(
         assigning.assign_standby(settings.standby_replicas)
         return False
 
-    return assign_with(to_clients, threads, topology)
+    return assign_with(to_clients, threads, topology, version)
 
 
 def _copy_capacity(size: int) -> int:

@@ -1,9 +1,14 @@
-"""The assignor of Kafka Streams on the classic protocol against Kafka's own, over histories."""
+"""The assignor of Kafka Streams on the classic protocol against Kafka's own, over histories.
+
+`python -m tests.broker.test_kafka_streams_oracle` records again what several versions assign to
+small groups of which they assign some differently (`tests/assignor/test_kafka_streams.py`).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import lzma
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +19,7 @@ import pytest
 from kgroup.assignor import kafka_streams, sticky_tasks
 from kgroup.assignor.kafka_streams import (
     LATEST_OFFSET,
+    STREAMS_VERSIONS,
     ApplicationTasks,
     StreamsSettings,
     StreamsTask,
@@ -24,11 +30,22 @@ from tests.broker.maven import compile_java, run_java
 from tests.examples import in_depth
 
 HISTORIES = in_depth(2_000, 200)
+_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER = STREAMS_VERSIONS
+_OLDER = {
+    "3.2.3": _IN_HEAP_ORDER,
+    "3.3.2": _KEEPS_STATE,
+    "3.4.1": _KEEPS_STATE,
+    "3.5.2": _NEWEST,
+    "3.7.2": _NEWEST,
+}
+VERSIONS = in_depth(_OLDER, {}) | {"3.9.2": _NEWEST, "4.3.1": _NEWEST}
+"""Versions of Kafka's classes, with the one that stands for them."""
+RECORDED = Path(__file__).parents[1] / "data" / "kafka-streams-versions.jsonl.xz"
 _Tasks = dict[StreamsTask, list[tuple[str, int]]]
 
 
 def random_history(
-    seed: int, *, is_sticky: bool
+    seed: int, *, is_sticky: bool, version: str = STREAMS_VERSIONS[0]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield groups and their assignments: clients join, leave, restart, and catch up."""
     random = Random(seed)
@@ -70,7 +87,8 @@ def random_history(
             for member_id in members
         }
         assign = sticky_tasks.assign if is_sticky else kafka_streams.assign
-        assigned, is_probing = assign(threads, ApplicationTasks(tasks, dict(ends)), settings)
+        topology = ApplicationTasks(tasks, dict(ends))
+        assigned, is_probing = assign(threads, topology, settings, version)
         yield (
             {
                 "tasks": [[*task, own, ends.get(task)] for task, own in tasks.items()],
@@ -142,17 +160,13 @@ def _thread(
     return StreamThread(process_id, tuple(partitions), sums)
 
 
-@pytest.mark.parametrize("is_sticky", [False, True])
-@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_random_histories(version: str, is_sticky: bool) -> None:
-    cases = [
-        case for seed in range(HISTORIES) for case in random_history(seed, is_sticky=is_sticky)
-    ]
+def answers_of(version: str, specs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the classes of a version assign."""
     done = run_java(
         version,
         "org.apache.kafka.streams.processor.internals.KafkaStreamsOracle",
         [],
-        input="".join(json.dumps(spec) + "\n" for spec, _ in cases).encode(),
+        input="".join(json.dumps(spec) + "\n" for spec in specs).encode(),
         classes=compile_java(
             [Path(__file__).parent / "java" / "KafkaStreamsOracle.java"], version, "streams"
         ),
@@ -160,7 +174,18 @@ def test_random_histories(version: str, is_sticky: bool) -> None:
         artifacts="streams",
         timeout=1800,
     )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("is_sticky", [False, True])
+@pytest.mark.parametrize(("version", "imitated"), VERSIONS.items())
+def test_random_histories(version: str, imitated: str, is_sticky: bool) -> None:
+    cases = [
+        case
+        for seed in range(HISTORIES)
+        for case in random_history(seed, is_sticky=is_sticky, version=imitated)
+    ]
+    answers = answers_of(version, (spec for spec, _ in cases))
     differences = []
     for (spec, ours), theirs in zip(cases, answers, strict=True):
         assigned: dict[str, ThreadTasks] = ours["threads"]
@@ -189,3 +214,29 @@ def _as_told(own: dict[str, Any]) -> tuple[tuple[StreamsTask, ...], frozenset[St
         tuple(sorted(StreamsTask(*task) for task in own["active"])),
         frozenset(StreamsTask(*task) for task in own["standby"]),
     )
+
+
+def _record() -> None:
+    specs = [
+        spec
+        for is_sticky in (False, True)
+        for seed in range(150)
+        for spec, _ in random_history(seed, is_sticky=is_sticky)
+    ]
+    answers = {version: answers_of(version, specs) for version in STREAMS_VERSIONS}
+    rows = [
+        {"group": spec, "answers": {version: answers[version][at] for version in STREAMS_VERSIONS}}
+        for at, spec in enumerate(specs)
+    ]
+    kinds: dict[tuple[bool, ...], list[str]] = {}
+    for row in rows:
+        first, *others = row["answers"].values()
+        kind = tuple(other == first for other in others)
+        kinds.setdefault(kind, []).append(json.dumps(row, separators=(",", ":")) + "\n")
+    differing = (lines for kind, lines in kinds.items() if not all(kind))
+    data = "".join(line for lines in differing for line in sorted(lines, key=len)[:15])
+    RECORDED.write_bytes(lzma.compress(data.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+if __name__ == "__main__":
+    _record()

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from kgroup.assignor.group_spec import GroupSpec
-from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.kafka_streams import STREAMS_VERSIONS
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.errors import UnfitError, UsageError
 from kgroup.model.cluster import ClusterView, Partition, Topic, TopicPartition
 from kgroup.model.delta import Delta
@@ -344,6 +345,43 @@ def test_what_others_do_not_have(generations: dict[int, Group]) -> None:
     classic = read_spec({"topics": {}, "members": [{"member_id": "m", "topics": []}]})
     with pytest.raises(UsageError, match="no settings of Kafka Streams"):
         changed(classic, Changes(streams_config=[("max.warmup.replicas", 1)]))
+
+
+def test_earlier_versions(generations: dict[int, Group]) -> None:
+    """Before 3.4 no generation is sent, before 3.2 user data of version 10 or lower."""
+    asked = Software("kafka-streams", "3.2.3")
+    assert spec_of(generations[4]).computed_as.version == STREAMS_VERSIONS[0]
+    members = []
+    for member in generations[4].members:
+        assert member.subscription is not None
+        sent = replace(member.subscription, generation_id=None)
+        members.append(replace(member, subscription=sent))
+    group = replace(generations[4], members=tuple(members))
+    spec = spec_of(group)
+    assert spec.computed_as.version == STREAMS_VERSIONS[1]
+    assert spec.application is not None
+    assert spec.application.versions == STREAMS_VERSIONS[1:]
+    assert classic_streams_spec(GroupSource(), group, None, asked, []).computed_as == asked
+    older = []
+    for member in members:
+        assert member.subscription is not None
+        data = {**member.subscription.user_data, "version": 10}
+        older.append(replace(member, subscription=replace(member.subscription, user_data=data)))
+    spec = spec_of(replace(group, members=tuple(older)))
+    (warning,) = settled(changed(spec, Changes(standbys=1))).first.warnings
+    assert warning.startswith("The leader uses Kafka Streams before 3.2")
+    assert settled(changed(spec_of(group), Changes(standbys=1))).first.warnings == ()
+
+
+def test_client_tags_are_warned_about(generations: dict[int, Group]) -> None:
+    first, *others = generations[4].members
+    assert first.subscription is not None
+    data = {**first.subscription.user_data, "clientTags": [{"key": "zone", "value": "a"}]}
+    first = replace(first, subscription=replace(first.subscription, user_data=data))
+    spec = spec_of(replace(generations[4], members=(first, *others)))
+    for standbys, count in ((1, 1), (0, 0)):
+        warnings = settled(changed(spec, Changes(standbys=standbys))).first.warnings
+        assert sum(text.startswith("The clients have tags") for text in warnings) == count
 
 
 _TASK = {"topicGroupId": 0, "partition": 0, "namedTopology": "orders"}

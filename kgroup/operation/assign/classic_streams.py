@@ -17,11 +17,12 @@ from typing import Any
 from uuid import UUID
 
 from kgroup.assignor.base import Assignment, TopicMetadata, java_order
-from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.group_spec import GroupSpec, newest
 from kgroup.assignor.kafka_streams import (
     CLASSIC_STREAMS,
     LATEST_OFFSET,
     STREAM,
+    STREAMS_VERSIONS,
     ApplicationTasks,
     StreamsApplication,
     StreamsSettings,
@@ -56,7 +57,7 @@ SETTINGS: Mapping[str, tuple[str, int]] = {
 
 _FIRST_WITH_LAGS = 7
 """First version of user data with offsets: Kafka Streams 2.6."""
-_FIRST_COMPARED = 11
+_FIRST_IMITATED = 11
 """Version of user data of Kafka Streams 3.2 and later."""
 _FAR = 1 << 40
 _SOON = 100_000
@@ -165,6 +166,7 @@ def classic_streams_spec(
     ranges = source.log_ranges(partitions).ranges if can_read else {}
     states, unsure_states = _states_now(group, read, sums)
     members = tuple(own.spec() for own in read)
+    versions = _versions(group, read)
     settings, known = _settings(group, read, tasks, stateful)
     counts = Counter[str]()
     for subtopology, number in tasks:
@@ -174,7 +176,7 @@ def classic_streams_spec(
         members,
         {name: TopicMetadata(count) for name, count in sorted(counts.items())},
         CLASSIC_STREAMS,
-        asked,
+        asked or newest(CLASSIC_STREAMS)._replace(version=(versions or STREAMS_VERSIONS)[0]),
         id=group.group_id,
         leader_id=group.leader_id,
         application=StreamsApplication(
@@ -195,6 +197,8 @@ def classic_streams_spec(
                 if own.next_ms == 0 or own.owned_before(tasks).difference(own.active)
             ),
             is_idle=_is_idle(group, tasks, ranges),
+            versions=versions if asked is None else None,
+            has_tags=any(own.subscribed.get("clientTags") for own in read),
             settings=settings,
             known_settings=known,
         ),
@@ -505,20 +509,26 @@ def _settings(
     return StreamsSettings(replicas), frozenset([STANDBYS] if is_known else [])
 
 
+def _versions(group: Group, read: Sequence[_Read]) -> tuple[str, ...]:
+    """Return the versions that the leader may have by what it sends, newest first.
+
+    Before 3.4, it does not send the generation of the partitions that it owns. 3.4.0 to 3.5.1 send
+    what later ones send; they only differ in standby tasks for the time of one rebalance.
+    """
+    leaders = [own for own in read if own.member.member_id == group.leader_id] or read
+    if min(own.version for own in leaders) < _FIRST_IMITATED:
+        return ()
+    sent = [own.member.subscription for own in leaders]
+    is_older = any(each and each.owned and each.generation_id is None for each in sent)
+    return STREAMS_VERSIONS[1:] if is_older else STREAMS_VERSIONS[:1]
+
+
 def _notes(spec: GroupSpec, group: Group, read: Sequence[_Read]) -> Iterator[str]:
-    oldest = min(own.version for own in read)
-    if oldest < _FIRST_COMPARED:
-        yield (
-            f"{group.group_id} has threads of Kafka Streams before 3.2 (user data of version "
-            f"{oldest}); {spec.computed_as} may assign otherwise"
-        )
     if all(member.rack for member in spec.members):
         yield (
             "the threads have racks; rack.aware.assignment.strategy is taken to be none, the "
             "default"
         )
-    if any(own.subscribed.get("clientTags") for own in read):
-        yield "the threads have client tags, which are ignored: standby tasks may be elsewhere"
     if any(own.next_ms == 0 for own in read):
         yield f"{group.group_id} rebalances again at once, to move tasks that members have revoked"
     elif group.probing_ms is None and spec.strategy == STREAM:
@@ -587,6 +597,24 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
     def differs(*guesses: _Guess, of: GroupSpec = spec) -> bool:
         return any(_run(of, guess) != expected for guess in guesses)
 
+    versions = application.versions
+    if versions == ():
+        yield (
+            "The leader uses Kafka Streams before 3.2, which assigns otherwise in many groups than "
+            f"{spec.computed_as}."
+        )
+    for version in (versions or ())[1:]:
+        client = spec.computed_as._replace(version=version)
+        if differs(_Guess(), of=replace(spec, client=client)):
+            yield (
+                f"The leader's version is unknown, and {version} assigns otherwise than "
+                f"{spec.computed_as}; --kafka-version {version} computes with it."
+            )
+    if application.has_tags and (settings.standby_replicas or STANDBYS not in known):
+        yield (
+            "The clients have tags. If rack.aware.assignment.tags is set, standby tasks are "
+            "elsewhere, and may cause other moves."
+        )
     stateful = [task for task in application.tasks if task.subtopology in application.stateful]
     processes = len({member.process_id for member in spec.members})
     if STANDBYS not in known and stateful and processes > settings.standby_replicas + 1:
@@ -693,8 +721,9 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
             partitions = [at for task in active for at in application.tasks.get(task, ())]
             threads[member.member_id] = StreamThread(process, tuple(partitions), own_sums)
     assign = assignor_of(spec.protocol, spec.strategy)
+    topology = ApplicationTasks(application.tasks, ends)
     result: tuple[dict[str, ThreadTasks], bool] = assign(
-        threads, ApplicationTasks(application.tasks, ends), application.settings
+        threads, topology, application.settings, spec.computed_as.version
     )
     return result
 

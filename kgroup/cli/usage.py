@@ -83,6 +83,8 @@ _OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("--all-topics", "--verbose", "--export", "--dry-run", "--execute"), ""),
 }
 """Options of other tools, or of other commands, and their equivalents; "" stands for none."""
+_SOURCES = ("--sample", "--log-dir", "--snapshot", "--zookeeper", "-b", "--bootstrap-server")
+"""Options that select a source of groups."""
 _GROUP_ARGUMENTS = ("group", "groups", "group_id", "names")
 """Parameters of commands whose arguments are ids of groups."""
 
@@ -110,6 +112,8 @@ def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> str:
     first = f"No such option {option!r}"
     if line := _translated(option, ctx):
         return f"{first}{_remark(option, ctx.command)}. Did you mean: {line}"
+    if remark := _source_remark(option, ctx):
+        return f"{first}: {remark}"
     known = _options(ctx.command)
     if ctx.parent is None and not near_names(option, known):
         return f"{first}. Put options after the command: kgroup COMMAND {option}"
@@ -131,6 +135,22 @@ def _remark(option: str, command: click.Command) -> str:
     if "--execute" in _options(command):
         return ": without --execute, only the plan is shown"
     return ": this command changes no groups and no offsets"
+
+
+def _source_remark(option: str, ctx: click.Context) -> str:
+    """Return what a command reads instead of a source that others read; "" for other options."""
+    known, path = _options(ctx.command), ctx.command_path.split()[1:]
+    if option not in _SOURCES:
+        return ""
+    if path == ["doctor"]:
+        return "doctor checks a cluster (-b, -C) or ZooKeeper, and without one the installation"
+    if path[:1] != ["history"] or "--warehouse" not in known:
+        return ""
+    if "--log-dir" in known:
+        return "records of the past are in a log directory, a cluster (-b) or a warehouse"
+    source = {"--sample": "--sample", "-b": "-b HOST:PORT"}.get(option, "--from PATH")
+    build = f"kgroup history build {source} --to warehouse"
+    return f"this command reads a warehouse (--warehouse). To build one, run: {build}"
 
 
 def _translated(word: str, ctx: click.Context) -> str | None:

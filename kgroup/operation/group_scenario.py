@@ -27,6 +27,7 @@ from kgroup.operation.assign.group import (
     group_spec,
 )
 from kgroup.operation.assign.group_record import accepted_record_bytes
+from kgroup.operation.printed_command import Reach, kgroup_command, reaching
 from kgroup.operation.record_limit import (
     NO_LIMIT,
     compresses_records,
@@ -87,9 +88,12 @@ def scenario_of(
     group_id = found.group_id
     if found.type not in _SIMULATED:
         *others, last = _SIMULATED
+        removed = [f"--remove-member={member.member_id}" for member in found.members[:1]]
+        options = (*removed, *reaching(Reach.SOURCE))
         raise UnfitError(
             f"{named_group(group_id)}: expected a group of type {', '.join(others)} or {last}, "
-            f"found {found.type}",
+            f"found {found.type}. To see what moves without a member, run: "
+            f"{kgroup_command('assign', [group_id], options)}",
             group_id=group_id,
         )
     if not found.members:

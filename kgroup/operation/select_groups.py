@@ -11,6 +11,7 @@ from kgroup.model.problem import Problem
 from kgroup.source.base import GroupSource, Question, Reading
 
 _UNKNOWN = "Not found in what could be read."
+_NEXT_STEP = "; 'kgroup list' lists all groups."
 
 
 def select_groups(
@@ -57,7 +58,7 @@ def select_groups(
     if is_known:
         known_ids = () if ends.keys() >= set(absent) else _ids(source)
         asked = {
-            group_id: ends.get(group_id) or near_names(group_id, known_ids) or "."
+            group_id: ends.get(group_id) or near_names(group_id, known_ids) or _NEXT_STEP
             for group_id in absent
         }
         ends.clear()
@@ -71,7 +72,8 @@ def select_groups(
         for group_id in absent
     )
     if regex is not None and not groups and not unanswered:
-        missing += (Problem(ProblemKind.NOT_FOUND, f"No group matches {regex.pattern!r}."),)
+        text = f"No group matches {regex.pattern!r}{_NEXT_STEP}"
+        missing += (Problem(ProblemKind.NOT_FOUND, text),)
     return replace(reading, problems=problems), missing
 
 

@@ -226,7 +226,7 @@ def test_coordinator_of_transactions(live: Live) -> None:
 def test_exit_statuses(live: Live) -> None:
     result = live("describe", "no-such-group")
     assert (result.status, result.out) == (3, "")
-    assert result.err == "kgroup: group 'no-such-group': not-found: The group does not exist.\n"
+    assert "group 'no-such-group': not-found: The group does not exist; " in result.err
     result = live("describe", "no-such-group", "over", "-o", "json")
     assert result.status == 4
     document = json.loads(result.out)

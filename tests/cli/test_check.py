@@ -92,7 +92,9 @@ def test_nagios_has_an_error_in_one_line_without_figures(cli: Cli, tmp_path: Pat
 def test_a_group_that_does_not_exist_is_not_said_to_be_sound(cli: Cli) -> None:
     result = cli("check", "--sample", "nosuch")
     assert result.status == 3
-    assert result.err == "kgroup: group 'nosuch': not-found: The group does not exist.\n"
+    text = "group 'nosuch': not-found: The group does not exist; 'kgroup list' lists all groups.\n"
+    assert result.err == f"kgroup: {text}"
+    assert cli("assign", "--sample", "nosuch").err == f"kgroup: error: {text}"
 
 
 @pytest.mark.parametrize(

@@ -215,14 +215,14 @@ def test_several_groups_one_of_them_missing(cli: Cli) -> None:
     assert [group["group_id"] for group in document["data"]] == ["shipping"]
     (error,) = document["errors"]
     assert (error["kind"], error["group_id"]) == ("not-found", "nobody")
-    assert result.err == "kgroup: group 'nobody': not-found: The group does not exist.\n"
+    assert result.err.startswith("kgroup: group 'nobody': not-found: The group does not exist; ")
 
 
 def test_none_of_the_groups_exists(cli: Cli) -> None:
     result = cli("describe", "--sample", "nobody", "--regex", "nob.*")
     assert (result.status, result.out) == (3, "")
-    assert "'nobody': not-found: The group does not exist." in result.err
-    assert "not-found: No group matches 'nob.*'." in result.err
+    assert "'nobody': not-found: The group does not exist; " in result.err
+    assert "not-found: No group matches 'nob.*'; " in result.err
 
 
 def test_the_document_of_groups_of_which_none_exists(cli: Cli) -> None:

@@ -488,7 +488,7 @@ def test_what_of_a_compacted_and_damaged_log_is_missing(cli: Cli, tmp_path: Path
     assert (part["first_ms"], part["last_ms"]) == (T + 3, T + 7)
     result = cli("history", "commits", "--warehouse", tmp_path / "w", "g")
     assert result.status == 0
-    assert result.err.startswith("kgroup: note: 1 place of the log could not be read, so records")
+    assert result.err.startswith("kgroup: note: records may be missing: 1 problem with the")
 
 
 @pytest.mark.slow
@@ -518,7 +518,7 @@ def test_the_command_that_tells_of_damage_can_be_pasted(
     monkeypatch.setenv("KGROUP_WAREHOUSE", str(root))
     note = cli("history", "commits", "g", *named).err
     monkeypatch.delenv("KGROUP_WAREHOUSE")
-    program, *args = shlex.split(note.partition("to see where, run: ")[2])
+    program, *args = shlex.split(note.partition("to list them, run: ")[2])
     assert program == "kgroup"
     told = cli(*args, "-o", "jsonl")
     assert (told.status, told.err) == (0, note)

@@ -187,7 +187,7 @@ def test_damage_of_a_source_is_not_said_to_be_in_a_warehouse(cli: Cli, tmp_path:
     cli("history", "build", "--from", damaged, "--to", root, "--cluster", "c")
     both = cli("history", "rebalances", "--warehouse", root, "--cluster", "c", "--sample")
     command = f"kgroup history sql 'SELECT * FROM damage' --warehouse {root} --cluster c\n"
-    assert both.err.startswith("kgroup: note: 1 place of the log could not be read, so records ")
+    assert both.err.startswith("kgroup: note: records may be missing: 1 problem with the ")
     assert command in both.err
 
 

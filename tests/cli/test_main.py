@@ -225,6 +225,13 @@ def test_the_suggested_line_is_complete(cli: Cli, words: str) -> None:
             "No such option '--to'. Did you mean: kgroup history report g --sample --html g.html",
         ),
         ("check --sample --bogus", "No such option '--bogus'.\n"),
+        (
+            "history owner orders 3 --snapshot s.json",
+            "are in a log directory, a cluster (-b) or a ",
+        ),
+        ("history stale --sample", "run: kgroup history build --sample --to warehouse\n"),
+        ("history sql -b host", "run: kgroup history build -b HOST:PORT --to warehouse\n"),
+        ("doctor --sample", "without one the installation\n"),
         ("offsets reset g --to 3", "'--to-time', '--topic'"),
         ("list --sample --columns kind,grop_id", "no column kind, grop_id; there are: group_id, "),
         ("list --sample --columns grop_id", "max_time_lag_ms; did you mean 'group_id'?"),

@@ -518,8 +518,8 @@ def test_a_group_that_is_called_like_a_target(cli: Cli) -> None:
         (["--sample"], 2, "no groups selected"),
         (["order-service"], 2, "no source of groups given"),
         (["--all", "order-service", "--sample"], 2, "--all selects every group"),
-        (["nosuch", "--sample"], 3, "The group does not exist."),
-        (["nosuch", "order-service", "--sample"], 4, "The group does not exist."),
+        (["nosuch", "--sample"], 3, "The group does not exist; "),
+        (["nosuch", "order-service", "--sample"], 4, "The group does not exist; "),
         (["order-service", "--sample", "--step", "1"], 2, "No such option '--step'"),
     ],
 )

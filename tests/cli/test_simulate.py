@@ -259,12 +259,12 @@ def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
         (
             ("notifications",),
             1,
-            "expected a group of type classic, consumer or zookeeper, found share",
+            "zookeeper, found share. To see what moves without a member, run: kgroup assign notif",
         ),
         (
             ("order-totals",),
             1,
-            "expected a group of type classic, consumer or zookeeper, found streams",
+            "zookeeper, found streams. To see what moves without a member, run: kgroup assign ord",
         ),
         (("order-service", "--crash", "order"), 3, "has no member 'order'"),
         (("order-service", "--crash", "127.0.0.1"), 2, "'127.0.0.1' means 3 members; name one by "),

@@ -158,7 +158,8 @@ def test_groups_that_do_not_exist(cli: Cli, tmp_path: Path) -> None:
     none = cli("snapshot", "--sample", "nobody", "-f", file, "--force")
     assert none.status == 3
     assert none.err.splitlines() == [
-        "kgroup: group 'nobody': not-found: The group does not exist.",
+        "kgroup: group 'nobody': not-found: The group does not exist; 'kgroup list' lists all "
+        "groups.",
         f"kgroup: error: nothing to save; {file} was not written",
     ]
     assert cli("snapshot", "--sample", "--regex", "nobody", "-f", file, "--force").status == 3

@@ -269,7 +269,7 @@ def test_wrong_usage_is_no_document(cli: Cli, cluster: FakeCluster) -> None:
         ("stock-snyc", "did you mean 'stock-sync'"),  # in the sample's ZooKeeper
         ("ledgr", "did you mean 'ledger'"),  # in its log
         ("fraud-chek", "did you mean 'fraud-check'"),  # the other one has fraud-scan
-        ("xyz", "The group does not exist.\n"),
+        ("xyz", "The group does not exist; 'kgroup list' lists all groups.\n"),
     ],
 )
 def test_a_group_of_the_sample_that_is_misspelt(cli: Cli, name: str, meant: str) -> None:

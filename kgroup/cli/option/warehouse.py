@@ -98,8 +98,8 @@ class WarehouseChoice:
         if count:
             asking = self.command("sql", "SELECT * FROM damage")
             warn(
-                f"note: {count:,} place{'s' * (count > 1)} of the log could not be read, so "
-                f"records may be missing; to see where, run: {asking}"
+                f"note: records may be missing: {count:,} problem{'s' * (count > 1)} with the log "
+                f"(damage, or copies of a partition that differ); to list them, run: {asking}"
             )
 
     def command(self, question: str, *names: str, options: Sequence[str] = ()) -> str:

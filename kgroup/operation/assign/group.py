@@ -157,7 +157,8 @@ def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
     if group is not None:
         return reading, group
     if missing:
-        raise NotFoundError(f"{named_group(group_id)}: {missing[0].reason}", group_id=group_id)
+        text = f"group {group_id!r}: {missing[0].kind}: {missing[0].reason}"
+        raise NotFoundError(text, group_id=group_id)
     raise InputError(f"{named_group(group_id)}: {reading.problems[0].reason}", group_id=group_id)
 
 

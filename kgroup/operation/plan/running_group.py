@@ -344,6 +344,7 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
             report = plan(group_id)
         except (NotFoundError, InputError) as error:
             reason = str(error).removeprefix(f"{named_group(group_id)}: ")
+            reason = reason.removeprefix(f"group {group_id!r}: {error.kind}: ")
             problems.append(Problem(error.kind, reason, group_id=group_id))
             all_planned = False
             continue

@@ -163,7 +163,7 @@ def test_a_group_in_a_rebalance_is_not_moved() -> None:
 @pytest.mark.parametrize(
     ("found", "group_id", "reason"),
     [
-        (source(recorded_tree()), "nobody", "The group does not exist."),
+        (source(recorded_tree()), "nobody", "The group does not exist; "),
         (
             FakeSource(Group(GROUP, GroupType.CLASSIC, None, members=(Member("m"),))),
             GROUP,

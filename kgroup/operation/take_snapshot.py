@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from typing import TypeVar
 
 from kgroup import __version__
@@ -78,16 +77,18 @@ def take_snapshot(
     partitions = {at for group in image.groups.values() for at in group.partitions}
     partitions.update((commit.topic, commit.partition) for commit in commits)
 
-    changelogs = _changelogs_of(source, image, problems)
-    partitions.update(changelogs)
-
-    log_ranges, log_problems = _ranges_of(source, partitions)
     capabilities, view, placements = source.capabilities, None, None
     if source.can(GroupSource.view) and Capability.COORDINATOR in source.capabilities:
         if not log_budget:
             capabilities -= {Capability.GENERATION, Capability.COMMIT_TIMESTAMPS}
-        more = {topic for topic, _ in changelogs}
-        view, placements = _cluster_of(source, image, group_ids, more, problems)
+        changelogs = _changelogs_of(source, image, problems)
+        view, placements = _cluster_of(source, image, group_ids, changelogs, problems)
+        partitions.update(
+            (name, number)
+            for name in changelogs
+            for number in (view.topics[name].partitions if view and name in view.topics else ())
+        )
+    log_ranges, log_problems = _ranges_of(source, partitions)
     snapshot = Snapshot(
         command="snapshot",
         schema_version=SNAPSHOT_VERSION,
@@ -141,22 +142,17 @@ def _ranges_of(
     return _log_ranges(ends, stable_ends), tuple(dict.fromkeys(problems))
 
 
-def _changelogs_of(
-    source: GroupSource, image: Image, problems: list[Problem]
-) -> set[TopicPartition]:
+def _changelogs_of(source: GroupSource, image: Image, problems: list[Problem]) -> set[str]:
     """Return the changelogs of classic Streams applications, from which lags of tasks follow."""
-    names = {
-        topic
+    applications = [
+        group.group_id
         for group in image.groups.values()
         if group.assignor == STREAM and group.type is GroupType.CLASSIC
-        for topic in _attempt(
-            partial(source.changelogs, group.group_id), "changelog topics", problems
-        )
-        or ()
-    }
-    view = _attempt(lambda: source.view(names), "changelog topics", problems) if names else None
-    topics = view.topics if view is not None else {}
-    return {(name, number) for name, topic in topics.items() for number in topic.partitions}
+    ]
+    if not applications:
+        return set()
+    known = _attempt(lambda: source.changelogs(applications), "changelog topics", problems) or {}
+    return {topic for topics in known.values() for topic in topics}
 
 
 def _cluster_of(

@@ -205,26 +205,31 @@ def is_changelog(topic: str, application: str) -> bool:
 
 
 def known_changelogs(
-    application: str, topics: Iterable[str], group_ids: Callable[[], Iterable[str]]
-) -> list[str]:
-    """Return which topics are changelogs of a Kafka Streams application.
+    applications: Iterable[str], topics: Iterable[str], group_ids: Callable[[], Iterable[str]]
+) -> dict[str, list[str]]:
+    """Return which topics are changelogs of Kafka Streams applications.
 
     Args:
-        application: id of the application.
+        applications: ids of applications.
         topics: names of topics.
-        group_ids: called if needed: ids of groups.
+        group_ids: called at most once, if needed: ids of groups.
 
     Returns:
-        The names, sorted; none if some may be those of another application, whose longer id begins
-        with this one.
+        The names by application, sorted; none if some may be those of another application, whose
+        longer id begins with this one.
     """
-    names = sorted(topic for topic in topics if is_changelog(topic, application))
-    begin = f"{application}-"
-    if any("-" in name.removeprefix(begin).removesuffix("-changelog") for name in names):
-        others = tuple(f"{name}-" for name in group_ids() if name.startswith(begin))
-        if any(name.startswith(others) for name in names):
-            return []
-    return names
+    of_stores = sorted(topic for topic in topics if topic.endswith("-changelog"))
+    all_ids: Iterable[str] | None = None
+    known = {}
+    for application in applications:
+        names = [topic for topic in of_stores if is_changelog(topic, application)]
+        begin = f"{application}-"
+        if any("-" in name.removeprefix(begin).removesuffix("-changelog") for name in names):
+            all_ids = group_ids() if all_ids is None else all_ids
+            others = tuple(f"{name}-" for name in all_ids if name.startswith(begin))
+            names = [] if any(name.startswith(others) for name in names) else names
+        known[application] = names
+    return known
 
 
 class GroupSource:
@@ -337,13 +342,13 @@ class GroupSource:
         groups = self.read(question=Question(log_budget=0)).image.groups
         return sorted({topic for group in groups.values() for topic in group.topics})
 
-    def changelogs(self, application: str) -> Collection[str]:
-        """Return the changelog topics of a Kafka Streams application, as far as known, sorted.
+    def changelogs(self, applications: Collection[str]) -> Mapping[str, Collection[str]]:
+        """Return the changelog topics of Kafka Streams applications, by id, as far as known.
 
         Raises:
             BrokerError: no broker answers.
         """
-        return ()
+        return dict.fromkeys(applications, ())
 
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False

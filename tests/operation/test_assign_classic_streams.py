@@ -201,8 +201,9 @@ def test_ends_of_changelogs(totals: dict[int, Group]) -> None:
     class Cluster(GroupSource):
         end = 100
 
-        def changelogs(self, application: str) -> list[str]:
-            return [f"{application}-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"]
+        def changelogs(self, applications: Collection[str]) -> dict[str, list[str]]:
+            store = "KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
+            return {name: [f"{name}-{store}"] for name in applications}
 
         def log_ranges(
             self, partitions: Collection[TopicPartition], *, committed: bool = False
@@ -229,8 +230,8 @@ def test_changelogs_have_as_many_partitions_as_tasks(
     """Whose changelog is that of a named store follows from its number of partitions."""
 
     class Cluster(GroupSource):
-        def changelogs(self, application: str) -> list[str]:
-            return [f"{application}-counts-changelog"]
+        def changelogs(self, applications: Collection[str]) -> dict[str, list[str]]:
+            return {name: [f"{name}-counts-changelog"] for name in applications}
 
         def view(self, topics: Collection[str]) -> ClusterView:
             sizes = {name: partitions if name.endswith("changelog") else 4 for name in topics}
@@ -271,9 +272,10 @@ def test_names_of_changelogs(topic: str, belongs: bool) -> None:
 def test_changelogs_that_may_be_those_of_another_application_are_unknown() -> None:
     own = "orders-KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog"
     topics = [own, "orders-by-day-changelog", "orders", "other-x-changelog"]
-    alone = known_changelogs("orders", topics, lambda: ["orders", "other", "orders-by-d"])
-    assert alone == [own, "orders-by-day-changelog"]
-    assert known_changelogs("orders", topics, lambda: ["orders", "orders-by"]) == []
+    alone = known_changelogs(["orders"], topics, lambda: ["orders", "other", "orders-by-d"])
+    assert alone == {"orders": [own, "orders-by-day-changelog"]}
+    named = known_changelogs(["orders", "other"], topics, lambda: ["orders", "orders-by"])
+    assert named == {"orders": [], "other": ["other-x-changelog"]}
 
 
 @pytest.mark.parametrize(

@@ -93,22 +93,25 @@ def take(source: FakeSource, *group_ids: str, **options: Any) -> Snapshot:
 def test_changelogs_of_streams_applications() -> None:
     """From their ends follow the lags of tasks (`kgroup assign`)."""
     changelog = "a-counts-changelog"
+    asked: list[str] = []
 
     class Cluster(FakeCluster):
-        def changelogs(self, application: str) -> list[str]:
-            return [f"{application}-counts-changelog"]
+        def changelogs(self, applications: Collection[str]) -> dict[str, list[str]]:
+            asked.append("changelogs")
+            return {name: [f"{name}-counts-changelog"] for name in applications}
 
         def view(self, topics: Collection[str]) -> ClusterView:
+            asked.append("view")
             topic = Topic(changelog, None, {0: Partition(None, (1,), ())})
             known = {**VIEW.topics, changelog: topic}
             return replace(VIEW, topics={name: known[name] for name in topics if name in known})
 
-    application = replace(A, assignor="stream")
+    applications = [replace(A, group_id=name, assignor="stream") for name in "ac"]
     ranges = {**RANGES, (changelog, 0): LogRange(0, 40)}
-    snapshot = take(Cluster(application, B, ranges=ranges, capabilities=[Capability.COORDINATOR]))
+    snapshot = take(Cluster(*applications, B, ranges=ranges, capabilities=[Capability.COORDINATOR]))
+    assert asked == ["changelogs", "view"], "once for all applications"
     saved = snapshot_source(snapshot)
-    assert saved.changelogs("a") == [changelog]
-    assert saved.changelogs("b") == []
+    assert saved.changelogs(["a", "b"]) == {"a": [changelog], "b": []}
     assert saved.log_ranges([(changelog, 0)]).ranges[changelog, 0].end == 40
 
 

@@ -410,7 +410,7 @@ def _changelogs(
     partition for each task of its subtopology.
     """
     reads = {topic: task.subtopology for task, own in tasks.items() for topic, _ in own}
-    names = source.changelogs(group.group_id)
+    names = source.changelogs([group.group_id])[group.group_id]
     topics = source.view(names).topics if names and source.can(GroupSource.view) else {}
     counts = Counter(task.subtopology for task in tasks)
     known: dict[str, int] = {}

@@ -235,11 +235,11 @@ class LiveCluster(GroupSource):
         client = self._connected()
         return sorted(client.run(client.metadata, None).topics)
 
-    def changelogs(self, application: str) -> list[str]:
-        """Return an application's changelog topics; see `GroupSource.changelogs`."""
+    def changelogs(self, applications: Collection[str]) -> dict[str, list[str]]:
+        """Return the changelog topics of applications; see `GroupSource.changelogs`."""
         only_ids = Question(members=False, log_budget=0)
         return known_changelogs(
-            application, self.topic_names(), lambda: self.read(question=only_ids).image.groups
+            applications, self.topic_names(), lambda: self.read(question=only_ids).image.groups
         )
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:

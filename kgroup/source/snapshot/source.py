@@ -174,11 +174,11 @@ class ClusterSnapshotSource(SnapshotSource):
             return {}
         return {key: saved.get(key) or self._placement(key, offsets) for key in keys}
 
-    def changelogs(self, application: str) -> list[str]:
-        """Return an application's saved changelog topics; see `GroupSource.changelogs`."""
+    def changelogs(self, applications: Collection[str]) -> dict[str, list[str]]:
+        """Return saved changelog topics of applications; see `GroupSource.changelogs`."""
         names = (row.topic for row in self.snapshot.topics or ())
         return known_changelogs(
-            application, names, lambda: [group.group_id for group in self.snapshot.groups]
+            applications, names, lambda: [group.group_id for group in self.snapshot.groups]
         )
 
     def view(self, topics: Collection[str]) -> ClusterView:

@@ -2,9 +2,10 @@
 
 Sources: Kafka's `ConsumerConfig`; `CONFIGURATION.md` of librdkafka; `config.go` of franz-go and
 Sarama; `ConsumerGroupConfig` of kafka-go; `KafkaConsumer` of kafka-python; `Kafka.consumer` of
-KafkaJS. Refused joins: `AbstractCoordinator` of Java and `BaseCoordinator` of kafka-python,
-`rd_kafka_cgrp_handle_JoinGroup`, `groupConsumer.manage` of franz-go, `consumerGroup.joinSync` of
-Sarama, `ConsumerGroup.run` of kafka-go, `onCrash` of KafkaJS.
+KafkaJS; `options.ts` of @platformatic/kafka. Refused joins: `AbstractCoordinator` of Java and
+`BaseCoordinator` of kafka-python, `rd_kafka_cgrp_handle_JoinGroup`, `groupConsumer.manage` of
+franz-go, `consumerGroup.joinSync` of Sarama, `ConsumerGroup.run` of kafka-go, `onCrash` of KafkaJS,
+`#performJoinGroup` of @platformatic/kafka.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from kgroup.model.client_library import (
     KAFKA_PYTHON,
     KAFKAJS,
     LIBRDKAFKA,
+    PLATFORMATIC,
     SARAMA,
 )
 
@@ -41,7 +43,8 @@ class ClientFacts:
         consumer_setting: what selects the consumer protocol (KIP-848); None: it cannot be used.
         consumer_since: first version with production support of it.
         session_setting: setting for the session timeout.
-        refresh_setting: setting for the time between two looks for new partitions.
+        refresh_setting: setting for the time between two looks for new partitions; empty if members
+            never look.
         refresh_ms: its default in milliseconds; None: members never look, unless told to.
         reset_setting: setting for where to start without a committed offset.
         reset: its default.
@@ -264,6 +267,27 @@ FACTS: Mapping[str, ClientFacts] = {
         session_ms=30_000,
         leaves_if_late=False,
         when_refused="the consumer crashes, and does not restart: the error is not retriable",
+    ),
+    PLATFORMATIC: ClientFacts(
+        strategies={"roundrobin": "{ name: 'roundrobin', version: 1 }"},
+        strategy_setting="protocols",
+        default_strategies=("roundrobin",),
+        separator=", ",
+        cooperative_since=None,
+        static_setting="groupInstanceId",
+        static_since="1.26",
+        consumer_setting="groupProtocol: 'consumer'",
+        consumer_since="1.18",
+        session_setting="sessionTimeout",
+        refresh_setting="",
+        refresh_ms=None,
+        reset_setting="fallbackMode",
+        reset="latest",
+        poll_setting="rebalanceTimeout",
+        poll_ms=102_000,
+        session_ms=60_000,
+        leaves_if_late=False,
+        when_refused="consume() rejects its promise with the error",
     ),
 }
 """The facts of each library whose assignors are implemented, by name."""

@@ -12,6 +12,7 @@ from kgroup.assignor.client.kafka_go import KAFKA_GO
 from kgroup.assignor.client.kafka_python import KAFKA_PYTHON
 from kgroup.assignor.client.kafkajs import KAFKAJS
 from kgroup.assignor.client.librdkafka import LIBRDKAFKA
+from kgroup.assignor.client.platformatic import PLATFORMATIC
 from kgroup.assignor.client.sarama import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.connect import ConnectCluster
@@ -22,7 +23,9 @@ from kgroup.model.cluster import TopicPartition
 
 CLIENTS: Mapping[str, ClientLibrary] = {
     library.name: library
-    for library in (JAVA, LIBRDKAFKA, FRANZ_GO, SARAMA, KAFKA_GO, KAFKA_PYTHON, KAFKAJS)
+    for library in (
+        *(JAVA, LIBRDKAFKA, FRANZ_GO, SARAMA, KAFKA_GO, KAFKA_PYTHON, KAFKAJS, PLATFORMATIC),
+    )
 }
 """The client libraries whose assignors are implemented, by name."""
 

@@ -215,7 +215,11 @@ _SUBSCRIPTIONS = (
     _signature(AIOKAFKA, _EAGER, [0], _EMPTY),
     _signature(AIOKAFKA, _STICKY, [0], _EMPTY, _UNDATED),
     _signature(KAFKA_NODE, _EAGER, [0], _NULL),
+    # until 2.11, then
     _signature(PLATFORMATIC, _ROUNDROBIN, [1], _NULL, is_short=True),
+    _signature(PLATFORMATIC, _ROUNDROBIN, [1], _NULL, in_order=True),
+    _signature(PLATFORMATIC, _COOPERATIVE, [1], _GENERATION, in_order=True),
+    _signature(PLATFORMATIC, _COOPERATIVE, [2, 3], _NULL, in_order=True),
 )
 
 _ONE_TIMEOUT = frozenset({KAFKA_NODE})
@@ -230,13 +234,14 @@ _ASSIGNMENTS = (
     _signature(FRANZ_GO, _EAGER | _STICKY | _COOPERATIVE, [0], _NULL, in_order=True),
     _signature(SARAMA, _EAGER | _COOPERATIVE, [0], _NULL),
     _signature(SARAMA, _STICKY, [0], _NULL, _OTHER),
-    _signature(KAFKA_GO, _EAGER | _RACK_AFFINITY, [0, 1], _NULL, _EMPTY),
+    _signature(KAFKA_GO, _EAGER | _RACK_AFFINITY, [1], _NULL),
     _signature(KAFKA_PYTHON, _EAGER | _STICKY | _COOPERATIVE, [0, 1], _EMPTY, in_order=True),
     _signature(KAFKAJS, _KAFKAJS, [0, 1], _EMPTY),
     _signature(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
     _signature(AIOKAFKA, _EAGER | _STICKY, [0], _EMPTY, in_order=True),
     _signature(KAFKA_NODE, _EAGER, [0], _NULL),
-    _signature(PLATFORMATIC, _ROUNDROBIN, [0], _EMPTY),
+    _signature(PLATFORMATIC, _ROUNDROBIN, [0], _EMPTY, _NULL),  # until 1, then
+    _signature(PLATFORMATIC, _COOPERATIVE, [3], _NULL),  # from 2.12
 )
 
 
@@ -348,9 +353,16 @@ _LEADER_MARKS = (
     _LeaderMark(
         KAFKA_CLIENTS,
         "assignments in version 2 or 3 of the message",
-        _BUILT_IN,
+        _EAGER | _STICKY,
         lambda given: given["version"] in (2, 3) and given["userData"] is None,
         lambda said: True,
+    ),
+    _LeaderMark(
+        KAFKA_CLIENTS,
+        "assignments in version 2 or 3 of the message, and a generation alone in subscriptions",
+        _COOPERATIVE,
+        lambda given: given["version"] in (2, 3) and given["userData"] is None,
+        lambda said: said["version"] > 1 and _form(said["userData"]) is _GENERATION,
     ),
     _LeaderMark(
         KAFKA_CLIENTS,
@@ -369,9 +381,16 @@ _LEADER_MARKS = (
     _LeaderMark(
         SARAMA,
         "assignments in version 0 without user data, and subscriptions in version 1 or 2",
-        _EAGER,
+        _EAGER - _ROUNDROBIN,
         lambda given: given["version"] == 0 and given["userData"] is None,
         lambda said: said["version"] in (1, 2) and "ownedPartitions" in said,
+    ),
+    _LeaderMark(
+        SARAMA,
+        "assignments in version 0 without user data, and subscriptions in version 2",
+        _ROUNDROBIN,
+        lambda given: given["version"] == 0 and given["userData"] is None,
+        lambda said: said["version"] == 2,
     ),
     _LeaderMark(
         SARAMA,
@@ -386,6 +405,13 @@ _LEADER_MARKS = (
         _STICKY,
         lambda given: given["version"] == 0 and _form(given["userData"]) is _OTHER,
         lambda said: said["version"] in (0, 1, 2),
+    ),
+    _LeaderMark(
+        PLATFORMATIC,
+        "assignments in version 0, and subscriptions in version 1 without its fields",
+        _ROUNDROBIN,
+        lambda given: given["version"] == 0,
+        _is_short,
     ),
     _LeaderMark(
         KAFKA_GO,

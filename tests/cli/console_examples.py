@@ -96,7 +96,7 @@ def _row(name: str) -> tuple[str, ...]:
         if facts.consumer_since is None
         else f"{facts.consumer_since}, `{facts.consumer_setting}`",
         ("never" if refresh_ms is None else f"every {refresh_ms // 60_000} min")
-        + f" (`{facts.refresh_setting}`)",
+        + (f" (`{facts.refresh_setting}`)" if facts.refresh_setting else ""),
         f"{facts.reset} (`{facts.reset_setting}`)",
         f"{facts.poll_ms // 1000} s (`{facts.poll_setting}`)"
         + ("" if facts.leaves_if_late else ", for rebalances only"),

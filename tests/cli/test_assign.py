@@ -67,7 +67,7 @@ def test_the_fields_are_those_of_the_page_in_its_order(cli: Cli) -> None:
 
 
 def test_the_page_tells_from_which_version_on_each_that_was_compared_stands() -> None:
-    rows = re.findall(r"^\| ([a-z-]+) \| (\d[^|]*) \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| ([@a-z/-]+) \| (\d[^|]*) \|", PAGE, re.MULTILINE)
     told = {name: re.findall(r"([\d.]+)(?: \(([\d.]+)\))?", versions) for name, versions in rows}
     assert told == {
         library.name: [(version, library.since.get(version, "")) for version in library.versions]

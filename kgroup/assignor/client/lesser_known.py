@@ -1,9 +1,8 @@
-"""Round robin of kafka-node, ruby-kafka and @platformatic/kafka, which leaders may be.
+"""Round robin of kafka-node and ruby-kafka, which leaders may be.
 
 No dry run is computed as one of them. They show whether such a leader would assign otherwise.
 
-Source: `assignRoundRobin` of kafka-node 5.0.0; `RoundRobinAssignmentStrategy` of ruby-kafka 1.5.0;
-`roundRobinAssigner` of @platformatic/kafka 1.35.0.
+Source: `assignRoundRobin` of kafka-node 5.0.0; `RoundRobinAssignmentStrategy` of ruby-kafka 1.5.0.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from kgroup.assignor.base import (
     TopicMetadata,
 )
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.model.client_library import KAFKA_NODE, PLATFORMATIC, RUBY_KAFKA
+from kgroup.model.client_library import KAFKA_NODE, RUBY_KAFKA
 
 
 def _of_kafka_node(
@@ -61,20 +60,6 @@ def _dealt(
     return assignment
 
 
-def _of_platformatic(
-    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
-) -> Assignment:
-    """Assign the leader's own topics to all members, as the coordinator lists them."""
-    assignment: Assignment = {member.member_id: [] for member in members}
-    leader = next((member for member in members if member.leads), members[0])
-    at = 0
-    for name in leader.topics:
-        for number in range(_partitions(topics, name)):
-            assignment[members[at % len(members)].member_id].append((name, number))
-            at += 1
-    return assignment
-
-
 def _partitions(topics: Mapping[str, TopicMetadata], name: str) -> int:
     if name not in topics:
         raise AssignorError("Error", f"unknown topic {name}")
@@ -84,6 +69,5 @@ def _partitions(topics: Mapping[str, TopicMetadata], name: str) -> int:
 LESSER_KNOWN: Mapping[str, ClassicAssignor] = {
     KAFKA_NODE: _of_kafka_node,
     RUBY_KAFKA: _of_ruby_kafka,
-    PLATFORMATIC: _of_platformatic,
 }
 """Round robin by library."""

@@ -230,7 +230,10 @@ def _parse_settings(
     return lists
 
 
-CLIENTS = ("java", "librdkafka", "franz-go", "sarama", "kafka-go", "kafka-python", "kafkajs")
+CLIENTS = (
+    *("java", "librdkafka", "franz-go", "sarama", "kafka-go", "kafka-python", "kafkajs"),
+    "@platformatic/kafka",
+)
 """Client libraries whose settings are known."""
 
 
@@ -263,9 +266,10 @@ def _named_as_recognized(
 @click.option(
     "--client",
     type=click.Choice(CLIENTS),
+    metavar="LIBRARY",
     callback=_named_as_recognized,
-    help="Client library of the members (librdkafka: also in Python, Go, .NET and Node).  "
-    "[default: as recognized]",
+    help=f"Client library of the members: {', '.join(CLIENTS)} (librdkafka: also in Python, Go, "
+    ".NET and Node).  [default: as recognized]",
 )
 @forecast_options
 def assignor_command(
@@ -505,9 +509,10 @@ def _parse_version(text: str) -> tuple[int, ...]:
 @click.option(
     "--client",
     type=click.Choice(CLIENTS),
+    metavar="LIBRARY",
     callback=_named_as_recognized,
-    help="Client library of the members (librdkafka: also in Python, Go, .NET and Node).  "
-    "[default: as recognized]",
+    help=f"Client library of the members: {', '.join(CLIENTS)} (librdkafka: also in Python, Go, "
+    ".NET and Node).  [default: as recognized]",
 )
 @click.option(
     "--client-version",

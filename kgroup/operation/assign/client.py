@@ -23,6 +23,7 @@ from kgroup.model.client_library import (
     KAFKA_PYTHON,
     KAFKAJS,
     LIBRDKAFKA,
+    PLATFORMATIC,
     RUBY_KAFKA,
     SARAMA,
     all_of,
@@ -46,13 +47,13 @@ def software(text: str) -> Software:
     Raises:
         ValueError: the library or version is not implemented; the message continues "expected".
     """
-    asked, at, version = text.partition("@")
+    asked, version = _parts(text)
     name = _OTHER_NAMES.get(asked.lower(), asked.lower())
     library = CLIENTS.get(name)
     if library is None:
         suggestion = near_names(name, (*CLIENTS, *_OTHER_NAMES))
         raise ValueError(f"one of {', '.join(CLIENTS)}, found {asked!r}{suggestion}")
-    if not at:
+    if version is None:
         return library.newest
     try:
         known = library.version_of(version)
@@ -67,7 +68,13 @@ def software(text: str) -> Software:
 
 def version_of(text: str) -> str | None:
     """Return the version in the name of a library; None if there is none."""
-    return text.partition("@")[2] or None
+    return _parts(text)[1] or None
+
+
+def _parts(text: str) -> tuple[str, str | None]:
+    """Return the name of a library and its version; a name may begin with "@"."""
+    name, at, version = text[1:].partition("@")
+    return text[:1] + name, version if at else None
 
 
 def later_note(text: str) -> str | None:
@@ -492,8 +499,9 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             f"then gives up deleted topics ({first_names(dropped)}) after a while, otherwise not."
         )
     if spec.new_topics and spec.computed_as.name == KAFKAJS:
+        may = "follows" if keeps_assignment(spec) else "may follow"
         yield (
-            "No rebalance may follow: members of kafkajs look for topics that match a pattern only "
+            f"No rebalance {may}: members of kafkajs look for topics that match a pattern only "
             "when they start."
         )
     leader = spec.leader
@@ -505,9 +513,16 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "look for changed topics is not imitated."
         )
     unnoticed = sorted(topic for topic in spec.grown_topics if not _is_noticed(spec, topic))
-    if unnoticed:
+    if unnoticed and keeps_assignment(spec):
+        yield (
+            f"No rebalance follows: members of {spec.computed_as.name} do not look for new "
+            f"partitions ({first_names(unnoticed)}). They get them in the next rebalance, whatever "
+            "causes it."
+        )
+    elif unnoticed:
         facts = FACTS[spec.computed_as.name]
-        unless = f", unless {facts.refresh_setting} is set" if facts.refresh_ms is None else ""
+        unless = f", unless {facts.refresh_setting} is set" if facts.refresh_setting else ""
+        unless = unless if facts.refresh_ms is None else ""
         yield (
             f"No rebalance may follow: {spec.computed_as.name} does not look for new partitions of "
             f"{first_names(unnoticed)}{unless}. Members get them in the next rebalance, whatever "
@@ -543,13 +558,19 @@ def _has_changed(spec: GroupSpec) -> bool:
 
 
 def keeps_assignment(spec: GroupSpec) -> bool:
-    """Return whether there is no rebalance, because a topic is deleted and nobody notices."""
-    is_asked = spec.client is not None or spec.has_votes is None
-    return (
-        not is_asked
-        and not _has_changed(spec)
-        and _keeper(spec) == KAFKA_PYTHON
-        and bool(_deleted_topics(spec))
+    """Return whether there is no rebalance, because nobody notices what has become of topics."""
+    if spec.client is not None or spec.has_votes is None or _has_changed(spec):
+        return False
+    if _keeper(spec) == KAFKA_PYTHON and _deleted_topics(spec):
+        return True
+    name = spec.computed_as.name
+    is_unnoticed = (
+        bool(spec.new_topics) and not spec.grown_topics
+        if name == KAFKAJS
+        else name == PLATFORMATIC and bool(spec.grown_topics) and not spec.dropped_topics
+    )
+    return is_unnoticed and all(
+        spec.client_of(member) == spec.computed_as for member in spec.members
     )
 
 

@@ -157,12 +157,17 @@ def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
 
 
 def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...]:
-    """Return the JoinGroup response's order: new members last with seed 0, else anywhere."""
+    """Return the JoinGroup response's order: new members last with seed 0, else anywhere.
+
+    The seeds spread the first new member over all positions.
+    """
     if spec.protocol != "classic" or spec.computed_as.name == KAFKA_CLIENTS or not seed:
         return spec.member_order
     order = [member.member_id for member in spec.members_as_sent if member.member_id not in ids]
-    for name, made in ids.items():
-        order.insert(Random(f"{seed} {name}").randint(0, len(order)), made)
+    for number, (name, made) in enumerate(ids.items()):
+        spread = (seed - 1) * (len(order) + 1) // TRIES
+        at = Random(f"{seed} {name}").randint(0, len(order)) if number else spread
+        order.insert(at, made)
     return tuple(order)
 
 

@@ -251,9 +251,11 @@ def _looks(running: RunningGroup, increase: PartitionIncrease) -> Precondition:
         "refresh",
         text,
         Verdict.UNKNOWN,
-        f"{running.library} never looks by default",
-        f"Set {name} in each application before, and give the interval with --metadata-max-age; "
-        f"or restart every member when {increase.topic} has {increase.count} partitions.",
+        f"{running.library} never looks by default" if name else f"{running.library} never looks",
+        f"Set {name} in each application before, and give the interval with --metadata-max-age; or "
+        f"restart every member when {increase.topic} has {increase.count} partitions."
+        if name
+        else f"Restart every member when {increase.topic} has {increase.count} partitions.",
     )
 
 
@@ -708,10 +710,11 @@ def _grow(running: RunningGroup, increase: PartitionIncrease) -> PlanStep:
         who = "The group's leader" + ("" if leader is None else f" ({leader})")
         facts = running.facts
         if facts.refresh_ms is None and increase.max_age_ms is None:
+            by_default = f" by default ({facts.refresh_setting})" if facts.refresh_setting else ""
             seen = (
-                f"{running.library} never looks for new partitions by default "
-                f"({facts.refresh_setting}): no member reads them until one restarts. The forecast "
-                f"assumes that members look every {max(ages_ms, default=0) / 1000:g} s."
+                f"{running.library} never looks for new partitions{by_default}: no member reads "
+                "them until one restarts. The forecast assumes that members look every "
+                f"{max(ages_ms, default=0) / 1000:g} s."
             )
         else:
             seen = (

@@ -29,6 +29,11 @@ _FIELDS = ("member_id", "topics", "instance_id", "rack", "owned", "generation")
 """Of members; others say what Java's subscriptions may be besides."""
 
 
+def file_name(library: str) -> str:
+    """Return the name of a library in names of files."""
+    return library.removeprefix("@").replace("/", "-")
+
+
 @dataclass(frozen=True)
 class Model:
     """A strategy of a version of a library."""
@@ -43,7 +48,7 @@ class Model:
     @property
     def path(self) -> Path:
         """Where the recorded answers are, with those of the other versions."""
-        return _FOLDER / f"{self.library}-{self.strategy}.json.xz"
+        return _FOLDER / f"{file_name(self.library)}-{self.strategy}.json.xz"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.assignor.client.answers import file_name
+
 TOPICS = {"zoo": 3, "ant": 4, "Mole": 2}
 """Partitions of the topics to which all subscribe, in the order in which members name them."""
 
@@ -14,7 +16,7 @@ _FOLDER = Path(__file__).parents[2] / "data" / "clients"
 
 def path_of(library: str) -> Path:
     """Return the file of a library."""
-    return _FOLDER / f"members-{library}.jsonl"
+    return _FOLDER / f"members-{file_name(library)}.jsonl"
 
 
 def recorded(library: str) -> list[dict[str, Any]]:

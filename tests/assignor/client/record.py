@@ -17,7 +17,7 @@ from typing import Any
 from kgroup.assignor.group_spec import CLIENTS
 from tests.assignor.case.notation import answer_of
 from tests.assignor.client import franz_go_case
-from tests.assignor.client.answers import MODELS, Answers, Model, digest, history
+from tests.assignor.client.answers import MODELS, Answers, Model, digest, file_name, history
 from tests.assignor.client.members import TOPICS, path_of
 from tests.assignor.client.oracle.librdkafka.rounds import rounds as live_rounds
 
@@ -33,7 +33,7 @@ _TOPICS = {name: {"partitions": count} for name, count in TOPICS.items()}
 
 
 def _ask(model: Model, specs: list[dict[str, Any]], *options: str) -> list[dict[str, Any]]:
-    name = f"tests.assignor.client.oracle.{model.library.replace('-', '_')}"
+    name = f"tests.assignor.client.oracle.{file_name(model.library).replace('-', '_')}"
     answers: list[dict[str, Any]] = import_module(name).ask(model, specs, *options)
     return answers
 

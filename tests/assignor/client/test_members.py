@@ -31,7 +31,7 @@ def partitions(topics: Sequence[Any] | None) -> tuple[TopicPartition, ...]:
 
 def subscription_of(row: dict[str, Any]) -> dict[str, Any]:
     raw = b64decode(row["subscription"])
-    if row["library"] in ("kafkajs", "kafka-go"):
+    if row["library"] in ("kafkajs", "kafka-go", "@platformatic/kafka"):
         raw = struct.pack(">h", 0) + raw[2:]  # it says version 1 (KafkaJS before 2.0), writes 0
     return decode_subscription(raw, row["strategy"])
 

@@ -90,6 +90,7 @@ class Kind:
         is_static: whether members are static.
         broker: its version.
         is_log: whether the snapshots are taken of a log directory.
+        changes: what happens in its rounds; empty for whatever may happen.
     """
 
     family: str
@@ -98,12 +99,14 @@ class Kind:
     is_static: bool = False
     broker: str = "4.3.1"
     is_log: bool = False
+    changes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Unique name."""
         words = [f"{library} {strategy}" for library, strategy in self.members]
         flags = [self.topics, *["static"] * self.is_static, *["log-dir"] * self.is_log]
+        flags += [" or ".join(self.changes)] * bool(self.changes)
         return f"{' + '.join(words)}, {', '.join(flags)}, {self.broker}"
 
     @property
@@ -125,6 +128,8 @@ def _kinds(family: str, *strategies: str, **more: Any) -> list[Kind]:
 _JAVA = "kafka-clients"
 _EAGER = ("range", "roundrobin")
 _STICKY = "cooperative-sticky"
+_RESTARTS = ("restart", "restart-three")
+_LEAVES = ("join", "leave", "leave-two", "leave-leader")
 KINDS = (
     *_kinds(_JAVA, *_EAGER, "sticky", _STICKY),
     *_kinds(_JAVA, "roundrobin", "sticky", _STICKY, topics="different"),
@@ -162,6 +167,20 @@ KINDS = (
     *_kinds("kafkajs", "RoundRobinAssigner", topics="pattern"),
     *_kinds("@platformatic/kafka", "roundrobin"),
     *_kinds("kafka-node", *_EAGER, broker="3.9.2"),
+    *_kinds(_JAVA, "sticky", "range", changes=_RESTARTS),
+    *_kinds(_JAVA, "range,cooperative-sticky", changes=_LEAVES),
+    Kind(_JAVA, ((_JAVA, "range,roundrobin"), (_JAVA, "roundrobin,range")), changes=_LEAVES),
+    *_kinds("kafka-python", "sticky", changes=_RESTARTS),
+    *_kinds("aiokafka", "sticky", changes=_RESTARTS),
+    Kind(
+        "librdkafka",
+        (("librdkafka", "range,roundrobin"), ("librdkafka", "roundrobin,range")),
+        changes=_LEAVES,
+    ),
+    *_kinds("kafkajs", "RoundRobinAssigner", topics="pattern", changes=_RESTARTS),
+    *_kinds("@platformatic/kafka", "roundrobin", topics="different"),
+    *_kinds("@platformatic/kafka", "roundrobin", broker="3.9.2"),
+    Kind("mixed", ((_JAVA, "range,cooperative-sticky"), ("librdkafka", "range,roundrobin"))),
     *(
         Kind("mixed", tuple((library, strategy) for library in libraries), topics=topics)
         for libraries, strategy, topics in (
@@ -410,7 +429,8 @@ class _Group:
         with Wire(self.server.version, self.server.bootstrap) as wire:
             create_topics(wire, self.topics)
         try:
-            first = self.random.randint(5, 7) if self.kind.has_lists else self.random.randint(2, 4)
+            is_large = self.kind.has_lists or self.kind.changes
+            first = self.random.randint(5, 7) if is_large else self.random.randint(2, 4)
             for _ in range(first):
                 name = self.new_name()
                 self.draw(name)
@@ -428,7 +448,7 @@ class _Group:
         random = self.random
         words = ["grow", "drop-topic"] if len(self.topics) > 1 else ["grow"]
         words += ["add-topic"] * 3 if self.kind.topics == "pattern" else []
-        if len(names) < 7 and not self.kind.has_lists:
+        if len(names) < 7:
             words += ["join"] * 3 + ["join-two"]
         if len(names) > 1:
             words += ["leave"] * 2 + ["restart"]
@@ -438,10 +458,10 @@ class _Group:
             words += ["leave-two", "leave-two"]
         if len(names) > 3:
             words += ["restart-three"]
+        words = [word for word in words if word in self.kind.changes] or words
         word = random.choice(words)
         snapshot = self.snapshot()
         ids = self.instance_ids
-        generation = self.in_log().generation_id
         mode, quiet_s, gone = Mode.SETTLE, QUIET_S, list[str]()
         changes = Changes()
         if word.startswith("join"):
@@ -484,10 +504,6 @@ class _Group:
             if changes.drop_topics and self.kind.family != _JAVA:
                 quiet_s = QUIET_DELETED_S
         outcome = self.settled(quiet_s, frozenset(ids[name] for name in gone))
-        if word.startswith("restart") and generation is not None and not self.kind.is_static:
-            is_eager = self.in_log().assignor in ("range", "roundrobin", "sticky")
-            if is_eager and self.in_log().generation_id != generation + 1:
-                return  # others have rebalanced before all came back, which is another change
         add(
             {
                 "kind": self.kind.name,

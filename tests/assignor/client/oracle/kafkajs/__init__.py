@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.assignor.client.answers import Model
+from tests.assignor.client.answers import Model, file_name
 from tests.broker.maven import CACHE
 
 
@@ -20,14 +20,20 @@ def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list
         specs: as `kgroup assign --spec` takes them.
         options: of the program.
     """
-    folder = CACHE / "kafkajs" / model.version
+    return ask_in_node(model, Path(__file__).parent / "main.mjs", specs, *options)
+
+
+def ask_in_node(
+    model: Model, program: Path, specs: Sequence[Mapping[str, Any]], *options: str
+) -> list[dict[str, Any]]:
+    """Return the answers of a program that uses a library of Node."""
+    folder = CACHE / file_name(model.library) / model.version
     if not folder.exists():
         install = ["npm", "install", "--silent", "--no-audit", "--prefix", str(folder)]
-        subprocess.run(
-            [*install, f"kafkajs@{model.version}"], check=True, stdout=subprocess.DEVNULL
-        )
+        package = f"{model.library}@{model.version}"
+        subprocess.run([*install, package], check=True, stdout=subprocess.DEVNULL)
     process = subprocess.run(
-        ["node", Path(__file__).parent / "main.mjs", folder, *options],
+        ["node", program, folder, *options],
         input="\n".join(map(json.dumps, specs)),
         stdout=subprocess.PIPE,
         check=True,

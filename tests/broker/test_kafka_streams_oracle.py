@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -230,8 +231,7 @@ def _record() -> None:
     ]
     kinds: dict[tuple[bool, ...], list[str]] = {}
     for row in rows:
-        first, *others = row["answers"].values()
-        kind = tuple(other == first for other in others)
+        kind = tuple(one == other for one, other in pairwise(row["answers"].values()))
         kinds.setdefault(kind, []).append(json.dumps(row, separators=(",", ":")) + "\n")
     differing = (lines for kind, lines in kinds.items() if not all(kind))
     data = "".join(line for lines in differing for line in sorted(lines, key=len)[:15])

@@ -20,7 +20,7 @@ from kgroup.model.group import Group
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import ProblemLog
 from kgroup.model.snapshot import Snapshot
-from kgroup.operation.assign.classic_streams import classic_streams_spec
+from kgroup.operation.assign.classic_streams_group import classic_streams_spec
 from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.assign.outcome import AssignPlan

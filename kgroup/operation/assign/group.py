@@ -21,7 +21,7 @@ from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
-from kgroup.operation.assign.classic_streams import classic_streams_spec
+from kgroup.operation.assign.classic_streams_group import classic_streams_spec
 from kgroup.operation.assign.client import asked_software, fitting
 from kgroup.operation.assign.connect import CONNECT, connect_spec
 from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id

@@ -1,4 +1,4 @@
-"""Round robin of kafka-node and ruby-kafka, which leaders may be.
+"""Round robin of kafka-node and ruby-kafka, which the leader of a group may use.
 
 No dry run is computed as one of them. They show whether such a leader would assign otherwise.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -338,7 +337,8 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
             if is_there and _shares(spec, client) != as_computed:
                 different.append(name)
         elif _is_known(spec, name):
-            if _lesser_known_shares(spec, name) != as_computed:
+            assigned = _lesser_known(spec, name)
+            if (None if assigned is None else _sets(assigned)) != as_computed:
                 not_imitated.append(name)
         elif len(spec.members) > 1 and not (
             # kafka-node's range assigns as Java's does
@@ -373,13 +373,11 @@ def _is_known(spec: GroupSpec, name: str) -> bool:
     return name != RUBY_KAFKA and not any(member.unknown_id for member in spec.members)
 
 
-def _lesser_known_shares(
-    spec: GroupSpec, name: str
-) -> Mapping[str, frozenset[TopicPartition]] | None:
-    """Return the partitions of each member if a lesser-known library leads; None if it fails."""
+def _lesser_known(spec: GroupSpec, name: str) -> Assignment | None:
+    """Return the assignment if a lesser-known library leads; None if it fails."""
     in_order = replace(spec, client=CLIENTS[SARAMA].newest)  # topics as they were sent
     try:
-        return _sets(LESSER_KNOWN[name](as_sent(in_order), spec.topics))
+        return LESSER_KNOWN[name](as_sent(in_order), spec.topics)
     except AssignorError:
         return None
 
@@ -402,7 +400,7 @@ def fitting(spec: GroupSpec) -> GroupSpec:
         or any(member.instance_id is not None for member in spec.members)
     ):
         return spec
-    owned = _sets({member.member_id: [*(member.owned or ())] for member in spec.members})
+    owned = {member.member_id: [*(member.owned or ())] for member in spec.members}
     fits = {name for name in leader.may_be if _is_assigned_by(spec, name, owned)}
     if fits == leader.may_be or not any(map(_versions_of, fits)):
         return spec
@@ -416,26 +414,25 @@ def fitting(spec: GroupSpec) -> GroupSpec:
     return replace(spec, members=tuple(members))
 
 
-def _is_assigned_by(
-    spec: GroupSpec, name: str, owned: Mapping[str, frozenset[TopicPartition]]
-) -> bool:
+def _is_assigned_by(spec: GroupSpec, name: str, owned: Assignment) -> bool:
     """Return whether a leader of a library, in any version, may have assigned what members own."""
     if _versions_of(name):
         return any(
-            _shares(spec, client) == owned
+            _shares(spec, client) == _sets(owned)
             for client in _versions_of(name)
             if spec.strategy in CLIENTS[client.name].strategies[client.version]
         )
     if _is_known(spec, name):
-        return _lesser_known_shares(spec, name) == owned
+        return _lesser_known(spec, name) == owned
     if (name, spec.strategy) == (RUBY_KAFKA, "roundrobin"):
-        shares = _lesser_known_shares(spec, name)
-        return shares is not None and _sizes(shares) == _sizes(owned)
+        assigned = _lesser_known(spec, name)
+        return assigned is not None and _topics_of(assigned) == _topics_of(owned)
     return True
 
 
-def _sizes(shares: Mapping[str, frozenset[TopicPartition]]) -> Mapping[str, Counter[str]]:
-    return {member_id: Counter(topic for topic, _ in own) for member_id, own in shares.items()}
+def _topics_of(assignment: Assignment) -> Mapping[str, Sequence[str]]:
+    """Return the topic of each partition of each member, in order."""
+    return {member_id: [topic for topic, _ in own] for member_id, own in assignment.items()}
 
 
 def vote_warnings(spec: GroupSpec) -> Iterator[str]:

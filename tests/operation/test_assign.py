@@ -334,6 +334,31 @@ def test_it_is_told_where_it_matters_who_joins_again_first(
     ] == [False, races]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "low", "warns"),
+    [
+        ("sticky", "b", True),  # a gets all, and of these it keeps 0 and 1
+        ("sticky", "a", False),
+        ("range", "b", False),  # without memory
+        ("cooperative-sticky", "b", False),  # not tried
+    ],
+)
+def test_a_member_may_be_back_only_after_a_rebalance_without_it(
+    strategy: str, low: str, warns: bool
+) -> None:
+    own = {"a": [["t", 2], ["t", 3]], "b": [["t", 2], ["t", 3]], low: [["t", 0], ["t", 1]]}
+    members = [
+        {"member_id": name, "topics": ["t"], "owned": owned, "generation": 3}
+        for name, owned in own.items()
+    ]
+    spec = group(strategy, members=members)
+    run = settled(what_if.restart_member(spec, "b"))
+    warned = [text for text in run.last.warnings if "leave and join in a single rebalance" in text]
+    assert len(warned) == warns
+    left = settled(what_if.remove_member(spec, "b"))
+    assert not any("single rebalance" in text for text in left.last.warnings)
+
+
 def test_the_library_that_fails_is_named() -> None:
     members = [{"member_id": "a", "topics": []}]
     plan = dry_run(group(members=members, client="librdkafka@2.16.0"))

@@ -327,12 +327,13 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
         elif not member.unknown_id or spec.leader is not None:
             names |= CLIENTS.keys()
     as_computed = _shares(spec, leads)
-    names -= {leads.name}
     different, not_imitated = [], []
-    for name in sorted(names, key=[*CLIENTS, *ASSIGNS_LIKE, *sorted(names)].index):
+    for name in sorted(names - {leads.name}, key=[*CLIENTS, *ASSIGNS_LIKE, *sorted(names)].index):
         versions_of = _versions_of(name)
         if versions_of:
-            client = versions_of[0]
+            # What kafka-python may have sent, Java's sent only before 2.4.
+            is_old = name == KAFKA_CLIENTS and KAFKA_PYTHON in names
+            client = versions_of[-1 if is_old else 0]
             is_there = spec.strategy in CLIENTS[client.name].strategies[client.version]
             if is_there and _shares(spec, client) != as_computed:
                 different.append(name)

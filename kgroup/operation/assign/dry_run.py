@@ -93,6 +93,18 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
     if not ids:
         return dry_run(spec)
     processes = _random_processes(spec, seed)
+    plan = dry_run(_made_up(spec, ids, seed), warns=not seed)
+    plan = _renamed(plan, {made: name for name, made in ids.items()})
+    if plan.streams is not None:
+        names = {made: name for name, made in {**processes, **ids}.items()}
+        application = plan.streams.application.renamed(names)
+        plan = replace(plan, streams=replace(plan.streams, application=application))
+    return replace(plan, leader_id=spec.leader_id)
+
+
+def _made_up(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> GroupSpec:
+    """Return the group with possible ids in place of unknown ones, given by placeholder."""
+    processes = _random_processes(spec, seed)
     members = tuple(
         replace(
             m,
@@ -105,23 +117,14 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
         else m
         for m in spec.members
     )
-    leader_id = spec.leader_id and ids.get(spec.leader_id, spec.leader_id)
-    order = _order(spec, ids, seed)
-    made_up = replace(
+    return replace(
         spec,
         members=members,
-        leader_id=leader_id,
-        member_order=order,
+        leader_id=spec.leader_id and ids.get(spec.leader_id, spec.leader_id),
+        member_order=_order(spec, ids, seed),
         connect=spec.connect and spec.connect.renamed(ids),
         application=spec.application and spec.application.renamed({**processes, **ids}),
     )
-    plan = dry_run(made_up, warns=not seed)
-    plan = _renamed(plan, {made: name for name, made in ids.items()})
-    if plan.streams is not None:
-        names = {made: name for name, made in {**processes, **ids}.items()}
-        application = plan.streams.application.renamed(names)
-        plan = replace(plan, streams=replace(plan.streams, application=application))
-    return replace(plan, leader_id=spec.leader_id)
 
 
 def _random_processes(spec: GroupSpec, seed: int) -> dict[str, str]:
@@ -389,6 +392,10 @@ _IN_OTHER_STEPS = (
     "The actual assignment may be different: computed as if the coordinator assigned once after "
     "all members have left, and once after each that joins. It depends on the heartbeats of others."
 )
+_IN_TWO_STEPS = (
+    "The actual assignment may be different: computed as if members leave and join in a single "
+    "rebalance. If the others have rejoined before a new member joins, there are two."
+)
 _RACING = (
     "The actual assignment may be different if a member revokes partitions and rejoins before "
     "another one has completed the previous rebalance."
@@ -475,33 +482,54 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     """
     most = 0 if alone else _MOST_REBALANCES
     run, _ = _settle(spec, most=most)
+    if any(member.unknown_id for member in (*spec.members, *spec.returning)):
+        if is_small(spec):
+            tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in SEEDS]
+            run = _with_plans(run, mark(run.plans, tries))
+        else:
+            run = _with_plans(run, unmarked(run.plans))
+    if run.error is not None:
+        return run
     # Workers and threads of Streams stop what they give up before they join again.
     may_race = spec.protocol not in ("connect", CLASSIC_STREAMS)
-    if may_race and is_small(spec) and run.error is None and 0 < len(run.following) < most:
-        end = _shares(run)
-        if any(_shares(other) != end for other in _races(spec, run.first)):
-            *following, last = run.following
-            last = replace(last, warnings=(*last.warnings, _RACING))
-            run = replace(run, following=(*following, last))
-    if is_small(spec) and run.error is None:
-        end = _shares(run)
-        others = (_owners(assignment) for assignment in other_assignments(spec))
-        if any(owners != end for owners in others):
-            run = _warned(run, _IN_OTHER_STEPS)
+    may_race = may_race and is_small(spec) and 0 < len(run.following) < most
+    if may_race and any(not _ends_like(run, _shares(other)) for other in _races(spec, run.first)):
+        run = _warned(run, _RACING)
+    if is_small(spec):
+        ids = random_ids(spec, 0)
+        for assignment in other_assignments(_made_up(spec, ids, 0) if ids else spec):
+            shares = {name: frozenset(assignment[made]) for name, made in _ids(spec, ids)}
+            if not _ends_like(run, shares):
+                steps = _IN_OTHER_STEPS if spec.protocol == "consumer" else _IN_TWO_STEPS
+                run = _warned(run, steps)
+                break
     members = noticing(spec)
-    if members and run.error is None:
-        end = _shares(run)
+    if members:
         # Recorded: members that noticed late kept partitions of the deleted topic.
         is_open = (spec.dropped_topics and spec.is_cooperative) or not is_small(spec)
-        if is_open or any(_shares(each) != end for each in _noticed(spec, members, most)):
+        if is_open or any(
+            not _ends_like(run, _shares(each)) for each in _noticed(spec, members, most)
+        ):
             libraries = sorted({spec.client_of(member).name for member in members})
             run = _warned(run, _ONE_AFTER_ANOTHER.format(" and ".join(libraries)))
-    if not any(member.unknown_id for member in (*spec.members, *spec.returning)):
-        return run
-    if is_small(spec):
-        tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in SEEDS]
-        return _with_plans(run, mark(run.plans, tries))
-    return _with_plans(run, unmarked(run.plans))
+    return run
+
+
+def _ends_like(run: Run, shares: Mapping[str, frozenset[TopicPartition]] | None) -> bool:
+    """Return whether members own the same in the end, except those that are marked."""
+    end = _shares(run)
+    if shares is None or end is None:
+        return False
+    return all(
+        shares[member.member_id] == end[member.member_id]
+        for member in run.last.members
+        if not member.depends_on_id
+    )
+
+
+def _ids(spec: GroupSpec, ids: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the id of each member, and the possible one that takes its place."""
+    return [(m.member_id, ids.get(m.member_id, m.member_id)) for m in spec.members]
 
 
 def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:

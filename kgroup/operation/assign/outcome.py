@@ -393,7 +393,18 @@ def _assigned(spec: GroupSpec) -> Assignment:
 
 
 def other_assignments(spec: GroupSpec) -> Iterator[Assignment]:
-    """Yield the assignments of a consumer group if its members leave and join in other steps."""
+    """Yield the assignments of a group if its members leave and join in other steps.
+
+    Members of a classic group that restart may be back only after a rebalance without them. This
+    matters to `sticky`; with `cooperative-sticky`, it is not tried.
+    """
+    if (spec.protocol, spec.strategy) == ("classic", "sticky"):
+        if spec.departed and _joining(spec) and _staying(spec):
+            try:
+                yield _assigned_in_turn(spec, [_staying(spec), spec.members])
+            except AssignorError:
+                yield {member.member_id: [] for member in spec.members}
+        return
     if spec.protocol != "consumer":
         return
     gone, staying = spec.departed, _staying(spec)

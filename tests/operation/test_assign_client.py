@@ -195,6 +195,22 @@ def test_the_first_member_of_the_coordinator_leads_when_the_leader_has_left() ->
     assert leaves(replace(spec, member_order=()), members[2]).leader_id is None
 
 
+def test_a_group_of_one_library_needs_no_warning_when_its_leader_has_left() -> None:
+    go = software("kafka-go")
+    possible = frozenset({"kafka-clients", "kafka-go"})
+    left = member("l", go, may_be=frozenset({"kafka-go"}))
+    others = (member("a", None, may_be=possible), member("b", None, may_be=possible))
+    spec = group(left, *others, leader_id="l", member_order=("l", "a", "b"))
+    spec = replace(spec, strategy="range", topics={"t": TopicMetadata(3)})
+    plan = dry_run(leaves(spec, left))
+    assert (plan.computed_as, plan.assignment, plan.warnings) == (str(go), GO_RUNS, ())
+    likely = replace(left, is_client_inferred=True)
+    (warning,) = dry_run(leaves(replace(spec, members=(likely, *others)), likely)).warnings
+    assert warning.startswith("The new leader probably uses kafka-go, like the one before;")
+    java = replace(others[1], may_be=frozenset({"kafka-clients"}))
+    assert dry_run(leaves(replace(spec, members=(left, others[0], java)), left)).warnings != ()
+
+
 def dealt(*ids: str) -> dict[str, list[tuple[str, int]]]:
     """Return three partitions of t and two of u, dealt in turn."""
     dealt: dict[str, list[tuple[str, int]]] = {name: [] for name in ids}

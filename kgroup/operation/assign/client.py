@@ -263,6 +263,8 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     is_certain = leader is not None and leader.client is not None and not leader.is_client_inferred
     if is_certain or (leader is None and spec.leader_client is not None and not spec.departed):
         return
+    if leader is not None and _is_uniform(spec):
+        return
     different, not_imitated = _others(spec, leads)
     if not different and not not_imitated:
         return
@@ -280,6 +282,22 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     if not_imitated:
         consequences.append(f"it may use {' or '.join(not_imitated)}, which is not imitated")
     yield f"{begin}; {'; '.join(consequences)}."
+
+
+def _is_uniform(spec: GroupSpec) -> bool:
+    """Return whether a member that has left is certain to have the leader's library.
+
+    All other members have to send bytes of that library, too: then the group is taken to have one.
+    """
+    name = spec.computed_as.name
+    members = (*spec.members, *spec.departed)
+    is_certain = any(
+        member.client == spec.leader_client == spec.computed_as and not member.is_client_inferred
+        for member in spec.departed
+    )
+    return is_certain and all(
+        name in (member.may_be or ()) for member in members if not member.unknown_id
+    )
 
 
 def member_warnings(spec: GroupSpec) -> Iterator[str]:

@@ -225,5 +225,5 @@ def test_members_of_kafka_go_get_what_brokers_of_their_racks_lead() -> None:
 def test_groups_without_members_and_groups_that_are_not_there() -> None:
     with pytest.raises(InputError, match=r"expected members that subscribe, found none"):
         read_group(FakeSource(group(state=GroupState.EMPTY)), "g")
-    with pytest.raises(NotFoundError, match="group h: "):
+    with pytest.raises(NotFoundError, match="group 'h': "):
         read_group(FakeSource(group()), "h")

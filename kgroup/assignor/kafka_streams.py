@@ -12,13 +12,14 @@ rebalance after its revocation.
 named topologies, and task assignors of users (`task.assignor.class`).
 
 Source: `StreamsPartitionAssignor`, `HighAvailabilityTaskAssignor`, `TaskMovement` and `ClientState`
-of kafka-streams 3.2.3 to 4.3.1.
+of kafka-streams 3.1.2 to 4.3.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, cycle
 from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
@@ -43,10 +44,13 @@ STREAM = "stream"
 STICKY_TASKS = "sticky"
 """Name of the same with the sticky task assignor."""
 
-_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER = "4.3.1", "3.4.1", "3.2.3"
+_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER, _ONLY_CAUGHT_UP = "4.3.1", "3.4.1", "3.2.3", "3.1.2"
 
-STREAMS_VERSIONS = (_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER)
-"""Versions, newest first, each of which stands for others: 3.5.2 and later, 3.3.0 to 3.5.1, 3.2."""
+STREAMS_VERSIONS = (_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER, _ONLY_CAUGHT_UP)
+"""Versions, newest first, each of which stands for others.
+
+They are 3.5.2 and later, 3.3.0 to 3.5.1, 3.2, and 3.0 and 3.1.
+"""
 
 _SIGN = 1 << 63
 
@@ -331,7 +335,7 @@ def assign_with(
     partition_owners = {partition for thread in threads.values() for partition in thread.owned}
     assigned: dict[str, ThreadTasks] = {}
     for client in clients:
-        for member_id, (active, standby) in _assign_to_threads(client, threads).items():
+        for member_id, (active, standby) in _assign_to_threads(client, threads, version).items():
             assigned[member_id] = _without_waiting(
                 member_id, client, active, standby, topology, partition_owners, version
             )
@@ -492,7 +496,8 @@ class _Movement:
                 return not client.has(task)
 
             source = by_load.poll(task, is_free)
-            source = source or self._most_caught_up(task, destination, is_free)
+            if self.version != _ONLY_CAUGHT_UP:
+                source = source or self._most_caught_up(task, destination, is_free)
             if source is None:
                 continue
             source.standby.add(task)
@@ -514,16 +519,20 @@ class _Movement:
                 if (client.process_id, task) in self.warmups:
                     continue
                 is_behind = client.process_id not in self.caught_up[task]
-                if is_behind and self.by_lag[task][0].lags[task] < client.lags[task]:
+                has_better = self.by_lag[task][0].lags[task] < client.lags[task]
+                if self.version == _ONLY_CAUGHT_UP:
+                    has_better = bool(self.caught_up[task])
+                if is_behind and has_better:
                     queue.offer((task, client))
         return queue
 
     def _in_order(
         self, movements: PriorityQueue[tuple[StreamsTask, StreamsClient]]
     ) -> Iterator[tuple[StreamsTask, StreamsClient]]:
-        if self.version == _IN_HEAP_ORDER:
+        if self.version in (_IN_HEAP_ORDER, _ONLY_CAUGHT_UP):
             yield from movements
-        while len(movements) and self.version != _IN_HEAP_ORDER:
+            return
+        while len(movements):
             yield movements.poll()
 
     def _by_load(self) -> _ClientQueue:
@@ -556,9 +565,12 @@ def _task_order(task: StreamsTask) -> bytes:
 
 
 def _assign_to_threads(
-    client: StreamsClient, threads: Mapping[str, StreamThread]
+    client: StreamsClient, threads: Mapping[str, StreamThread], version: str
 ) -> dict[str, tuple[list[StreamsTask], list[StreamsTask]]]:
-    """Return active and standby tasks of each thread of a client."""
+    """Return active and standby tasks of each thread of a client.
+
+    Up to 3.1, standby tasks are spread regardless of the active ones.
+    """
     loads = dict.fromkeys(client.threads, 0)
     previous = {
         member_id: sorted(
@@ -570,8 +582,16 @@ def _assign_to_threads(
     stateful = [task for task in sorted(client.active) if task in client.lags]
     stateless = [task for task in sorted(client.active) if task not in client.lags]
     active = _spread(task_hash_order(stateful), previous, loads)
+    if version == _ONLY_CAUGHT_UP:
+        least = len(stateful) // len(loads)
+        short = [name for name in loads if loads[name] == least and len(stateful) % len(loads)]
+        others: dict[str, list[StreamsTask]] = {name: [] for name in loads}
+        for task, name in zip(stateless, chain(short, cycle(loads)), strict=False):
+            others[name].append(task)
+        loads = dict.fromkeys(loads, 0)
     standby = _spread(sorted(client.standby), previous, loads)
-    others = _spread(task_hash_order(stateless), {name: [] for name in client.threads}, loads)
+    if version != _ONLY_CAUGHT_UP:
+        others = _spread(task_hash_order(stateless), {name: [] for name in loads}, loads)
     return {
         member_id: (active[member_id] + others[member_id], standby[member_id])
         for member_id in client.threads

@@ -5,7 +5,7 @@ they go to clients that had a standby of them, else to those with the least load
 There are no warm-ups and no probing rebalances. It was the default before 2.6, and is chosen by
 `internal.task.assignor.class` since then.
 
-Source: `LegacyStickyTaskAssignor` of kafka-streams 3.2.3 to 4.3.1 (`StickyTaskAssignor` before
+Source: `LegacyStickyTaskAssignor` of kafka-streams 3.1.2 to 4.3.1 (`StickyTaskAssignor` before
 3.8; that of the public `task.assignor.class` gives standby tasks in a random order).
 """
 

@@ -31,15 +31,15 @@ from tests.broker.maven import compile_java, run_java
 from tests.examples import in_depth
 
 HISTORIES = in_depth(2_000, 200)
-_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER = STREAMS_VERSIONS
 _OLDER = {
-    "3.2.3": _IN_HEAP_ORDER,
-    "3.3.2": _KEEPS_STATE,
-    "3.4.1": _KEEPS_STATE,
-    "3.5.2": _NEWEST,
-    "3.7.2": _NEWEST,
+    "3.1.2": "3.1.2",
+    "3.2.3": "3.2.3",
+    "3.3.2": "3.4.1",
+    "3.4.1": "3.4.1",
+    "3.5.2": "4.3.1",
+    "3.7.2": "4.3.1",
 }
-VERSIONS = in_depth(_OLDER, {}) | {"3.9.2": _NEWEST, "4.3.1": _NEWEST}
+VERSIONS = in_depth(_OLDER, {}) | {"3.9.2": "4.3.1", "4.3.1": "4.3.1"}
 """Versions of Kafka's classes, with the one that stands for them."""
 RECORDED = Path(__file__).parents[1] / "data" / "kafka-streams-versions.jsonl.xz"
 _Tasks = dict[StreamsTask, list[tuple[str, int]]]

@@ -350,7 +350,7 @@ def test_what_others_do_not_have(generations: dict[int, Group]) -> None:
 
 
 def test_earlier_versions(generations: dict[int, Group]) -> None:
-    """Before 3.4 no generation is sent, before 3.2 user data of version 10 or lower."""
+    """Before 3.4 no generation is sent, before 3.2 user data of version 10, before 3.0 of 9."""
     asked = Software("kafka-streams", "3.2.3")
     assert spec_of(generations[4]).computed_as.version == STREAMS_VERSIONS[0]
     members = []
@@ -362,16 +362,21 @@ def test_earlier_versions(generations: dict[int, Group]) -> None:
     spec = spec_of(group)
     assert spec.computed_as.version == STREAMS_VERSIONS[1]
     assert spec.application is not None
-    assert spec.application.versions == STREAMS_VERSIONS[1:]
+    assert spec.application.versions == ("3.4.1", "3.2.3")
     assert classic_streams_spec(GroupSource(), group, None, asked, []).computed_as == asked
-    older = []
-    for member in members:
-        assert member.subscription is not None
-        data = {**member.subscription.user_data, "version": 10}
-        older.append(replace(member, subscription=replace(member.subscription, user_data=data)))
-    spec = spec_of(replace(group, members=tuple(older)))
-    (warning,) = settled(changed(spec, Changes(standbys=1))).first.warnings
-    assert warning.startswith("The leader uses Kafka Streams before 3.2")
+    for number, is_imitated in ((10, True), (9, False)):
+        older = []
+        for member in members:
+            assert member.subscription is not None
+            data = {**member.subscription.user_data, "version": number}
+            sent = replace(member.subscription, user_data=data)
+            older.append(replace(member, subscription=sent))
+        spec = spec_of(replace(group, members=tuple(older)))
+        assert spec.computed_as.version == "3.1.2"
+        warnings = settled(changed(spec, Changes(standbys=1))).first.warnings
+        assert [text[:42] for text in warnings] == (
+            [] if is_imitated else ["The leader uses Kafka Streams before 3.0, "]
+        )
     assert settled(changed(spec_of(group), Changes(standbys=1))).first.warnings == ()
 
 

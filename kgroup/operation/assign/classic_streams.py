@@ -156,7 +156,7 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
     versions = application.versions
     if versions == ():
         yield (
-            "The leader uses Kafka Streams before 3.2, which assigns otherwise in many groups than "
+            "The leader uses Kafka Streams before 3.0, which assigns some groups otherwise than "
             f"{spec.computed_as}."
         )
     for version in (versions or ())[1:]:

@@ -33,8 +33,8 @@ from kgroup.source.base import GroupSource
 
 _FIRST_WITH_LAGS = 7
 """First version of user data with offsets: Kafka Streams 2.6."""
-_FIRST_IMITATED = 11
-"""Version of user data of Kafka Streams 3.2 and later."""
+_OF_3_0, _OF_3_2 = 10, 11
+"""Versions of user data of Kafka Streams 3.0 and 3.1, and of 3.2 and later."""
 _CHANGELOG = "-changelog"
 _REPARTITION = "-repartition"
 
@@ -105,7 +105,7 @@ def classic_streams_spec(
         members,
         {name: TopicMetadata(count) for name, count in sorted(counts.items())},
         CLASSIC_STREAMS,
-        asked or newest(CLASSIC_STREAMS)._replace(version=(versions or STREAMS_VERSIONS)[0]),
+        asked or newest(CLASSIC_STREAMS)._replace(version=(versions or STREAMS_VERSIONS[-1:])[0]),
         id=group.group_id,
         leader_id=group.leader_id,
         application=StreamsApplication(
@@ -437,11 +437,12 @@ def _versions(group: Group, read: Sequence[_Read]) -> tuple[str, ...]:
     what later ones send; they only differ in standby tasks for the time of one rebalance.
     """
     leaders = [own for own in read if own.member.member_id == group.leader_id] or read
-    if min(own.version for own in leaders) < _FIRST_IMITATED:
-        return ()
+    oldest = min(own.version for own in leaders)
+    if oldest < _OF_3_2:
+        return STREAMS_VERSIONS[-1:] if oldest == _OF_3_0 else ()
     sent = [own.member.subscription for own in leaders]
     is_older = any(each and each.owned and each.generation_id is None for each in sent)
-    return STREAMS_VERSIONS[1:] if is_older else STREAMS_VERSIONS[:1]
+    return STREAMS_VERSIONS[1:3] if is_older else STREAMS_VERSIONS[:1]
 
 
 def _notes(spec: GroupSpec, group: Group, read: Sequence[_Read]) -> Iterator[str]:

@@ -459,6 +459,6 @@ def test_recorded_rounds() -> None:
         matched += is_matched
         warned += is_matched and bool(warnings)
     print(f"{len(rounds)} rounds, {matched} matched, {warned} of these with a warning")
-    assert len(rounds) >= 40
+    assert len(rounds) >= 55
     assert matched >= 0.85 * len(rounds)
     assert warned <= 0.15 * matched

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgroup.model.instant import shown_time
 from kgroup.model.problem import Problem
+from kgroup.operation.report import first_names
 
 if TYPE_CHECKING:
     from kgroup.model.cluster import TopicPartition
@@ -267,6 +268,33 @@ def problem_line(problem: Problem) -> str:
     ]
     where = [", ".join(known)] if known else []
     return ": ".join([*where, problem.kind, problem.reason])
+
+
+def problem_texts(problems: Iterable[Problem]) -> list[str]:
+    """Return a line for each problem; problems that differ only in the partition share a line."""
+    alike: dict[object, list[Problem]] = {}
+    for problem in problems:
+        alike.setdefault(_line_without_partition(problem) or object(), []).append(problem)
+    return [
+        problem_line(first) + (f" Likewise: {first_names(rest, _partition_name)}." if rest else "")
+        for first, *rest in alike.values()
+    ]
+
+
+def _line_without_partition(problem: Problem) -> str | None:
+    """Return the line without the name of the partition; None if it is about more or less."""
+    name = _partition_name(problem)
+    if not name or (problem.path, problem.position, problem.offset) != (None, None, None):
+        return None
+    number = problem.offsets_partition
+    line = problem_line(problem).replace(f"partition {number} of __consumer_offsets", name)
+    return re.sub(rf"(?<![\w.-]){re.escape(name)}(?!\w)", "-", line)
+
+
+def _partition_name(problem: Problem) -> str:
+    if problem.offsets_partition is not None:
+        return f"__consumer_offsets-{problem.offsets_partition}"
+    return "" if problem.partition is None else f"{problem.topic}-{problem.partition}"
 
 
 def _user_partition(problem: Problem) -> str | None:

@@ -29,7 +29,7 @@ from kgroup.render.cell import (
     age,
     cell,
     harmless,
-    problem_line,
+    problem_texts,
     ranges,
     rough_age,
 )
@@ -550,9 +550,10 @@ def is_event(change: Change) -> bool:
 
 def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
     """Yield a line for each of the first problems, and the number of the others."""
-    yield from (f"! {harmless(problem_line(problem))}\n" for problem in problems[:_MAX_PROBLEMS])
-    if len(problems) > _MAX_PROBLEMS:
-        yield f"! and {len(problems) - _MAX_PROBLEMS} more\n"
+    lines = problem_texts(problems)
+    yield from (f"! {harmless(line)}\n" for line in lines[:_MAX_PROBLEMS])
+    if len(lines) > _MAX_PROBLEMS:
+        yield f"! and {len(lines) - _MAX_PROBLEMS} more\n"
 
 
 def watch_page(

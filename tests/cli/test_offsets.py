@@ -251,7 +251,7 @@ def test_a_copied_log_shows_where_it_ends_but_not_where_it_starts(cli: Cli) -> N
     line = ["offsets", "reset", "--sample", "billing"]
     earliest = cli(*line, "--to-earliest")
     assert earliest.status == 1
-    reason = "This source does not know the log start offset; a live cluster does.\n"
+    reason = "This source does not know the log start offset; a live cluster does. Likewise: "
     assert f"unreadable: invoices-0: {reason}" in earliest.err
     assert "does not know" not in cli(*line, "--to-latest").err
 

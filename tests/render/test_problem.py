@@ -4,7 +4,7 @@ import pytest
 
 from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem
-from kgroup.render.cell import problem_line
+from kgroup.render.cell import problem_line, problem_texts
 
 
 def test_a_place_in_a_file() -> None:
@@ -52,3 +52,30 @@ def test_nowhere() -> None:
         problem_line(Problem(ProblemKind.MORE, "5 further problems."))
         == "more: 5 further problems."
     )
+
+
+def test_equal_problems_of_partitions_share_a_line() -> None:
+    def unled(topic: str, partition: int) -> Problem:
+        text = f"{topic}-{partition}: No leader."
+        return Problem(ProblemKind.NO_LEADER, text, topic=topic, partition=partition)
+
+    def unloaded(number: int, broker: int) -> Problem:
+        text = f"__consumer_offsets-{number} is not loaded by broker {broker}."
+        kind = ProblemKind.NO_COORDINATOR
+        return Problem(kind, text, offsets_partition=number, broker=broker)
+
+    torn = Problem(ProblemKind.TORN_TAIL, "Cut.", path="a.log", offsets_partition=3, offset=7)
+    shut = Problem(ProblemKind.NOT_AUTHORIZED, "shut: No.", topic="shut")
+    problems = [
+        *(unled("a", 1), unloaded(1, 1), unled("a", 10), unled("b", 1), torn, torn, shut, shut),
+        *(unloaded(11, 1), unloaded(12, 2)),
+    ]
+    torn_line = "a.log, partition 3 of __consumer_offsets, offset 7: torn-tail: Cut."
+    assert problem_texts(problems) == [
+        "no-leader: a-1: No leader. Likewise: a-10, b-1.",
+        "partition 1 of __consumer_offsets: no-coordinator: __consumer_offsets-1 is not loaded by "
+        "broker 1. Likewise: __consumer_offsets-11.",
+        *(torn_line, torn_line),
+        *(problem_line(shut), problem_line(shut)),
+        problem_line(unloaded(12, 2)),
+    ]

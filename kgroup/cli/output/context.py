@@ -214,14 +214,15 @@ def warn_notes(notes: Sequence[str]) -> None:
 
 def warn_of(problems: Sequence[Problem]) -> None:
     """Print the first problems, and the number of the others."""
-    from kgroup.render.cell import problem_line
+    from kgroup.render.cell import problem_texts
 
-    for problem in problems[:MAX_LINES]:
-        warn(problem_line(problem))
-    rest = problems[MAX_LINES:]
-    if rest:
-        left_out = f"; {rest[-1].reason}" if rest[-1].kind is ProblemKind.MORE else ""
-        warn(f"and {len(rest)} more{left_out}")
+    lines = problem_texts(problems)
+    for line in lines[:MAX_LINES]:
+        warn(line)
+    if len(lines) > MAX_LINES:
+        last = problems[-1]
+        left_out = f"; {last.reason}" if last.kind is ProblemKind.MORE else ""
+        warn(f"and {len(lines) - MAX_LINES} more{left_out}")
 
 
 def warn_report(report: Report[Any]) -> None:

@@ -12,7 +12,7 @@ rebalance after its revocation.
 named topologies, and task assignors of users (`task.assignor.class`).
 
 Source: `StreamsPartitionAssignor`, `HighAvailabilityTaskAssignor`, `TaskMovement` and `ClientState`
-of kafka-streams 3.1.2 to 4.3.1.
+of kafka-streams 2.8.2 to 4.3.1.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ STREAM = "stream"
 STICKY_TASKS = "sticky"
 """Name of the same with the sticky task assignor."""
 
-_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER, _ONLY_CAUGHT_UP = "4.3.1", "3.4.1", "3.2.3", "3.1.2"
-
-STREAMS_VERSIONS = (_NEWEST, _KEEPS_STATE, _IN_HEAP_ORDER, _ONLY_CAUGHT_UP)
+STREAMS_VERSIONS = ("4.3.1", "3.4.1", "3.2.3", "3.1.2", "2.8.2")
 """Versions, newest first, each of which stands for others.
 
-They are 3.5.2 and later, 3.3.0 to 3.5.1, 3.2, and 3.0 and 3.1.
+They are 3.5.2 and later, 3.3.0 to 3.5.1, 3.2, 3.0 and 3.1, and 2.6 to 2.8.
 """
+
+_NEWEST, _OLDEST = STREAMS_VERSIONS[0], STREAMS_VERSIONS[-1]
+_IN_HEAP_ORDER = STREAMS_VERSIONS[2:]
+_ONLY_TO_CAUGHT_UP = STREAMS_VERSIONS[3:]
 
 _SIGN = 1 << 63
 
@@ -129,7 +131,7 @@ class StreamsApplication:
         is_idle: whether all records have been processed, so that standby tasks that have caught up
             lag by none.
         versions: the `STREAMS_VERSIONS` that the leader may have by what it sends, newest first;
-            empty if it is an earlier one; None if the user chose one.
+            none if the user chose one.
         has_tags: whether threads send client tags.
         settings: settings of the leader.
         known_settings: names of the settings that the user gave, or that are evident.
@@ -146,7 +148,7 @@ class StreamsApplication:
     unsure_finders: frozenset[tuple[str, StreamsTask]] = frozenset()
     hurried: frozenset[str] = frozenset()
     is_idle: bool = False
-    versions: tuple[str, ...] | None = None
+    versions: tuple[str, ...] = ()
     has_tags: bool = False
     settings: StreamsSettings = StreamsSettings()
     known_settings: frozenset[str] = frozenset()
@@ -496,7 +498,7 @@ class _Movement:
                 return not client.has(task)
 
             source = by_load.poll(task, is_free)
-            if self.version != _ONLY_CAUGHT_UP:
+            if self.version not in _ONLY_TO_CAUGHT_UP:
                 source = source or self._most_caught_up(task, destination, is_free)
             if source is None:
                 continue
@@ -520,7 +522,7 @@ class _Movement:
                     continue
                 is_behind = client.process_id not in self.caught_up[task]
                 has_better = self.by_lag[task][0].lags[task] < client.lags[task]
-                if self.version == _ONLY_CAUGHT_UP:
+                if self.version in _ONLY_TO_CAUGHT_UP:
                     has_better = bool(self.caught_up[task])
                 if is_behind and has_better:
                     queue.offer((task, client))
@@ -529,7 +531,7 @@ class _Movement:
     def _in_order(
         self, movements: PriorityQueue[tuple[StreamsTask, StreamsClient]]
     ) -> Iterator[tuple[StreamsTask, StreamsClient]]:
-        if self.version in (_IN_HEAP_ORDER, _ONLY_CAUGHT_UP):
+        if self.version in _IN_HEAP_ORDER:
             yield from movements
             return
         while len(movements):
@@ -560,6 +562,11 @@ def _task_hash(task: StreamsTask) -> int:
     return java_int(31 * (31 * (31 + task.subtopology) + task.partition))
 
 
+def _hash_of_2_8(task: StreamsTask) -> int:
+    """Return `TaskId.hashCode` of 2.8 and earlier."""
+    return (task.subtopology << 32 | task.partition) % 0xFFFFFFFF
+
+
 def _task_order(task: StreamsTask) -> bytes:
     return task.subtopology.to_bytes(8, "big") + task.partition.to_bytes(8, "big")
 
@@ -581,8 +588,8 @@ def _assign_to_threads(
     }
     stateful = [task for task in sorted(client.active) if task in client.lags]
     stateless = [task for task in sorted(client.active) if task not in client.lags]
-    active = _spread(task_hash_order(stateful), previous, loads)
-    if version == _ONLY_CAUGHT_UP:
+    active = _spread(task_hash_order(stateful, version), previous, loads)
+    if version in _ONLY_TO_CAUGHT_UP:
         least = len(stateful) // len(loads)
         short = [name for name in loads if loads[name] == least and len(stateful) % len(loads)]
         others: dict[str, list[StreamsTask]] = {name: [] for name in loads}
@@ -590,17 +597,20 @@ def _assign_to_threads(
             others[name].append(task)
         loads = dict.fromkeys(loads, 0)
     standby = _spread(sorted(client.standby), previous, loads)
-    if version != _ONLY_CAUGHT_UP:
-        others = _spread(task_hash_order(stateless), {name: [] for name in loads}, loads)
+    if version not in _ONLY_TO_CAUGHT_UP:
+        others = _spread(task_hash_order(stateless, version), {name: [] for name in loads}, loads)
     return {
         member_id: (active[member_id] + others[member_id], standby[member_id])
         for member_id in client.threads
     }
 
 
-def task_hash_order(tasks: Sequence[StreamsTask], capacity: int | None = None) -> list[StreamsTask]:
+def task_hash_order(
+    tasks: Sequence[StreamsTask], version: str, capacity: int | None = None
+) -> list[StreamsTask]:
     """Return distinct tasks in the order of a HashSet; see `map_order`."""
-    return map_order(tasks, _task_hash, capacity, order=_task_order)
+    code = _hash_of_2_8 if version == _OLDEST else _task_hash
+    return map_order(tasks, code, capacity, order=_task_order)
 
 
 def _spread(

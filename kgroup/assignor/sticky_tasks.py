@@ -5,7 +5,7 @@ they go to clients that had a standby of them, else to those with the least load
 There are no warm-ups and no probing rebalances. It was the default before 2.6, and is chosen by
 `internal.task.assignor.class` since then.
 
-Source: `LegacyStickyTaskAssignor` of kafka-streams 3.1.2 to 4.3.1 (`StickyTaskAssignor` before
+Source: `LegacyStickyTaskAssignor` of kafka-streams 2.8.2 to 4.3.1 (`StickyTaskAssignor` before
 3.8; that of the public `task.assignor.class` gives standby tasks in a random order).
 """
 
@@ -41,7 +41,7 @@ def assign(
         by_id = {client.process_id: client for client in clients}
         seen = dict.fromkeys(threads[name].process_id for name in hash_order(threads))
         in_order = client_hash_order(client_hash_order(by_id[process_id] for process_id in seen))
-        assigning = _Assigning(in_order, topology)
+        assigning = _Assigning(in_order, topology, version)
         assigning.assign_active()
         assigning.assign_standby(settings.standby_replicas)
         return False
@@ -57,10 +57,13 @@ def _copy_capacity(size: int) -> int:
 class _Assigning:
     """One run of the assignor."""
 
-    def __init__(self, clients: Sequence[StreamsClient], topology: ApplicationTasks) -> None:
+    def __init__(
+        self, clients: Sequence[StreamsClient], topology: ApplicationTasks, version: str
+    ) -> None:
+        self._version = version
         self._clients = clients
-        self._tasks = task_hash_order(list(topology.tasks))
-        self._stateful = task_hash_order(list(topology.end_offset_sums))
+        self._tasks = self._hash_order(list(topology.tasks))
+        self._stateful = self._hash_order(list(topology.end_offset_sums))
         self._pairs: set[frozenset[StreamsTask]] = set()
         self._most_pairs = len(self._tasks) * (len(self._tasks) - 1) // 2
         task_of = {at: task for task, own in topology.tasks.items() for at in own}
@@ -75,8 +78,13 @@ class _Assigning:
             self._had_active.update(dict.fromkeys(active, client))
             for task in sums.keys() - active:
                 had_standby.setdefault(task, []).append(client)
-        self._previous = task_hash_order(puts)
+        self._previous = self._hash_order(puts)
         self._had_standby = {task: client_hash_order(own) for task, own in had_standby.items()}
+
+    def _hash_order(
+        self, tasks: Sequence[StreamsTask], capacity: int | None = None
+    ) -> list[StreamsTask]:
+        return task_hash_order(tasks, self._version, capacity)
 
     def assign_active(self) -> None:
         share = len(self._tasks) // sum(len(client.threads) for client in self._clients)
@@ -84,7 +92,7 @@ class _Assigning:
         def has_room(client: StreamsClient) -> bool:
             return len(client.active) < len(client.threads) * share
 
-        left = dict.fromkeys(task_hash_order(self._tasks, _copy_capacity(len(self._tasks))))
+        left = dict.fromkeys(self._hash_order(self._tasks, _copy_capacity(len(self._tasks))))
         for task in self._previous:
             if task in left and has_room(self._had_active[task]):
                 self._add(self._had_active[task], task)

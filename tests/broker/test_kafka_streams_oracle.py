@@ -32,6 +32,8 @@ from tests.examples import in_depth
 
 HISTORIES = in_depth(2_000, 200)
 _OLDER = {
+    "2.6.3": "2.8.2",
+    "2.8.2": "2.8.2",
     "3.1.2": "3.1.2",
     "3.2.3": "3.2.3",
     "3.3.2": "3.4.1",

@@ -153,13 +153,7 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
     def differs(*guesses: _Guess, of: GroupSpec = spec) -> bool:
         return any(_run(of, guess) != expected for guess in guesses)
 
-    versions = application.versions
-    if versions == ():
-        yield (
-            "The leader uses Kafka Streams before 3.0, which assigns some groups otherwise than "
-            f"{spec.computed_as}."
-        )
-    for version in (versions or ())[1:]:
+    for version in application.versions[1:]:
         client = spec.computed_as._replace(version=version)
         if differs(_Guess(), of=replace(spec, client=client)):
             yield (

@@ -105,7 +105,7 @@ def classic_streams_spec(
         members,
         {name: TopicMetadata(count) for name, count in sorted(counts.items())},
         CLASSIC_STREAMS,
-        asked or newest(CLASSIC_STREAMS)._replace(version=(versions or STREAMS_VERSIONS[-1:])[0]),
+        asked or newest(CLASSIC_STREAMS)._replace(version=versions[0]),
         id=group.group_id,
         leader_id=group.leader_id,
         application=StreamsApplication(
@@ -126,7 +126,7 @@ def classic_streams_spec(
                 if own.next_ms == 0 or own.owned_before(tasks).difference(own.active)
             ),
             is_idle=_is_idle(group, tasks, ranges),
-            versions=versions if asked is None else None,
+            versions=versions if asked is None else (),
             has_tags=any(own.subscribed.get("clientTags") for own in read),
             settings=settings,
             known_settings=known,
@@ -439,7 +439,7 @@ def _versions(group: Group, read: Sequence[_Read]) -> tuple[str, ...]:
     leaders = [own for own in read if own.member.member_id == group.leader_id] or read
     oldest = min(own.version for own in leaders)
     if oldest < _OF_3_2:
-        return STREAMS_VERSIONS[-1:] if oldest == _OF_3_0 else ()
+        return STREAMS_VERSIONS[3:4] if oldest == _OF_3_0 else STREAMS_VERSIONS[4:]
     sent = [own.member.subscription for own in leaders]
     is_older = any(each and each.owned and each.generation_id is None for each in sent)
     return STREAMS_VERSIONS[1:3] if is_older else STREAMS_VERSIONS[:1]

@@ -17,7 +17,14 @@ from kgroup.operation.assign.client import fitting, software
 from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
-from kgroup.operation.assign.what_if import lead, leaves, set_partitions
+from kgroup.operation.assign.what_if import (
+    AddedMembers,
+    Changes,
+    changed,
+    lead,
+    leaves,
+    set_partitions,
+)
 from tests.assignor.case.notation import written
 
 OLD = Software("kafka-clients", "1.1.1")
@@ -193,6 +200,23 @@ def test_the_first_member_of_the_coordinator_leads_when_the_leader_has_left() ->
     new = member("new-1", None, unknown_id=True)
     assert leaves(replace(spec, members=(*members, new)), members[2]).leader_id is None
     assert leaves(replace(spec, member_order=()), members[2]).leader_id is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "leader_id"),
+    [
+        (Changes(remove=("l",)), "b"),
+        (Changes(remove=("l", "b")), "a"),
+        (Changes(remove=("a",), restart=("b",)), "l"),
+        # Recorded: a member that joined before the leader was removed led the group.
+        (Changes(restart=("l",)), None),
+        (Changes(remove=("l",), add=(AddedMembers(),)), None),
+    ],
+)
+def test_who_leads_is_unknown_if_a_new_member_may(changes: Changes, leader_id: str | None) -> None:
+    members = (member("a", NEW), member("b", NEW), member("l", NEW))
+    spec = group(*members, leader_id="l", member_order=("l", "b", "a"))
+    assert changed(spec, changes).leader_id == leader_id
 
 
 def test_a_group_of_one_library_needs_no_warning_when_its_leader_has_left() -> None:

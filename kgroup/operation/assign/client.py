@@ -263,7 +263,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     is_certain = leader is not None and leader.client is not None and not leader.is_client_inferred
     if is_certain or (leader is None and spec.leader_client is not None and not spec.departed):
         return
-    if leader is not None and _is_uniform(spec):
+    if _is_uniform(spec):
         return
     different, not_imitated = _others(spec, leads)
     if not different and not not_imitated:

@@ -160,6 +160,10 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = replace(spec, strategy=voted or PREFERENCE[0])
     for name, topics in changes.subscribe:
         spec = subscribe(spec, name, topics)
+    is_elected = spec.protocol == "classic" and spec.leader_id != as_it_is.leader_id
+    if is_elected and any(member.unknown_id for member in spec.members):
+        # A new member may have joined before the leader has left, and be the first one.
+        spec = replace(spec, leader_id=None)
     if not spec.members:  # all that is left of a Connect cluster restarts
         spec = replace(spec, members=spec.returning, returning=())
     if not spec.members:

@@ -121,9 +121,10 @@ class SimulatedCluster(World):
             before = topics.get(topic) or KnownTopic(
                 topic, self._topic_ids.get(topic) or _topic_id(topic), 0
             )
-            for number in range(before.partitions, count):
-                self.logs.create((topic, number))
-                self.timeline.owners.exists((topic, number))
+            new = [(topic, number) for number in range(before.partitions, count)]
+            for partition in new:
+                self.logs.create(partition)
+            self.timeline.owners.exist(new)
             topics[topic] = replace(before, partitions=count)
         self.topics = TopicImage(topics.values())
         for coordinator in self._coordinators.values():

@@ -61,7 +61,7 @@ class CoordinatorLog:
 
     def append(self, type_: str, key: Data, value: Data | None, now_ms: int) -> None:
         """Append a record; without a value it is a tombstone, which is removed at once."""
-        if type_ == _COMMIT:
+        if self._commits and type_ == _COMMIT:
             self._make_records()
         place = (type_, *key.values())
         self._records.pop(place, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.model.cluster import TopicPartition
@@ -33,12 +33,15 @@ class PartitionLogs:
         self._rate = rate
         self._holds: list[tuple[int, int]] = []
         self._created_ms: dict[TopicPartition, int] = {}
+        self._times_ms: set[int] = set()
+        """All times at which partitions were created."""
         self._starts: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, list[tuple[int, int]]] = {}
 
     def create(self, partition: TopicPartition) -> None:
         """Add a new partition."""
         self._created_ms[partition] = self._clock.now_ms
+        self._times_ms.add(self._clock.now_ms)
 
     def hold(self, *, is_held: bool) -> None:
         """Stop or resume the advance of high watermarks."""
@@ -66,9 +69,26 @@ class PartitionLogs:
         """Return the high watermark, now or at a time."""
         now_ms = self._clock.now_ms if at_ms is None else at_ms
         if self._holds:  # rarely; this is called for each poll of each partition
-            now_ms = next((begin for begin, end in self._holds if begin <= now_ms < end), now_ms)
+            now_ms = self._replicated_ms(now_ms)
         end, since_ms = self.ends.get(partition, 0), now_ms - self._created_ms[partition]
         return end + int(since_ms * self._rate / 1000) if since_ms > 0 else end
+
+    def _replicated_ms(self, at_ms: int) -> int:
+        """Return until when records are replicated at a time."""
+        return next((begin for begin, end in self._holds if begin <= at_ms < end), at_ms)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], at_ms: int | None = None
+    ) -> Iterator[int]:
+        """Yield the high watermark of each of many partitions, now or at a time."""
+        now_ms = self._replicated_ms(self._clock.now_ms if at_ms is None else at_ms)
+        grown = {
+            created_ms: max(int((now_ms - created_ms) * self._rate / 1000), 0)
+            for created_ms in self._times_ms
+        }
+        ends, created = self.ends, self._created_ms
+        for partition in partitions:
+            yield ends.get(partition, 0) + grown[created[partition]]
 
     def position(self, partition: TopicPartition, begin: int, since_ms: int, read_ms: int) -> int:
         """Return the position of a reader that keeps up with a partition.
@@ -94,7 +114,15 @@ class PartitionLogs:
 
     def was_read(self, partition: TopicPartition, offset: int) -> None:
         """Record that everything before an offset was read before the simulation."""
-        self._read.setdefault(partition, []).append((0, offset))
+        self._note_read(partition, 0, offset)
+
+    def _note_read(self, partition: TopicPartition, begin: int, end: int) -> None:
+        """Record that records were read; what was read in one go becomes one span."""
+        spans = self._read.setdefault(partition, [])
+        if spans and spans[-1][1] == begin:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((begin, end))
 
     def begin(
         self,
@@ -103,31 +131,59 @@ class PartitionLogs:
         reset: str,
         position: Callable[[TopicPartition], int],
     ) -> int:
-        """Start a reader at the committed offset or the reset position; a current reader is moved.
+        """Start a reader of one partition, as `begin_all` does; return where it starts."""
+        committed = {} if offset is None else {partition: offset}
+        return self.begin_all((partition,), committed, reset, position)[partition]
+
+    def begin_all(
+        self,
+        partitions: Sequence[TopicPartition],
+        offsets: Mapping[TopicPartition, int],
+        reset: str,
+        position: Callable[[TopicPartition], int],
+    ) -> Mapping[TopicPartition, int]:
+        """Start a reader at committed offsets or reset positions; a current reader is moved.
 
         Args:
-            partition: the partition to read.
-            offset: committed offset; None if there is none.
+            partitions: the partitions to read.
+            offsets: committed offsets.
             reset: "latest" or "earliest": where to start without a committed offset, or if it is
                 out of range.
             position: returns the reader's position in a partition.
 
         Returns:
-            The offset at which the reader starts.
+            The offset at which the reader starts in each partition.
         """
-        if offset is None or not self.has(partition, offset):
-            is_latest = reset == "latest"
-            offset = self.end_offset(partition) if is_latest else self.start_offset(partition)
-        readers = self.readers.setdefault(partition, {})
-        if position in readers:
-            self.end(partition, position)
-        readers[position] = offset
-        return offset
+        is_latest, begins = reset == "latest", {}
+        for partition, end in zip(partitions, self.end_offsets(partitions), strict=True):
+            offset, start = offsets.get(partition), self._starts.get(partition, 0)
+            if offset is None or not start <= offset <= end:
+                offset = end if is_latest else start
+            readers = self.readers.setdefault(partition, {})
+            if position in readers:
+                self.end(partition, position)
+            readers[position] = begins[partition] = offset
+        return begins
 
     def end(self, partition: TopicPartition, position: Callable[[TopicPartition], int]) -> None:
-        """Stop a reader."""
-        begin = self.readers[partition].pop(position)
-        self._read.setdefault(partition, []).append((begin, position(partition)))
+        """Stop a reader of one partition."""
+        self.end_all((partition,), position, (position(partition),))
+
+    def end_all(
+        self,
+        partitions: Iterable[TopicPartition],
+        position: Callable[[TopicPartition], int],
+        offsets: Iterable[int],
+    ) -> None:
+        """Stop a reader at its positions.
+
+        Args:
+            partitions: partitions that it reads.
+            position: returns its position in a partition.
+            offsets: its position in each of them.
+        """
+        for partition, offset in zip(partitions, offsets, strict=True):
+            self._note_read(partition, self.readers[partition].pop(position), offset)
 
     def is_read_to(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether a reader of the partition has reached an offset, or it has no reader."""
@@ -140,8 +196,10 @@ class PartitionLogs:
         Two readers of the same record read it twice. Records after the last one read were not
         skipped.
         """
-        reading = self.readers.get(partition, {}).items()
-        spans = [*self._read.get(partition, ()), *((at, of(partition)) for of, at in reading)]
+        readers, read = self.readers.get(partition, {}), self._read.get(partition, [])
+        if [begin for begin, _ in read] == [0] and [*readers.values()] in ([], [read[0][1]]):
+            return 0, 0  # read in one go
+        spans = [*read, *((at, of(partition)) for of, at in readers.items())]
         once = skipped = read_to = 0
         for begin, end in sorted(spans):
             skipped += max(begin - read_to, 0)
@@ -167,6 +225,14 @@ class Positions(Mapping[TopicPartition, CommittedPartition]):
     def offset(self, partition: TopicPartition) -> int:
         """Return the position in a partition."""
         return self.logs.position(partition, *self.begins[partition], self.read_ms)
+
+    def offsets(self, partitions: Sequence[TopicPartition]) -> Iterator[int]:
+        """Yield the position in each of many partitions."""
+        begins, read_ms = self.begins, self.read_ms
+        ends = self.logs.end_offsets(partitions, read_ms)
+        for partition, end in zip(partitions, ends, strict=True):
+            begin, since_ms = begins[partition]
+            yield end if read_ms > since_ms and end > begin else begin
 
     def __getitem__(self, partition: TopicPartition) -> CommittedPartition:
         return CommittedPartition(self.offset(partition))

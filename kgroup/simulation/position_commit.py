@@ -5,7 +5,7 @@ A group with many partitions commits far more often than anybody reads its commi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
@@ -33,10 +33,12 @@ class PositionCommit:
     expire_ms: int | None
     log_offset: int = 0
 
-    def offset(self, partition: TopicPartition) -> CommittedOffset:
-        """Return the committed offset of a partition."""
-        position = self.positions.offset(partition)
-        return CommittedOffset(*partition, position, None, "", self.commit_ms, self.expire_ms)
+    def offsets(self, partitions: Sequence[TopicPartition]) -> Iterator[CommittedOffset]:
+        """Yield the committed offset of each of some partitions."""
+        commit_ms, expire_ms = self.commit_ms, self.expire_ms
+        offsets = self.positions.offsets(partitions)
+        for (topic, number), offset in zip(partitions, offsets, strict=True):
+            yield CommittedOffset(topic, number, offset, None, "", commit_ms, expire_ms)
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -77,9 +79,12 @@ class PositionCommits:
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Iterator[CommittedOffset]:
         """Yield the offsets of those of the partitions that were committed."""
+        chosen: dict[_Place, list[TopicPartition]] = {}
         for partition in partitions:
             if (place := self._of.get(partition)) is not None:
-                yield place.commit.offset(partition)
+                chosen.setdefault(place, []).append(partition)
+        for place, some in chosen.items():
+            yield from place.commit.offsets(some)
 
     def take(self) -> Iterator[tuple[int, CommittedOffset]]:
         """Remove all commits; yield each offset, with the log offset of its record."""
@@ -87,9 +92,11 @@ class PositionCommits:
         places = dict.fromkeys(of.values())
         self._places.clear()
         for place in places:
-            for at, partition in enumerate(place.commit.positions, place.commit.log_offset):
-                if of[partition] is place:
-                    yield at, place.commit.offset(partition)
+            commit = place.commit
+            offsets = commit.offsets(tuple(commit.positions))
+            for at, offset in enumerate(offsets, commit.log_offset):
+                if of[offset.topic, offset.partition] is place:
+                    yield at, offset
 
 
 def commit_record(

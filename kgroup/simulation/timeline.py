@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, starmap
+from typing import TypeAlias
 
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
@@ -66,40 +68,136 @@ class GapTotal:
 
     Args:
         clock: the clock of the simulation.
+        cells: cell of each partition, as in `Owners`.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, cells: Mapping[TopicPartition, int]) -> None:
         self._clock = clock
-        self._since_ms: dict[TopicPartition, int] = {}
-        self._total_ms: dict[TopicPartition, int] = {}
-        self._longest_ms: dict[TopicPartition, int] = {}
+        self._cells = cells
+        self._since_ms: dict[int, int] = {}
+        self._total_ms: dict[int, int] = {}
+        self._longest_ms: dict[int, int] = {}
 
-    def note(self, partition: TopicPartition, *, is_without: bool) -> None:
-        """Start or end a gap of a partition, if that is a change."""
-        if is_without is (partition in self._since_ms):
+    def note(self, cell: int, *, is_without: bool) -> None:
+        """Start or end a gap of a cell's partitions, if that is a change."""
+        if is_without is (cell in self._since_ms):
             return
         if is_without:
-            self._since_ms[partition] = self._clock.now_ms
+            self._since_ms[cell] = self._clock.now_ms
         else:
-            self._longest_ms[partition] = self.longest_ms(partition) or 0
-            self._total_ms[partition] = self.total_ms(partition)
-            del self._since_ms[partition]
+            lasted_ms = self._lasts_ms(cell)
+            longest_ms = max(self._longest_ms[cell], lasted_ms) if self._had(cell) else 0
+            self._longest_ms[cell] = longest_ms
+            self._total_ms[cell] = self._total_ms.get(cell, 0) + lasted_ms
+            del self._since_ms[cell]
+
+    def split(self, cell: int, part: int) -> None:
+        """Let the partitions of a new cell have the gaps of the cell in which they were."""
+        for times in (self._since_ms, self._total_ms, self._longest_ms):
+            if cell in times:
+                times[part] = times[cell]
 
     def total_ms(self, partition: TopicPartition) -> int:
         """Return the total length of a partition's gaps, in ms."""
-        return self._total_ms.get(partition, 0) + self._lasts_ms(partition)
+        cell = self._cells[partition]
+        return self._total_ms.get(cell, 0) + self._lasts_ms(cell)
 
     def longest_ms(self, partition: TopicPartition) -> int | None:
         """Return the longest gap, in ms, since the first gap ended; None if none has."""
-        longest_ms = self._longest_ms.get(partition)
-        return None if longest_ms is None else max(longest_ms, self._lasts_ms(partition))
+        cell = self._cells[partition]
+        return max(self._longest_ms[cell], self._lasts_ms(cell)) if self._had(cell) else None
 
-    def _lasts_ms(self, partition: TopicPartition) -> int:
-        return self._clock.now_ms - self._since_ms.get(partition, self._clock.now_ms)
+    def _had(self, cell: int) -> bool:
+        """Return whether the first gap has ended."""
+        return cell in self._longest_ms
+
+    def _lasts_ms(self, cell: int) -> int:
+        return self._clock.now_ms - self._since_ms.get(cell, self._clock.now_ms)
+
+
+Span: TypeAlias = tuple[int, int | None, str]
+"""Begin, end (None if it lasts) and owner of an ownership or a standstill."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history of partitions that always had the same owners.
+
+    Attributes:
+        partitions: number of partitions.
+        owned: ownerships.
+        still: standstills.
+    """
+
+    partitions: int
+    owned: Sequence[Span]
+    still: Sequence[Span]
+
+
+class _Cell:
+    """Partitions that have had the same owners at all times.
+
+    Attributes:
+        partitions: the partitions.
+        owners: their owners now.
+        owned, still: ownerships and standstills that have ended.
+    """
+
+    def __init__(self, partitions: set[TopicPartition]) -> None:
+        self.partitions = partitions
+        self.owners: dict[str, _Owner] = {}
+        self.owned: list[Span] = []
+        self.still: list[Span] = []
+
+    def split(self, partitions: set[TopicPartition]) -> _Cell:
+        """Move some partitions to a new cell, with the history of this one."""
+        part = _Cell(partitions)
+        self.partitions -= partitions
+        part.owners = {owner: replace(state) for owner, state in self.owners.items()}
+        part.owned, part.still = self.owned.copy(), self.still.copy()
+        return part
+
+    @property
+    def history(self) -> History:
+        """The history until now."""
+        lasting = [(state.begin_ms, None, owner) for owner, state in self.owners.items()]
+        still = [
+            (state.still_ms, None, owner)
+            for owner, state in self.owners.items()
+            if state.still_ms is not None
+        ]
+        return History(len(self.partitions), (*self.owned, *lasting), (*self.still, *still))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Ownerships, or standstills, of one owner that ended at the same time.
+
+    Attributes:
+        owner: the owner.
+        partitions: the partitions, in order.
+        begin_ms: their begin; by partition if they differ.
+        end_ms: their end.
+    """
+
+    owner: str
+    partitions: tuple[TopicPartition, ...]
+    begin_ms: int | Mapping[TopicPartition, int]
+    end_ms: int
+
+    def __iter__(self) -> Iterator[tuple[str, int, str, int, int]]:
+        """Yield topic, partition, owner, begin and end of each."""
+        begin_ms, owner, end_ms = self.begin_ms, self.owner, self.end_ms
+        for partition in self.partitions:
+            begin = begin_ms if isinstance(begin_ms, int) else begin_ms[partition]
+            yield *partition, owner, begin, end_ms
 
 
 class Owners:
     """All partitions with their owners.
+
+    Partitions that have had the same owners at all times form a cell, and are recorded together:
+    a group may have a hundred thousand partitions, which members get and lose by the thousand.
 
     Args:
         clock: the clock of the simulation.
@@ -111,79 +209,138 @@ class Owners:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self.unowned = GapTotal(clock)
-        self.unread = GapTotal(clock)
         self._clock = clock
-        self._owners: dict[TopicPartition, dict[str, _Owner]] = {}
-        self._ownerships: list[Ownership] = []
-        self._standstills: list[Standstill] = []
+        self._cell_of: dict[TopicPartition, int] = {}
+        self.unowned = GapTotal(clock, self._cell_of)
+        self.unread = GapTotal(clock, self._cell_of)
+        self._cells: list[_Cell] = []
+        self._ownerships: list[_Spans] = []
+        self._standstills: list[_Spans] = []
         self._is_held = False
 
     def __iter__(self) -> Iterator[TopicPartition]:
         """Yield the partitions, sorted."""
-        return iter(sorted(self._owners))
+        return iter(sorted(self._cell_of))
 
-    def exists(self, partition: TopicPartition) -> None:
-        """Add a partition without an owner."""
-        self._owners[partition] = {}
-        self._changed(partition)
+    def exist(self, partitions: Collection[TopicPartition]) -> None:
+        """Add partitions without an owner."""
+        if not partitions:
+            return
+        self._cell_of.update(dict.fromkeys(partitions, len(self._cells)))
+        self._cells.append(_Cell(set(partitions)))
+        self._changed(len(self._cells) - 1)
 
-    def begin(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
+    def _covering(self, partitions: Collection[TopicPartition]) -> list[int]:
+        """Return the cells of exactly these partitions, which are split as needed."""
+        cells, chosen = [], None
+        for cell, count in Counter(map(self._cell_of.__getitem__, partitions)).items():
+            if count == len(self._cells[cell].partitions):
+                cells.append(cell)
+                continue
+            chosen = chosen or set(partitions)
+            part = self._cells[cell].split(self._cells[cell].partitions & chosen)
+            number = len(self._cells)
+            self._cells.append(part)
+            self._cell_of.update(dict.fromkeys(part.partitions, number))
+            self.unowned.split(cell, number)
+            self.unread.split(cell, number)
+            cells.append(number)
+        return cells
+
+    def begin(self, owner: str, partitions: Collection[TopicPartition]) -> None:
         """Record that a member owns and reads partitions from now on."""
-        for partition in partitions:
-            state = self._owners[partition].setdefault(owner, _Owner(self._clock.now_ms))
-            self._note(partition, owner, state)
-            self._changed(partition)
+        for cell in self._covering(partitions):
+            state = self._cells[cell].owners.setdefault(owner, _Owner(self._clock.now_ms))
+            self._note(cell, owner, state)
+            self._changed(cell)
 
-    def end(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
+    def end(self, owner: str, partitions: Collection[TopicPartition]) -> None:
         """Record that a member does not own partitions any more."""
-        now_ms = self._clock.now_ms
-        for partition in partitions:
-            state = self._owners[partition].pop(owner)
+        now_ms, begins_ms, still_ms = self._clock.now_ms, dict[int, int](), dict[int, int]()
+        for cell in self._covering(partitions):
+            state = self._cells[cell].owners.pop(owner)
             if state.still_ms is not None:
-                self._standstills.append(Standstill(*partition, owner, state.still_ms, now_ms))
-            self._ownerships.append(Ownership(*partition, owner, state.begin_ms, now_ms))
-            self._changed(partition)
+                still_ms[cell] = state.still_ms
+                self._cells[cell].still.append((state.still_ms, now_ms, owner))
+            begins_ms[cell] = state.begin_ms
+            self._cells[cell].owned.append((state.begin_ms, now_ms, owner))
+            self._changed(cell)
+        self._standstills += self._ended(owner, partitions, still_ms)
+        self._ownerships += self._ended(owner, partitions, begins_ms)
 
-    def stand(self, owner: str, partitions: Iterable[TopicPartition], *, is_still: bool) -> None:
+    def stand(self, owner: str, partitions: Collection[TopicPartition], *, is_still: bool) -> None:
         """Record whether a member is idle, for those of the partitions that it owns."""
-        for partition in partitions:
-            if (state := self._owners[partition].get(owner)) is not None:
+        still_ms = {}
+        for cell in self._covering(partitions):
+            if (state := self._cells[cell].owners.get(owner)) is not None:
                 state.is_still = is_still
-                self._note(partition, owner, state)
+                if (since_ms := self._note(cell, owner, state)) is not None:
+                    still_ms[cell] = since_ms
+        self._standstills += self._ended(owner, partitions, still_ms)
 
     def hold(self, *, is_held: bool) -> None:
         """Record whether all partitions are unreadable from now on."""
         self._is_held = is_held
-        for partition, owners in self._owners.items():
-            for owner, state in owners.items():
-                self._note(partition, owner, state)
+        now_ms, ended = self._clock.now_ms, dict[int, list[tuple[str, int]]]()
+        for number, cell in enumerate(self._cells):
+            for owner, state in cell.owners.items():
+                if (since_ms := self._note(number, owner, state)) is not None:
+                    ended.setdefault(number, []).append((owner, since_ms))
+        self._standstills += (
+            _Spans(owner, (partition,), since_ms, now_ms)
+            for partition, number in self._cell_of.items()
+            for owner, since_ms in ended.get(number, ())
+        )
 
-    def _note(self, partition: TopicPartition, owner: str, state: _Owner) -> None:
-        """Record that an owner stopped or resumed reading, if that changed."""
-        now_ms, is_still = self._clock.now_ms, state.is_still or self._is_held
-        if is_still is (state.still_ms is not None):
+    def _ended(
+        self, owner: str, partitions: Collection[TopicPartition], begins_ms: Mapping[int, int]
+    ) -> Iterator[_Spans]:
+        """Yield the spans that end now; `begins_ms` has the cells whose partitions have one."""
+        if not begins_ms:
             return
-        if state.still_ms is not None:
-            self._standstills.append(Standstill(*partition, owner, state.still_ms, now_ms))
-        state.still_ms = now_ms if is_still else None
-        self._changed(partition)
+        cells, count = self._cell_of, sum(len(self._cells[cell].partitions) for cell in begins_ms)
+        if count < len(partitions):
+            partitions = [partition for partition in partitions if cells[partition] in begins_ms]
+        first, *others = set(begins_ms.values())
+        begins = {at: begins_ms[cells[at]] for at in partitions} if others else first
+        yield _Spans(owner, tuple(partitions), begins, self._clock.now_ms)
 
-    def _changed(self, partition: TopicPartition) -> None:
-        owners = self._owners[partition]
-        self.unowned.note(partition, is_without=not owners)
+    def _note(self, cell: int, owner: str, state: _Owner) -> int | None:
+        """Record that an owner stopped or resumed reading, if that changed.
+
+        Returns:
+            The begin of a standstill that ended.
+        """
+        now_ms, since_ms = self._clock.now_ms, state.still_ms
+        is_still = state.is_still or self._is_held
+        if is_still is (since_ms is not None):
+            return None
+        if since_ms is not None:
+            self._cells[cell].still.append((since_ms, now_ms, owner))
+        state.still_ms = now_ms if is_still else None
+        self._changed(cell)
+        return since_ms
+
+    def _changed(self, cell: int) -> None:
+        owners = self._cells[cell].owners
+        self.unowned.note(cell, is_without=not owners)
         is_unread = all(owner.still_ms is not None for owner in owners.values())
-        self.unread.note(partition, is_without=is_unread)
+        self.unread.note(cell, is_without=is_unread)
+
+    @property
+    def histories(self) -> Iterator[History]:
+        """The history of each cell until now."""
+        return (cell.history for cell in self._cells)
 
     @property
     def ownerships(self) -> tuple[Ownership, ...]:
         """All ownerships until now, ended ones first in the order of their ends."""
         return (
-            *self._ownerships,
+            *starmap(Ownership, chain.from_iterable(self._ownerships)),
             *(
                 Ownership(*partition, owner, state.begin_ms, None)
-                for partition, owners in self._owners.items()
-                for owner, state in owners.items()
+                for partition, cell in self._cell_of.items()
+                for owner, state in self._cells[cell].owners.items()
             ),
         )
 
@@ -191,11 +348,11 @@ class Owners:
     def standstills(self) -> tuple[Standstill, ...]:
         """All standstills until now, in the same order."""
         return (
-            *self._standstills,
+            *starmap(Standstill, chain.from_iterable(self._standstills)),
             *(
                 Standstill(*partition, owner, state.still_ms, None)
-                for partition, owners in self._owners.items()
-                for owner, state in owners.items()
+                for partition, cell in self._cell_of.items()
+                for owner, state in self._cells[cell].owners.items()
                 if state.still_ms is not None
             ),
         )
@@ -352,6 +509,8 @@ class Timeline:
     Attributes:
         events: events in order.
         owners: owners of all partitions.
+        rebalances: rebalances in order.
+        record_bytes: as in `Simulation`, until now.
     """
 
     def __init__(self, clock: Clock, logs: PartitionLogs) -> None:
@@ -359,10 +518,10 @@ class Timeline:
         self.owners = Owners(clock)
         self._clock = clock
         self._logs = logs
-        self._rebalances: list[SimulatedRebalance] = []
+        self.rebalances: list[SimulatedRebalance] = []
         self._requests: Counter[str] = Counter()
         self._refused_commits: Counter[str] = Counter()
-        self._record_bytes: int | None = None
+        self.record_bytes: int | None = None
         self._state_ms: Counter[str] = Counter()
         self._transitions: Counter[tuple[GroupState | None, GroupState]] = Counter()
         self._state: GroupState | None = None
@@ -377,7 +536,7 @@ class Timeline:
     def moved(self, state: GroupState, generation_id: int, cause: str | None) -> None:
         """Record a new state of the group, and the cause if a rebalance begins."""
         self._count_state()
-        is_over = not self._rebalances or self._rebalances[-1].end_ms is not None
+        is_over = not self.rebalances or self.rebalances[-1].end_ms is not None
         if state is not self._state:
             self._transitions[self._state, state] += 1
         self._state = state
@@ -393,19 +552,24 @@ class Timeline:
 
     def rebalance_begins(self, cause: str) -> None:
         """Record the start of a rebalance."""
-        self._rebalances.append(SimulatedRebalance(self._clock.now_ms, None, cause, None))
+        self.rebalances.append(SimulatedRebalance(self._clock.now_ms, None, cause, None))
 
     def rebalance_ends(self, generation_id: int | None) -> None:
         """Record the end of the current rebalance, if there is one."""
-        if self._rebalances and self._rebalances[-1].end_ms is None:
-            self._rebalances[-1] = replace(
-                self._rebalances[-1], end_ms=self._clock.now_ms, generation_id=generation_id
+        if self.rebalances and self.rebalances[-1].end_ms is None:
+            self.rebalances[-1] = replace(
+                self.rebalances[-1], end_ms=self._clock.now_ms, generation_id=generation_id
             )
 
     def note_record(self, size: int | None) -> None:
         """Record the size of a group's record, if it is known."""
         if size is not None:
-            self._record_bytes = max(size, self._record_bytes or 0)
+            self.record_bytes = max(size, self.record_bytes or 0)
+
+    def again_and_skipped(self) -> tuple[int, int]:
+        """Return the number of records read again, and skipped, until now, of all partitions."""
+        counts = [self._logs.again_and_skipped(partition) for partition in self.owners]
+        return sum(again for again, _ in counts), sum(skipped for _, skipped in counts)
 
     def _count_state(self) -> None:
         if self._state is not None:
@@ -427,7 +591,7 @@ class Timeline:
             tuple(self.events),
             owners.ownerships,
             owners.standstills,
-            tuple(self._rebalances),
+            tuple(self.rebalances),
             dict(sorted(self._state_ms.items())),
             tuple(Transition(*between, n) for between, n in self._transitions.items()),
             tuple(
@@ -443,5 +607,5 @@ class Timeline:
             ),
             dict(sorted(self._refused_commits.items())),
             dict(sorted(self._requests.items())),
-            record_bytes=self._record_bytes,
+            record_bytes=self.record_bytes,
         )

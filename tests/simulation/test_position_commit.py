@@ -9,8 +9,8 @@ import pytest
 
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.record import DecodedRecord
-from kgroup.simulation.client.application import Consumer
 from kgroup.simulation.clock import Clock
+from kgroup.simulation.offset_manager import OffsetManager
 from kgroup.simulation.partition_logs import PartitionLogs, Positions
 from kgroup.simulation.position_commit import PositionCommit, PositionCommits
 from kgroup.simulation.scenario.play import CoordinatorStage
@@ -36,6 +36,8 @@ def test_the_last_commit_of_a_partition_counts() -> None:
     for _ in range(examples(200, 800)):
         logs = PartitionLogs(Clock(), 0)
         partitions = [("t", number) for number in range(random.randint(1, 6))]
+        for partition in partitions:
+            logs.create(partition)
         consumers: list[dict[TopicPartition, tuple[int, int]]] = [{} for _ in range(3)]
         commits, kept, end = PositionCommits(), dict[TopicPartition, tuple[int, int]](), 0
         for at_ms in range(random.randint(1, 12)):
@@ -60,7 +62,7 @@ def test_the_last_commit_of_a_partition_counts() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(4))
 def test_kept_positions_are_the_commits(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    positions = Consumer.positions
+    commit = OffsetManager.commit
     read = 0
     for seed in range(first, examples(48, 192), 4):
         scenario = random_scenario(seed)
@@ -73,7 +75,13 @@ def test_kept_positions_are_the_commits(first: int, monkeypatch: pytest.MonkeyPa
             scenario = replace(scenario, settings=settings)
         kept = played(scenario, seed, 1 + seed % 3)
         with monkeypatch.context() as patched:
-            patched.setattr(Consumer, "positions", lambda consumer: dict(positions(consumer)))
+            patched.setattr(
+                OffsetManager,
+                "commit",
+                lambda manager, request: commit(
+                    manager, replace(request, offsets=dict(request.offsets))
+                ),
+            )
             single = played(scenario, seed, 1 + seed % 3)
         assert kept == single, seed
         read += sum(record.type == "OffsetCommit" for record in kept[0])

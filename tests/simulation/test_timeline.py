@@ -226,7 +226,7 @@ PARTITION = ("t", 0)
 
 def test_who_is_told_again_of_what_it_owns_has_owned_it_since_the_first_time() -> None:
     owners = Owners(clock := Clock())
-    owners.exists(PARTITION)
+    owners.exist([PARTITION])
     clock.run(10)
     owners.begin("a", [PARTITION])
     clock.run(20)
@@ -238,7 +238,7 @@ def test_who_is_told_again_of_what_it_owns_has_owned_it_since_the_first_time() -
 
 def test_a_partition_is_without_owner_when_the_last_one_has_gone() -> None:
     owners = Owners(clock := Clock())
-    owners.exists(PARTITION)
+    owners.exist([PARTITION])
     clock.run(10)
     owners.begin("a", [PARTITION])
     owners.begin("b", [PARTITION])

@@ -153,8 +153,8 @@ class MixedWorld(ConsumerWorld):
             self.pairs.append((request, answer))
 
     def append_positions(self, commit: PositionCommit) -> None:
-        for partition in commit.positions:
-            self.append("OffsetCommit", *commit_record(commit.group_id, commit.offset(partition)))
+        for offset in commit.offsets(tuple(commit.positions)):
+            self.append("OffsetCommit", *commit_record(commit.group_id, offset))
 
     def new_member_id(self, prefix: str) -> str:
         return self.next_id

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import itemgetter
 from random import Random
 
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.operation.plan.plan import Expected, Forecast, PlanStep
-from kgroup.simulation.scenario.play import ScenarioPart, play_parts
+from kgroup.simulation.scenario.play import PartEnd, ScenarioPart, play_parts
 from kgroup.simulation.scenario.scenario import (
     Action,
     KeptIn,
@@ -21,7 +22,7 @@ from kgroup.simulation.scenario.scenario import (
     Step,
     ZookeeperMemberPlan,
 )
-from kgroup.simulation.timeline import Simulation
+from kgroup.simulation.timeline import Event, History, SimulatedRebalance, Simulation, Span
 
 BEGIN_MS = 1_000
 """Start of the first step."""
@@ -236,7 +237,7 @@ def _played(
         for move in moves
     ]
     members = {name: _varied(name, plan, behavior) for name, plan in paced_scenario.members.items()}
-    begin, *ends = play_parts(
+    timeline, (begin, *ends) = play_parts(
         replace(paced_scenario, members=members, steps=()),
         behavior.seed,
         [ScenarioPart((), BEGIN_MS), *parts],
@@ -245,14 +246,22 @@ def _played(
     first: int | None = 0 if scenario.start is None else scenario.start.generation_id
     if scenario.connectors:
         first = None
-    played = ends[-1]
+    last = ends[-1]
+    course = Course(
+        timeline.owners.histories,
+        timeline.events,
+        timeline.rebalances,
+        last.end_ms,
+        is_at_rest=last.is_at_rest,
+        record_bytes=last.record_bytes,
+    )
     steps = tuple(
-        replace(move.step, number=number, forecast=_measured(played, before, after, first))
+        replace(move.step, number=number, forecast=_measured(course, before, after, first))
         for number, (move, before, after) in enumerate(
             zip(moves, [begin, *ends], ends, strict=False), 1
         )
     )
-    return steps, _measured(played, begin, played, first)
+    return steps, _measured(course, begin, last, first)
 
 
 def paced(scenario: Scenario, behavior: ProgramBehavior) -> Scenario:
@@ -300,140 +309,180 @@ def _varied(name: str, plan: MemberPlan, behavior: ProgramBehavior) -> MemberPla
 
 
 def _measured(
-    played: Simulation, before: Simulation, after: Simulation, generation_id: int | None
+    course: Course, before: PartEnd, after: PartEnd, generation_id: int | None
 ) -> Forecast:
     """Return the costs between two times.
 
     Args:
-        played: simulation that covers both times.
-        before: simulation that ends at the first time.
-        after: simulation that ends at the second time.
+        course: the simulation, which covers both times.
+        before: the first time.
+        after: the second time.
         generation_id: initial generation; None for ZooKeeper consumers, which have none.
     """
     begin_ms, end_ms = before.end_ms, after.end_ms
     if generation_id is None:
-        count = sum(begin_ms <= rebalance.begin_ms < end_ms for rebalance in played.rebalances)
+        count = sum(begin_ms <= at_ms < end_ms for at_ms in course.rebalances_ms)
     else:
-        count = _generations(after, generation_id) - _generations(before, generation_id)
-    again, skipped = (
-        sum(getattr(partition, name) for partition in after.partitions)
-        - sum(getattr(partition, name) for partition in before.partitions)
-        for name in ("read_again", "skipped")
-    )
-    cost = costs(played, begin_ms, end_ms, count, again, skipped)
+        first, last = (
+            _generations(course.events[: end.events], generation_id) for end in (before, after)
+        )
+        count = last - first
+    again, skipped = after.read_again - before.read_again, after.skipped - before.skipped
+    cost = course.costs(begin_ms, end_ms, count, again, skipped)
     return replace(cost, is_at_rest=after.is_at_rest, record_bytes=after.record_bytes)
 
 
-def costs(
-    played: Simulation, begin_ms: int, end_ms: int, rebalances: int, read_again: int, skipped: int
-) -> Forecast:
-    """Return the costs between two times, with the counts that are given."""
-    stops = [
-        (partition, until_ms - since_ms)
-        for partition, since_ms, until_ms in _stops(played)
-        if begin_ms <= since_ms < end_ms
-    ]
-    failed = {
-        event.actor: event.answer or ""
-        for event in played.events
-        if event.event == "failed" and begin_ms <= event.time_ms < end_ms
-    }
-    return Forecast(
-        rebalances,
-        sum(begin_ms <= at_ms < end_ms for at_ms in _moves(played)),
-        len({partition for partition, _ in stops}),
-        max((stopped_ms for _, stopped_ms in stops), default=None),
-        sum(stopped_ms for _, stopped_ms in stops),
-        _most(played, begin_ms, end_ms),
-        read_again,
-        skipped,
-        failed,
-        played.is_at_rest,
-        played.record_bytes,
-    )
+class Course:
+    """The course of a simulation, to measure its parts.
+
+    Args:
+        histories: the partitions.
+        events: the events.
+        rebalances: the rebalances.
+        end_ms: end of the simulation.
+        is_at_rest, record_bytes: as in `Simulation`.
+
+    Attributes:
+        events: the events.
+        rebalances_ms: begins of the rebalances.
+    """
+
+    def __init__(
+        self,
+        histories: Iterable[History],
+        events: Sequence[Event],
+        rebalances: Iterable[SimulatedRebalance],
+        end_ms: int,
+        *,
+        is_at_rest: bool,
+        record_bytes: int | None,
+    ) -> None:
+        self.events = events
+        self.rebalances_ms = [rebalance.begin_ms for rebalance in rebalances]
+        self._end = is_at_rest, record_bytes
+        self._moves: list[tuple[int, int]] = []
+        """Time of each change of owners, and the number of partitions."""
+        self._stops: list[tuple[int, list[tuple[int, int]]]] = []
+        """Number of partitions, and begin and end of each time for which they stop."""
+        self._changes: list[tuple[int, int, str]] = []
+        """Time of each change of what members own, the number of partitions, and the member."""
+        for history in histories:
+            owned, count = sorted(_ended(history.owned, end_ms)), history.partitions
+            self._moves += (
+                (after[0], count) for before, after in pairwise(owned) if before[2] != after[2]
+            )
+            self._stops.append((count, [*_stops(owned, _ended(history.still, end_ms), end_ms)]))
+            for begin_ms, until_ms, owner in history.owned:
+                self._changes.append((begin_ms, count, owner))
+                if until_ms is not None:
+                    self._changes.append((until_ms, -count, owner))
+        self._changes.sort()
+
+    @classmethod
+    def of(cls, simulation: Simulation) -> Course:
+        """Return the course of a simulation."""
+        owned: dict[TopicPartition, list[Span]] = defaultdict(list)
+        still: dict[TopicPartition, list[Span]] = defaultdict(list)
+        for ownership in simulation.ownerships:
+            at, span = (
+                (ownership.topic, ownership.partition),
+                (ownership.begin_ms, ownership.end_ms),
+            )
+            owned[at].append((*span, ownership.owner))
+        for stop in simulation.standstills:
+            still[stop.topic, stop.partition].append((stop.begin_ms, stop.end_ms, stop.owner))
+        return cls(
+            (History(1, spans, still[partition]) for partition, spans in owned.items()),
+            simulation.events,
+            simulation.rebalances,
+            simulation.end_ms,
+            is_at_rest=simulation.is_at_rest,
+            record_bytes=simulation.record_bytes,
+        )
+
+    def costs(
+        self, begin_ms: int, end_ms: int, rebalances: int, read_again: int, skipped: int
+    ) -> Forecast:
+        """Return the costs between two times, with the counts that are given."""
+        stops = [
+            (count, [until_ms - at_ms for at_ms, until_ms in times if begin_ms <= at_ms < end_ms])
+            for count, times in self._stops
+        ]
+        failed = {
+            event.actor: event.answer or ""
+            for event in self.events
+            if event.event == "failed" and begin_ms <= event.time_ms < end_ms
+        }
+        return Forecast(
+            rebalances,
+            sum(count for at_ms, count in self._moves if begin_ms <= at_ms < end_ms),
+            sum(count for count, stopped_ms in stops if stopped_ms),
+            max((lasted_ms for _, stopped_ms in stops for lasted_ms in stopped_ms), default=None),
+            sum(count * sum(stopped_ms) for count, stopped_ms in stops),
+            self._most(begin_ms, end_ms),
+            read_again,
+            skipped,
+            failed,
+            *self._end,
+        )
+
+    def _most(self, begin_ms: int, end_ms: int) -> int:
+        """Return the largest number of partitions that one member owns at a time."""
+        owned: Counter[str] = Counter()
+        first = bisect_right(self._changes, begin_ms, key=itemgetter(0))
+        for _, change, owner in self._changes[:first]:
+            owned[owner] += change
+        most = max(owned.values(), default=0)
+        for at_ms, change, owner in self._changes[first:]:
+            if at_ms >= end_ms:
+                break
+            owned[owner] += change
+            most = max(most, owned[owner])
+        return most
 
 
-def _generations(played: Simulation, first: int) -> int:
+def _ended(spans: Iterable[Span], end_ms: int) -> Iterator[tuple[int, int, str]]:
+    """Yield spans, of which those that last end at the end of the simulation."""
+    for begin_ms, until_ms, owner in spans:
+        yield begin_ms, end_ms if until_ms is None else until_ms, owner
+
+
+def _stops(
+    owned: Iterable[tuple[int, int, str]], still: Iterable[tuple[int, int, str]], end_ms: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the intervals in which a partition is not read, after it was read before."""
+    still_of: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for since_ms, until_ms, owner in still:
+        still_of[owner].append((since_ms, until_ms))
+    read: list[tuple[int, int]] = []
+    for begin_ms, until_ms, owner in owned:
+        at_ms = begin_ms
+        for since_ms, resumed_ms in still_of.get(owner, ()):
+            if begin_ms <= since_ms < until_ms:
+                read.append((at_ms, since_ms))
+                at_ms = resumed_ms
+        read.append((at_ms, until_ms))
+    read.sort()
+    last_ms = read[0][1] if read else end_ms
+    for begin_ms, until_ms in read[1:]:
+        if begin_ms > last_ms:
+            yield last_ms, begin_ms
+        last_ms = max(last_ms, until_ms)
+    if last_ms < end_ms:
+        yield last_ms, end_ms
+
+
+def _generations(events: Iterable[Event], first: int) -> int:
     """Return the number of generations or epochs after the first one.
 
     They restart when a group replaces an empty one of the other protocol, possibly with the number
     of the last generation or epoch of that one.
     """
     count, last, was_empty = 0, first, False
-    for event in played.events:
+    for event in events:
         if (generation := event.generation_id) is None:
             continue
         is_new = generation < last or (was_empty and event.state not in _WITHOUT_GENERATION)
         count += generation - last if generation > last else min(generation, is_new)
         last, was_empty = generation, event.state is GroupState.EMPTY
     return count
-
-
-def _intervals(played: Simulation) -> Mapping[TopicPartition, list[tuple[int, int, str]]]:
-    """Return the begin, end and owner of each ownership by partition, sorted by begin."""
-    owners: dict[TopicPartition, list[tuple[int, int, str]]] = defaultdict(list)
-    for ownership in played.ownerships:
-        end_ms = played.end_ms if ownership.end_ms is None else ownership.end_ms
-        owners[ownership.topic, ownership.partition].append(
-            (ownership.begin_ms, end_ms, ownership.owner)
-        )
-    for intervals in owners.values():
-        intervals.sort()
-    return owners
-
-
-def _moves(played: Simulation) -> Iterator[int]:
-    """Yield the times at which partitions change their owner."""
-    for intervals in _intervals(played).values():
-        for before, after in pairwise(intervals):
-            if before[2] != after[2]:
-                yield after[0]
-
-
-def _stops(played: Simulation) -> Iterator[tuple[TopicPartition, int, int]]:
-    """Yield the intervals in which a partition is not read, after it was read before."""
-    still: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
-    for standstill in played.standstills:
-        end_ms = played.end_ms if standstill.end_ms is None else standstill.end_ms
-        still[standstill.topic, standstill.partition, standstill.owner].append(
-            (standstill.begin_ms, end_ms)
-        )
-    for partition, intervals in _intervals(played).items():
-        read: list[tuple[int, int]] = []
-        for begin_ms, end_ms, owner in intervals:
-            at_ms = begin_ms
-            for since_ms, until_ms in still.get((*partition, owner), ()):
-                if begin_ms <= since_ms < end_ms:
-                    read.append((at_ms, since_ms))
-                    at_ms = until_ms
-            read.append((at_ms, end_ms))
-        read.sort()
-        last_ms = read[0][1]
-        for begin_ms, end_ms in read[1:]:
-            if begin_ms > last_ms:
-                yield partition, last_ms, begin_ms
-            last_ms = max(last_ms, end_ms)
-        if last_ms < played.end_ms:
-            yield partition, last_ms, played.end_ms
-
-
-def _most(played: Simulation, begin_ms: int, end_ms: int) -> int:
-    """Return the largest number of partitions that one member owns at a time."""
-    changes: list[tuple[int, int, str]] = []
-    for ownership in played.ownerships:
-        changes.append((ownership.begin_ms, 1, ownership.owner))
-        if ownership.end_ms is not None:
-            changes.append((ownership.end_ms, -1, ownership.owner))
-    changes.sort()
-    begins = [at_ms for at_ms, _, _ in changes]
-    owned: Counter[str] = Counter()
-    first = bisect_right(begins, begin_ms)
-    for _, change, owner in changes[:first]:
-        owned[owner] += change
-    most = max(owned.values(), default=0)
-    for at_ms, change, owner in changes[first:]:
-        if at_ms >= end_ms:
-            break
-        owned[owner] += change
-        most = max(most, owned[owner])
-    return most

@@ -20,7 +20,7 @@ from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.operation.group_scenario import assumptions
 from kgroup.operation.plan.assignor import CLASSES
-from kgroup.operation.plan.forecast import ProgramBehavior, costs, rest_ms
+from kgroup.operation.plan.forecast import Course, ProgramBehavior, rest_ms
 from kgroup.operation.plan.plan import (
     Expected,
     Forecast,
@@ -110,12 +110,13 @@ def replaced(
     begins = {key: (0, plan) for plans in members.values() for key, plan in plans.items()}
     new = _started(scenario, begins, _JOINED_MS, behavior, is_copied=True)
     whole = _together(old, new, start_ms)
+    course = Course.of(whole)
     of_old, of_new = _counted(old), _counted(new)
     of_both = (sum(counts) for counts in zip(of_old, of_new, strict=True))
     return Replacement(
-        costs(whole, _BEGIN_MS, start_ms, *of_old),
-        costs(whole, start_ms, whole.end_ms, *of_new),
-        costs(whole, _BEGIN_MS, whole.end_ms, *of_both),
+        course.costs(_BEGIN_MS, start_ms, *of_old),
+        course.costs(start_ms, whole.end_ms, *of_new),
+        course.costs(_BEGIN_MS, whole.end_ms, *of_both),
     )
 
 
@@ -153,7 +154,7 @@ def replaced_one_by_one(
     if any(plan.auto_offset_reset == "earliest" for _, plan in begins.values()):
         again, skipped = again + before, 0
     rebalances = _counted(old)[0] + _counted(new)[0]
-    return costs(whole, _BEGIN_MS, end_ms, rebalances, again, skipped)
+    return Course.of(whole).costs(_BEGIN_MS, end_ms, rebalances, again, skipped)
 
 
 def _stopped(

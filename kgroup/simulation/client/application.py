@@ -27,7 +27,7 @@ from kgroup.simulation.clock import Process
 from kgroup.simulation.cluster import SimulatedCluster
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
-from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch
+from kgroup.simulation.message import FetchAnswer, OffsetFetch
 from kgroup.simulation.partition_logs import Positions
 
 _CLOSE_MS = 30_000
@@ -289,12 +289,14 @@ class Consumer(Process):
         self._stop_reading(partitions)
 
     def _stop_reading(self, partitions: tuple[TopicPartition, ...]) -> None:
-        begins = dict(self._begins)
-        for partition in partitions:
-            if partition in begins:
-                self._cluster.logs.end(partition, self.position)
-                del begins[partition]
-        self._begins = begins
+        reading = [partition for partition in partitions if partition in self._begins]
+        offsets = self.positions().offsets(reading)
+        self._cluster.logs.end_all(reading, self.position, offsets)
+        if len(reading) == len(self._begins):
+            self._begins = {}
+        else:
+            ended = set(reading)
+            self._begins = {at: begin for at, begin in self._begins.items() if at not in ended}
         self._cluster.timeline.owners.end(self.name, partitions)
 
     def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -345,16 +347,16 @@ class Consumer(Process):
         self, partitions: tuple[TopicPartition, ...], offsets: Mapping[TopicPartition, int]
     ) -> None:
         """Start to read at the given offsets."""
-        cluster, now_ms = self._cluster, self.clock.now_ms
-        owned, begins = set(self.client.owned), dict(self._begins)
-        for partition in (partition for partition in partitions if partition in owned):
-            begin = cluster.logs.begin(
-                partition, offsets.get(partition), self._settings.auto_offset_reset, self.position
-            )
-            begins[partition] = (begin, now_ms)
-        self._begins = begins
+        now_ms, owned = self.clock.now_ms, set(self.client.owned)
+        begins = self._cluster.logs.begin_all(
+            [partition for partition in partitions if partition in owned],
+            offsets,
+            self._settings.auto_offset_reset,
+            self.position,
+        )
+        self._begins = self._begins | {at: (begin, now_ms) for at, begin in begins.items()}
 
-    def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
+    def positions(self) -> Positions:
         """Return the positions to commit."""
         return Positions(self._begins, self._read_ms, self._cluster.logs)
 

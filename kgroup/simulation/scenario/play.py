@@ -37,7 +37,7 @@ from kgroup.simulation.scenario.scenario import (
     last_ms,
 )
 from kgroup.simulation.scenario.start import joined, write_offsets, write_start
-from kgroup.simulation.timeline import Simulation
+from kgroup.simulation.timeline import Simulation, Timeline
 from kgroup.simulation.world import OPERATOR, World
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registered
@@ -520,9 +520,27 @@ class ScenarioPart(NamedTuple):
     duration_ms: int
 
 
+class PartEnd(NamedTuple):
+    """What was counted until the end of a part of a scenario.
+
+    Attributes:
+        end_ms: time of the end.
+        is_at_rest, record_bytes: as in `Simulation`.
+        events: number of events.
+        read_again, skipped: number of records; as in `PartitionTotal`, of all partitions.
+    """
+
+    end_ms: int
+    is_at_rest: bool
+    record_bytes: int | None
+    events: int
+    read_again: int
+    skipped: int
+
+
 def play_parts(
     scenario: Scenario, seed: int, parts: Iterable[ScenarioPart], patience_ms: int
-) -> tuple[Simulation, ...]:
+) -> tuple[Timeline, tuple[PartEnd, ...]]:
     """Play the parts of a scenario in turn; parts with steps end when the group is at rest.
 
     Args:
@@ -532,19 +550,27 @@ def play_parts(
         patience_ms: longest time to wait for the group to rest, after the duration of a part.
 
     Returns:
-        The result of the simulation at the end of each part.
+        The timeline, and the end of each part.
     """
     stage = _stage(scenario, seed)
-    simulations = []
+    timeline = stage.timeline
+    ends = []
     for part in parts:
         stage.schedule(part.steps)
         end_ms = stage.clock.now_ms + part.duration_ms
         stage.clock.run(end_ms)
         if part.steps:
             _rest(stage, end_ms + patience_ms, _LOOK_AGAIN_MS)
-        end = stage.timeline.end(scenario.title, scenario.about, seed, is_at_rest=stage.is_settled)
-        simulations.append(end)
-    return tuple(simulations)
+        ends.append(
+            PartEnd(
+                stage.clock.now_ms,
+                stage.is_settled,
+                timeline.record_bytes,
+                len(timeline.events),
+                *timeline.again_and_skipped(),
+            )
+        )
+    return timeline, tuple(ends)
 
 
 def _stage(scenario: Scenario, seed: int) -> CoordinatorStage | ZookeeperStage:

@@ -89,10 +89,11 @@ class ZookeeperCluster(World):
     def set_partitions(self, counts: Mapping[str, int]) -> None:
         """Create topics, or add partitions to them."""
         for topic, count in counts.items():
-            for number in range(self.topics.get(topic, 0), count):
-                self.logs.create((topic, number))
-                self.timeline.owners.exists((topic, number))
-                self.leaders[topic, number] = self._preferred((topic, number))
+            new = [(topic, number) for number in range(self.topics.get(topic, 0), count)]
+            for partition in new:
+                self.logs.create(partition)
+                self.leaders[partition] = self._preferred(partition)
+            self.timeline.owners.exist(new)
             self.topics[topic] = count
             self.server.write(f"{TOPICS}/{topic}", str(count))
 

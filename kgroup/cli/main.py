@@ -48,7 +48,7 @@ COMMANDS: CommandTable = {
     "snapshot": ("command.snapshot", "Save groups and offsets to a file, to inspect them offline."),
     "decode-offsets": (
         "command.decode_offsets",
-        "Show what is in a segment, or topic, of __consumer_offsets.",
+        "Decode records of __consumer_offsets, from files or a cluster.",
     ),
     "zk": ("command.zk", "Inspect the nodes and fetchers of ZooKeeper consumers."),
     "history": (

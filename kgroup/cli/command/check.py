@@ -250,7 +250,7 @@ def command(
     coordinate them. For named groups, and for all groups of a small log directory, the recent
     records of __consumer_offsets show what led to the current state (requires DuckDB). A table has
     a row for each finding, worst first, with the commands to run next below it, and the number of
-    groups without findings. What follows from a finding stands below it. For named groups, the
+    groups without findings. Consequences of a finding stand below it. For named groups, the
     advice about errors and warnings follows. The exit status is 5 if a finding has the severity of
     --fail-on or a higher one.
 

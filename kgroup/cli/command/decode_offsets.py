@@ -135,7 +135,7 @@ filter_options = options_into(
         multiple=True,
         type=ID,
         shell_complete=suggest_groups,
-        help="Only records of this group. Repeatable.",
+        help="Select records of this group. Repeatable.",
     ),
     regex_option,
     click.option(
@@ -145,7 +145,7 @@ filter_options = options_into(
         multiple=True,
         type=TOPIC,
         shell_complete=suggest_topics,
-        help="Only offset commits for this topic. Repeatable.",
+        help="Select offset commits for this topic. Repeatable.",
     ),
     click.option(
         "--partition",
@@ -153,7 +153,7 @@ filter_options = options_into(
         metavar="N",
         multiple=True,
         type=click.IntRange(min=0, max=2**31 - 1),
-        help="Only offset commits for this partition of a topic. Repeatable.",
+        help="Select offset commits for this partition of a topic. Repeatable.",
     ),
     click.option(
         "--type",
@@ -161,16 +161,16 @@ filter_options = options_into(
         metavar="A,B,...",
         callback=parsed(_parse_types),
         shell_complete=suggest_record_types,
-        help="Only records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
+        help="Select records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
     ),
     click.option(
         "--since",
         metavar="TIME",
         callback=parsed_time(),
-        help="Only records from this time on: 03:12, RFC 3339, epoch milliseconds, or an age (2h).",
+        help="Select records from this time on: 03:12, RFC 3339, epoch milliseconds, or an age (2h).",
     ),
     click.option(
-        "--until", metavar="TIME", callback=parsed_time(), help="Only records before this time."
+        "--until", metavar="TIME", callback=parsed_time(), help="Select records before this time."
     ),
     click.option(
         "--isolation",
@@ -420,7 +420,7 @@ def command(
     target: OutputFile | None,
     output: Output,
 ) -> ExitStatus:
-    """Show what is in a segment, or topic, of __consumer_offsets.
+    """Decode records of __consumer_offsets, from files or a cluster.
 
     PATH is a segment file, a __consumer_offsets-N folder, a broker's log directory, or - for
     standard input. --bootstrap-server reads the topic of a live cluster instead, without joining a

@@ -399,7 +399,7 @@ def show_command(
     metavar="GROUP",
     type=ID,
     shell_complete=suggest_groups,
-    help="Only this group.",
+    help="Select this group.",
 )
 @history_options
 @output_options("history.OWNER_COLUMNS")
@@ -492,7 +492,7 @@ def timeline_command(
 )
 @group_argument
 @topic_option
-@time_options("Only commits from this time on.", "Only commits before this time.")
+@time_options("Select commits from this time on.", "Select commits before this time.")
 @length_option("--longer-than", "pause_ms", "5m", "List pauses that are longer than this.")
 @click.option("--pauses", is_flag=True, help="Write pauses in csv, tsv and with --columns.")
 @click.option("--jumps", is_flag=True, help="Write backward jumps in csv, tsv and with --columns.")
@@ -680,7 +680,7 @@ def lag_command(
     ),
 )
 @any_group_argument
-@time_options("Only rebalances from this time on.", "Only rebalances before this time.")
+@time_options("Select rebalances from this time on.", "Select rebalances before this time.")
 @history_options
 @output_options("history.REBALANCE_COLUMNS")
 def rebalances_command(
@@ -736,7 +736,7 @@ def _parse_rate(text: str) -> tuple[int, int]:
     callback=parsed(_parse_rate),
     help="Number of rebalances within a time that make a storm.",
 )
-@time_options("Only rebalances from this time on.", "Only rebalances before this time.")
+@time_options("Select rebalances from this time on.", "Select rebalances before this time.")
 @history_options
 @output_options("history.STORM_COLUMNS")
 def storms_command(
@@ -923,10 +923,10 @@ _EXECUTE = "nothing was changed; --execute carries it out"
 def expire_command(age_ms: int, stored: StoredChoice, output: Output) -> ExitStatus:
     """Remove the records of past days from a warehouse.
 
-    A file has the rows of one day, and goes when all of them are older: with a time of less than a
-    day, today's rows may go, too. What still holds stays: the last record of each group, member and
-    committed offset, as in a compacted topic, and assignments that have not ended. What has expired
-    is not read again by later builds. Later questions say in a note where the retained time begins.
+    A file has the rows of one day, and is removed when all of them are older; with a time of less
+    than a day, today's rows may be removed, too. As in a compacted topic, the last record of each
+    group, member and committed offset is kept, as are assignments that have not ended. Later builds
+    do not read expired records again. Later queries print where the retained time begins.
 
     The files are deleted an hour later, by the next build, or by 'history vacuum'.
     """
@@ -963,8 +963,7 @@ def expire_command(age_ms: int, stored: StoredChoice, output: Output) -> ExitSta
 def delete_command(group_ids: Sequence[str], stored: StoredChoice, output: Output) -> ExitStatus:
     """Remove all rows of groups from all tables of a warehouse.
 
-    Records that a group writes later are stored by later builds, as for any group. Records that
-    were removed are not read again.
+    Later builds store new records of the groups, but do not read the removed ones again.
 
     The files are deleted an hour later, by the next build, or by 'history vacuum'.
     """

@@ -61,14 +61,14 @@ _LAG_SORTS = ("lag", "time-lag", "last-commit")
     "--min-lag",
     metavar="N",
     type=click.IntRange(min=0),
-    help="Only groups with a lag of at least N records.",
+    help="Select groups with a lag of at least N records.",
 )
 @click.option(
     "--idle-for",
     "idle_for_ms",
     metavar="DURATION",
     callback=parsed(parse_some_time),
-    help="Only groups without members that have not committed for so long: 30d, 12h.",
+    help="Select groups without members that have not committed for this long: 30d, 12h.",
 )
 @sort_option(
     _SORTS,
@@ -119,8 +119,8 @@ def command(
     """List groups with their state, members, lag and last commit.
 
     With several filters, lists the groups that match all of them. Lag counts the records of
-    committed partitions; the worst partition is the one with the largest lag. What is not known
-    is -, and null in JSON.
+    committed partitions; the worst partition is the one with the largest lag. Unknown values
+    are -, and null in JSON.
     """
     from kgroup.operation.list_groups import (
         LAST_COMMIT_BUDGET,

@@ -72,7 +72,7 @@ command = CommandGroup(
     ),
 )
 @groups_argument
-@click.option("--all", "every", is_flag=True, help="Every group.")
+@click.option("--all", "every", is_flag=True, help="Select every group.")
 @regex_option
 @store_options
 @output_options("offsets.STORED_COLUMNS")
@@ -101,7 +101,7 @@ def show_command(
     ),
 )
 @groups_argument
-@click.option("--all", "every", is_flag=True, help="Every group.")
+@click.option("--all", "every", is_flag=True, help="Select every group.")
 @regex_option
 @output_file_option(
     "-f",
@@ -575,7 +575,7 @@ def _refuse(problems: Sequence[Problem]) -> None:
     "idle_for_ms",
     metavar="DURATION",
     callback=parsed(parse_some_time),
-    help="Delete all groups, or those of --regex, that have had no member and no commit for so "
+    help="Delete all groups, or those of --regex, that have had no member and no commit for this "
     "long (30d, 12h), as 'kgroup list --idle-for' lists them. Groups whose last commit is unknown "
     "stay.",
 )

@@ -23,7 +23,7 @@ command = CommandGroup(
     """List and edit profiles: named clusters with their settings.
 
     Profiles are in ~/.config/kgroup/config.toml ($KGROUP_CONFIG). --profile (-C) or $KGROUP_PROFILE
-    selects one for a command; otherwise, the current profile is used where no option and no
+    selects one for a command; otherwise, the current profile is used if no option and no
     variable names a cluster or another source.
     """,
 )
@@ -80,7 +80,7 @@ def _status(problems: Sequence[object]) -> ExitStatus:
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=suggest_profiles)
 @output_options("profile.SETTING_COLUMNS")
 def show_command(name: str | None, output: Output) -> ExitStatus:
-    """Show the settings of a profile; of the one in use without NAME.
+    """Show the settings of a profile, by default of the one in use.
 
     Secrets are not shown, but references to them are: env:NAME, file:PATH, and the program of
     cmd:COMMAND.
@@ -186,7 +186,8 @@ def add_command(
     """Add a profile at the end of the configuration file.
 
     Secrets are given by reference: env:NAME (a variable), file:PATH (the contents of a file) or
-    cmd:COMMAND (what a command prints). Nothing is connected to; 'kgroup doctor -C NAME' does.
+    cmd:COMMAND (what a command prints). To test the connection, run 'kgroup
+    doctor -C NAME'.
     """
     from kgroup.operation.printed_command import kgroup_command
     from kgroup.source.config.client_config import notes_on_keys, parse_overrides, parse_servers
@@ -226,8 +227,8 @@ def add_command(
 def use_command(name: str) -> ExitStatus:
     """Make a profile the current one.
 
-    Commands use it where no option and no variable ($KGROUP_PROFILE, $KGROUP_BOOTSTRAP_SERVER)
-    names a cluster or another source. -b, or bootstrap.servers given otherwise, replaces the whole
+    Commands use it if no option and no variable ($KGROUP_PROFILE, $KGROUP_BOOTSTRAP_SERVER) names a
+    cluster or another source. -b, or bootstrap.servers given otherwise, replaces the whole
     profile, so that its credentials are never sent to another cluster.
     """
     from kgroup.source.config.profile import use_profile

@@ -52,7 +52,7 @@ _VERSION_ADVICE = "; version in a scenario file changes that"
     metavar="GROUP",
     type=ID,
     shell_complete=suggest_groups,
-    help="Start with this group as a source has it; SCENARIO adds what happens to it.",
+    help="Start with the current state of this group; SCENARIO adds events.",
 )
 @source_options(required=False)
 @click.option(

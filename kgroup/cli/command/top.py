@@ -75,7 +75,7 @@ def command(
     """Watch all groups live, by lag, with growth and rebalances.
 
     Keys sort, filter and open a group; ? lists them. In a pipe each refresh writes a JSON line for
-    each group. The screen needs the extra [top]: pip install 'kgroup[top]'. Nothing is changed.
+    each group. The screen needs the extra [top]: pip install 'kgroup[top]'.
     """
     from kgroup.cli.output.round_lines import is_screen
     from kgroup.operation.top import Top

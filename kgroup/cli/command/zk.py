@@ -19,7 +19,7 @@ command = CommandGroup(
 
     Kafka 0.7 and 0.8 keep the members and owners of a group, and usually its committed offsets, in
     ZooKeeper. 'kgroup list', 'describe', 'snapshot' and 'assign' read these groups like all others;
-    the commands here show what only they have.
+    these commands show what only they have.
     """,
 )
 

@@ -29,7 +29,7 @@ group_filter_options = options_into(
         multiple=True,
         type=CaseInsensitiveChoice(state.value for state in GroupState),
         shell_complete=suggest_choices,
-        help=f"Only groups in this state: {', '.join(GroupState)}. Repeatable.",
+        help=f"Select groups in this state: {', '.join(GroupState)}. Repeatable.",
     ),
     click.option(
         "--type",
@@ -37,7 +37,7 @@ group_filter_options = options_into(
         metavar="TYPE",
         multiple=True,
         type=CaseInsensitiveChoice(type_.value for type_ in GroupType),
-        help=f"Only groups of this type: {', '.join(GroupType)}. Repeatable.",
+        help=f"Select groups of this type: {', '.join(GroupType)}. Repeatable.",
     ),
     regex_option,
     click.option(
@@ -47,7 +47,7 @@ group_filter_options = options_into(
         multiple=True,
         type=TOPIC,
         shell_complete=suggest_topics,
-        help="Only groups that subscribe to this topic, own partitions of it, or have committed "
+        help="Select groups that subscribe to this topic, own partitions of it, or have committed "
         "offsets for it. Repeatable.",
     ),
     names=("states", "types", "regex", "topics"),

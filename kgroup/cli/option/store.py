@@ -356,7 +356,7 @@ topic_option: Decorator = click.option(
     multiple=True,
     callback=parsed(parse_topics),
     shell_complete=suggest_topics,
-    help="Only this topic, or only these partitions of it. Repeatable.",
+    help="Select this topic, or only these partitions of it. Repeatable.",
 )
 """Adds `--topic`; the command takes ``topics``: partition numbers by topic, None for all."""
 

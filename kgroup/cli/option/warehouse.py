@@ -411,7 +411,7 @@ any_group_argument: Decorator = click.argument(
 """Group id, as ``group_id``; None for all groups."""
 
 topic_option: Decorator = click.option(
-    "--topic", metavar="NAME", type=TOPIC, help="Only this topic."
+    "--topic", metavar="NAME", type=TOPIC, help="Select this topic."
 )
 
 
@@ -584,7 +584,7 @@ _CHOICE_OPTIONS: Sequence[Decorator] = (
         "--cluster",
         metavar="NAME",
         type=ID,
-        help="Only this cluster; required if several clusters have the group or topic.",
+        help="Select this cluster; required if several clusters have the group or topic.",
     ),
     _option(
         "--engine",

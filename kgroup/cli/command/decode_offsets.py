@@ -161,13 +161,15 @@ filter_options = options_into(
         metavar="A,B,...",
         callback=parsed(_parse_types),
         shell_complete=suggest_record_types,
-        help="Select records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
+        help="Select records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, "
+        "...",
     ),
     click.option(
         "--since",
         metavar="TIME",
         callback=parsed_time(),
-        help="Select records from this time on: 03:12, RFC 3339, epoch milliseconds, or an age (2h).",
+        help="Select records from this time on: 03:12, RFC 3339, epoch milliseconds, or an age "
+        "(2h).",
     ),
     click.option(
         "--until", metavar="TIME", callback=parsed_time(), help="Select records before this time."

@@ -78,7 +78,8 @@ def _page(ctx: click.Context, name: str) -> Iterator[str]:
 
 def _entry(term: str, text: str) -> tuple[str, str, str]:
     """Write what is explained, and its explanation."""
-    return ".TP", rf"\fB{_text(term)}\fR", _text(text)
+    broken = _text(term).replace("|", r"|\:")  # lists of choices may be longer than a line
+    return ".TP", rf"\fB{broken}\fR", _text(text)
 
 
 def _paragraphs(text: str) -> Iterator[str]:

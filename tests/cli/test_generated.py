@@ -75,7 +75,7 @@ def shown(text: str) -> Iterator[str]:
             continue
         # printed they would be hyphens and curved quotes, which no shell takes
         assert not re.search(r"(?<!\\)[-'`^~]", line), line
-        line = re.sub(r"\\f[BR]", "", line)
+        line = re.sub(r"\\(?:f[BR]|:)", "", line)
         yield re.sub(r"\\(?:\(..|.)", lambda escape: NAMED[escape[0]], line)
 
 

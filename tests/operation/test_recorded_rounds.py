@@ -87,7 +87,8 @@ def test_no_library_is_ruled_out_that_a_group_has(rounds: list[Round]) -> None:
         spec = group_of(each.line)
         if spec.leader is None or spec.leader.may_be is None:
             continue
-        members = each.line["kind"].partition(", ")[0].split(" + ")
+        kind = each.line["kind"].replace("node-rdkafka", "librdkafka")
+        members = kind.partition(", ")[0].split(" + ")
         assert spec.leader.may_be & {member.split()[0] for member in members}, each.line["kind"]
         ruled_out += each.family == KAFKA_NODE and "ruby-kafka" not in spec.leader.may_be
     assert ruled_out
@@ -118,6 +119,14 @@ def test_no_rebalance_is_foretold_where_members_never_look(rounds: list[Round]) 
     for each in unnoticed.values():
         assert each.result is Result.MATCHED, each.story
         assert [w for w in each.warnings if w.startswith("No rebalance follows: members of ")]
+
+
+def test_members_of_node_rdkafka_are_recognized_as_librdkafka(rounds: list[Round]) -> None:
+    groups = [group_of(each.line) for each in rounds if "node-rdkafka" in each.line["kind"]]
+    assert len(groups) >= 16
+    for group in groups:
+        assert {member.client and member.client.name for member in group.members} == {"librdkafka"}
+        assert not any(member.is_client_inferred for member in group.members)
 
 
 def test_every_library_and_every_change_is_among_the_rounds(rounds: list[Round]) -> None:

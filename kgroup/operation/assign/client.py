@@ -504,7 +504,7 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
     gone = _deleted_topics(spec)
     keeper = _keeper(spec)
     dropped = sorted(spec.dropped_topics.intersection(gone))
-    if gone and keeper == KAFKA_PYTHON:
+    if gone and keeper in _UNABLE:
         yield (
             f"No rebalance follows: members of {keeper} keep the partitions of deleted topics "
             f"({first_names(gone)}), and may not be able to join again."
@@ -514,13 +514,19 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             f"The actual assignment may be different if members subscribe by a pattern: {keeper} "
             f"then gives up deleted topics ({first_names(dropped)}) after a while, otherwise not."
         )
+    leader = spec.leader
+    others = (leader.may_be or frozenset()) - {FRANZ_GO} if leader is not None else frozenset()
+    if gone and keeper == FRANZ_GO and others and _has_changed(spec):
+        yield (
+            "The actual assignment may be different: the leader may use "
+            f"{' or '.join(sorted(others))}, which gives up deleted topics ({first_names(gone)})."
+        )
     if spec.new_topics and spec.computed_as.name == KAFKAJS:
         may = "follows" if keeps_assignment(spec) else "may follow"
         yield (
             f"No rebalance {may}: members of kafkajs look for topics that match a pattern only "
             "when they start."
         )
-    leader = spec.leader
     may_lead = (leader.may_be or ()) if leader is not None and spec.client is None else ()
     slow = sorted(LESSER_KNOWN.keys() & may_lead)
     if slow and spec.new_topics | spec.grown_topics | spec.dropped_topics:
@@ -546,6 +552,10 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         )
 
 
+_UNABLE = (KAFKA_PYTHON, PLATFORMATIC)
+"""Libraries whose members cannot join, or get an assignment, while a topic of theirs is deleted."""
+
+
 def _deleted_topics(spec: GroupSpec) -> list[str]:
     owned = {topic for member in spec.members for topic, _ in member.owned or ()}
     return sorted(owned - spec.topics.keys())
@@ -565,7 +575,7 @@ def _keeper(spec: GroupSpec) -> str | None:
     if is_unknown and leader is not None and KAFKA_PYTHON in (leader.may_be or ()):
         return KAFKA_PYTHON
     name = spec.computed_as.name
-    return name if name in (FRANZ_GO, KAFKA_PYTHON) else None
+    return name if name in (FRANZ_GO, *_UNABLE) else None
 
 
 def _has_changed(spec: GroupSpec) -> bool:
@@ -577,7 +587,7 @@ def keeps_assignment(spec: GroupSpec) -> bool:
     """Return whether there is no rebalance, because nobody notices what has become of topics."""
     if spec.client is not None or spec.has_votes is None or _has_changed(spec):
         return False
-    if _keeper(spec) == KAFKA_PYTHON and _deleted_topics(spec):
+    if _keeper(spec) in _UNABLE and _deleted_topics(spec):
         return True
     name = spec.computed_as.name
     is_unnoticed = (

@@ -34,6 +34,7 @@ venv: $(STAMP) ## make the environment, with the versions that were tested
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "kgroup needs Python 3.11 or later, found " + sys.version.split()[0])'
+	@echo "Installing kgroup and its development tools into $(VENV): 1.8 GB, some minutes the first time."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt --editable . --group dev

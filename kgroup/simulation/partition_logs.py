@@ -79,16 +79,18 @@ class PartitionLogs:
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], at_ms: int | None = None
-    ) -> Iterator[int]:
-        """Yield the high watermark of each of many partitions, now or at a time."""
+    ) -> list[int]:
+        """Return the high watermark of each of many partitions, now or at a time."""
         now_ms = self._replicated_ms(self._clock.now_ms if at_ms is None else at_ms)
         grown = {
             created_ms: max(int((now_ms - created_ms) * self._rate / 1000), 0)
             for created_ms in self._times_ms
         }
         ends, created = self.ends, self._created_ms
-        for partition in partitions:
-            yield ends.get(partition, 0) + grown[created[partition]]
+        if len(grown) == 1:
+            (more,) = grown.values()
+            return [ends.get(partition, 0) + more for partition in partitions]
+        return [ends.get(partition, 0) + grown[created[partition]] for partition in partitions]
 
     def position(self, partition: TopicPartition, begin: int, since_ms: int, read_ms: int) -> int:
         """Return the position of a reader that keeps up with a partition.
@@ -226,13 +228,15 @@ class Positions(Mapping[TopicPartition, CommittedPartition]):
         """Return the position in a partition."""
         return self.logs.position(partition, *self.begins[partition], self.read_ms)
 
-    def offsets(self, partitions: Sequence[TopicPartition]) -> Iterator[int]:
-        """Yield the position in each of many partitions."""
-        begins, read_ms = self.begins, self.read_ms
+    def offsets(self, partitions: Sequence[TopicPartition]) -> list[int]:
+        """Return the position in each of many partitions."""
+        read_ms = self.read_ms
         ends = self.logs.end_offsets(partitions, read_ms)
-        for partition, end in zip(partitions, ends, strict=True):
-            begin, since_ms = begins[partition]
-            yield end if read_ms > since_ms and end > begin else begin
+        begins = map(self.begins.__getitem__, partitions)
+        return [
+            end if read_ms > since_ms and end > begin else begin
+            for end, (begin, since_ms) in zip(ends, begins, strict=True)
+        ]
 
     def __getitem__(self, partition: TopicPartition) -> CommittedPartition:
         return CommittedPartition(self.offset(partition))

@@ -103,4 +103,4 @@ def test_positions_of_many_partitions_are_those_of_each() -> None:
             logs.hold(is_held=random.random() < 0.3)
         for at_ms in (None, *random.choices(range(clock.now_ms), k=5)):
             ends = [logs.end_offset(partition, at_ms) for partition in partitions]
-            assert [*logs.end_offsets(partitions, at_ms)] == ends
+            assert logs.end_offsets(partitions, at_ms) == ends

@@ -425,6 +425,9 @@ def _write_field(out: bytearray, field: Field, value: Any) -> None:
         raise ValueError(f"{field.name} cannot be null")
     if field.array:
         _write_length(out, None if value is None else len(value), field.compact, "i")
+        if field.type in _CODES and field.type != "uuid":
+            out += Struct(f">{len(value or ())}{_CODES[field.type]}").pack(*value or ())
+            return
         for element in value or ():
             _write_single(out, field, element)
     elif field.type == "struct" and field.nullable:

@@ -363,6 +363,10 @@ def test_earlier_versions(generations: dict[int, Group]) -> None:
     assert spec.computed_as.version == STREAMS_VERSIONS[1]
     assert spec.application is not None
     assert spec.application.versions == ("3.4.1", "3.2.3")
+    for number, versions in ((4, STREAMS_VERSIONS[:2]), (1, STREAMS_VERSIONS[:3])):
+        application = spec_of(generations[number]).application
+        assert application is not None
+        assert application.versions == versions
     assert classic_streams_spec(GroupSource(), group, None, asked, []).computed_as == asked
     for number, version in ((10, "3.1.2"), (9, "2.8.2"), (7, "2.8.2")):
         older = []

@@ -150,12 +150,12 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
     settings, known = application.settings, application.known_settings
     expected = _run(spec, _Guess())
 
-    def differs(*guesses: _Guess, of: GroupSpec = spec) -> bool:
-        return any(_run(of, guess) != expected for guess in guesses)
+    def differs(*guesses: _Guess) -> bool:
+        return any(_run(spec, guess) != expected for guess in guesses)
 
     for version in application.versions[1:]:
         client = spec.computed_as._replace(version=version)
-        if differs(_Guess(), of=replace(spec, client=client)):
+        if _lasting(_run(replace(spec, client=client), _Guess())) != _lasting(expected):
             yield (
                 f"The leader's version is unknown, and {version} assigns otherwise than "
                 f"{spec.computed_as}; --kafka-version {version} computes with it."
@@ -276,6 +276,15 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
         threads, topology, application.settings, spec.computed_as.version
     )
     return result
+
+
+def _lasting(result: tuple[dict[str, ThreadTasks], bool]) -> tuple[dict[str, ThreadTasks], bool]:
+    """Leave out standby tasks that threads only have until they get the task itself."""
+    threads, is_probing = result
+    return {
+        member_id: replace(own, standby=own.standby.difference(own.waiting))
+        for member_id, own in threads.items()
+    }, is_probing
 
 
 def _states(

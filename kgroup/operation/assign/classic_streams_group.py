@@ -433,16 +433,18 @@ def _settings(
 def _versions(group: Group, read: Sequence[_Read]) -> tuple[str, ...]:
     """Return the versions that the leader may have by what it sends, newest first.
 
-    Before 3.4, it does not send the generation of the partitions that it owns. 3.4.0 to 3.5.1 send
-    what later ones send; they only differ in standby tasks for the time of one rebalance.
+    Before 3.4, it does not send the generation of the partitions that it owns; without partitions,
+    it may have any version from 3.2 on. 3.4.0 to 3.5.1 send what later ones send.
     """
     leaders = [own for own in read if own.member.member_id == group.leader_id] or read
     oldest = min(own.version for own in leaders)
     if oldest < _OF_3_2:
         return STREAMS_VERSIONS[3:4] if oldest == _OF_3_0 else STREAMS_VERSIONS[4:]
     sent = [own.member.subscription for own in leaders]
-    is_older = any(each and each.owned and each.generation_id is None for each in sent)
-    return STREAMS_VERSIONS[1:3] if is_older else STREAMS_VERSIONS[:1]
+    dated = {each.generation_id is not None for each in sent if each and each.owned}
+    if not dated:
+        return STREAMS_VERSIONS[:3]
+    return STREAMS_VERSIONS[1:3] if False in dated else STREAMS_VERSIONS[:2]
 
 
 def _notes(spec: GroupSpec, group: Group, read: Sequence[_Read]) -> Iterator[str]:

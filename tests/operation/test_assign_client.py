@@ -13,7 +13,7 @@ from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import assign
 from kgroup.errors import UsageError
-from kgroup.operation.assign.client import fitting, software
+from kgroup.operation.assign.client import assumptions, fitting, software
 from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
@@ -228,11 +228,32 @@ def test_a_group_of_one_library_needs_no_warning_when_its_leader_has_left() -> N
     spec = replace(spec, strategy="range", topics={"t": TopicMetadata(3)})
     plan = dry_run(leaves(spec, left))
     assert (plan.computed_as, plan.assignment, plan.warnings) == (str(go), GO_RUNS, ())
+    (note,) = assumptions(leaves(spec, left))
+    assert note.startswith("the other members are taken to use kafka-go,")
+    assert [*assumptions(spec)] == []
     likely = replace(left, is_client_inferred=True)
+    assert [*assumptions(leaves(replace(spec, members=(likely, *others)), likely))] == []
     (warning,) = dry_run(leaves(replace(spec, members=(likely, *others)), likely)).warnings
     assert warning.startswith("The new leader probably uses kafka-go, like the one before;")
     java = replace(others[1], may_be=frozenset({"kafka-clients"}))
     assert dry_run(leaves(replace(spec, members=(left, others[0], java)), left)).warnings != ()
+
+
+def test_a_vote_that_no_request_shows_is_stated() -> None:
+    java = software("kafka-clients")
+    spec = group(member("a", java), member("b", java), member("c", java), has_votes=False)
+    spec = replace(spec, strategy="sticky", topics={"t": TopicMetadata(3)})
+    (note,) = assumptions(changed(spec, Changes(remove=["a"])))
+    assert note.startswith("the strategy is taken to stay sticky: members vote")
+    (note,) = assumptions(changed(spec, Changes(add=[AddedMembers()])))
+    assert note.startswith("the strategy is taken to stay sticky, and new members to list what")
+    assert [*assumptions(spec)] == []
+    asked = replace(spec, has_votes=None)
+    assert [*assumptions(changed(asked, Changes(remove=["a"])))] == []
+    ranged = changed(replace(spec, strategy="range"), Changes(remove=["a"]))
+    (warning,) = dry_run(ranged).warnings
+    assert warning.startswith("The strategy may change")
+    assert [*assumptions(ranged)] == []
 
 
 def dealt(*ids: str) -> dict[str, list[tuple[str, int]]]:

@@ -284,6 +284,24 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     yield f"{begin}; {'; '.join(consequences)}."
 
 
+def assumptions(spec: GroupSpec) -> Iterator[str]:
+    """Yield what a dry run takes for granted of a classic group whose members join or leave."""
+    if spec.protocol != "classic":
+        return
+    have_joined = any(member.unknown_id for member in spec.members)
+    if spec.has_votes is False and (have_joined or spec.have_left) and not any(vote_warnings(spec)):
+        new = ", and new members to list what others list" if have_joined else ""
+        yield (
+            f"the strategy is taken to stay {spec.strategy}{new}: members vote on it again, and no "
+            "coordinator reports their lists; --strategy computes with another one"
+        )
+    if spec.client is None and _is_uniform(spec) and any(_others(spec, spec.computed_as)):
+        yield (
+            f"the other members are taken to use {spec.computed_as.name}, as the leader did that "
+            "leaves; --client computes with another library"
+        )
+
+
 def _is_uniform(spec: GroupSpec) -> bool:
     """Return whether a member that has left is certain to have the leader's library.
 

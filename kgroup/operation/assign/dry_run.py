@@ -30,7 +30,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA, SARAMA
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import NEW_PROCESS
-from kgroup.operation.assign.client import later_note, noticing, software, version_of
+from kgroup.operation.assign.client import assumptions, later_note, noticing, software, version_of
 from kgroup.operation.assign.connect import during_delay
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.group_record import (
@@ -812,8 +812,9 @@ def _assign(
     of_changes = (note for spec in read.data for note in notes(spec, request.changes))
     size = _largest_record(by_spec)
     accepted = max(map(accepted_record_bytes, read.data), default=0) if size and source else 0
+    assumed = (note for spec in specs for note in assumptions(spec))
     of_record = assigned_record_notes(source, size, accepted)
-    all_notes = (*filter(None, (later,)), *read.notes, *of_changes, *of_record)
+    all_notes = (*filter(None, (later,)), *read.notes, *of_changes, *assumed, *of_record)
     all_notes = tuple(dict.fromkeys(all_notes))
     return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)
 

@@ -11,7 +11,7 @@ the rows are read::
 A file of offsets has one more field, the store that they come from.
 
 The rows of each command are described in ``docs/command``. A release that removes a field,
-or changes the meaning of one, raises `SCHEMA_VERSION`; a new field does not. The first is 0.1.0.
+or changes the meaning of one, raises `SCHEMA_VERSION`; a new field does not.
 """
 
 from __future__ import annotations

@@ -313,8 +313,7 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
     if running.is_stopped:
         return Precondition("client-version", text, Verdict.UNKNOWN, None, check)
     if not old:
-        is_other = library not in (None, KAFKA_CLIENTS) or running.other_libraries
-        if is_other:  # some send owned partitions, but lack it
+        if library != KAFKA_CLIENTS:  # others send owned partitions, but lack it
             found = "members do not send their version"
             return Precondition("client-version", text, Verdict.UNKNOWN, found, check)
         found = "subscriptions contain owned partitions, as they do since 2.4"

@@ -60,9 +60,11 @@ def test_eager_to_cooperative_takes_two_restarts_of_everybody() -> None:
         "common-strategy": Verdict.VERIFIED,
         "supported-strategies": Verdict.UNKNOWN,
         "mixed-strategies": Verdict.UNKNOWN,
-        "client-version": Verdict.VERIFIED,
+        "client-version": Verdict.UNKNOWN,
         "listeners": Verdict.UNKNOWN,
     }
+    of_java = plan(group_of(), "cooperative-sticky", library="kafka-clients")
+    assert verdicts(of_java)["client-version"] is Verdict.VERIFIED
     back = plan(group_of(strategy="cooperative-sticky"), "range")
     assert "listeners" not in verdicts(back)  # who bears parts bears all
 

@@ -81,8 +81,8 @@ def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
             spec = _group(2000, 500, partitions, protocol, strategy)
             if partitions == 4:
                 spec = _group(200, 50, 40, protocol, strategy)
-            members = f"{len(spec['members']):,} members, all subscribe to all"
-            name = f"{_size(spec):,} partitions, {members}"
+            who = f"{len(spec['members']):,} members, all subscribe to all"
+            name = f"{_size(spec):,} partitions, {who}"
             yield name, spec
             yield f"{name}; one has left", _left(spec)
     for partitions in (10_000, 100_000):

@@ -211,7 +211,9 @@ def test_keys(tmp_path: Path) -> None:
         {
             "group.id": "g",
             "key.deserializer": "x",
-            "sasl.mechanisms": SECRET,
+            "sasl.username": SECRET,
+            "ssl.key.location": SECRET,
+            "producer.ssl.keystore.location": SECRET,
             "frobnicate": SECRET,
             "ssl.engine.factory.class": "a.B",
         },
@@ -219,14 +221,56 @@ def test_keys(tmp_path: Path) -> None:
         "config.providers.file.class=c.D",
     )
     file = f"{tmp_path}/client.properties"
+    unknown = "is no setting of Kafka's clients; it has no effect"
     java = "is for Kafka's Java client; kgroup does not follow it"
     assert config.notes == (
-        f"sasl.mechanisms ({file}:4) is no setting of Kafka's clients; it has no effect; "
-        "did you mean sasl.mechanism?",
-        f"frobnicate ({file}:5) is no setting of Kafka's clients; it has no effect",
-        f"ssl.engine.factory.class ({file}:6) {java}",
+        f"sasl.username ({file}:4) {unknown}",
+        f"ssl.key.location ({file}:5) {unknown}; did you mean ssl.keystore.location?",
+        f"producer.ssl.keystore.location ({file}:6) {unknown}; did you mean ssl.keystore.location?",
+        f"frobnicate ({file}:7) {unknown}",
+        f"ssl.engine.factory.class ({file}:8) {java}",
         f"config.providers.file.class (-X) {java}",
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("security.protocl", "security.protocol"),
+        ("Security.Protocol", "security.protocol"),
+        ("sasl.mechanisms", "sasl.mechanism"),
+        ("ssl.trustore.location", "ssl.truststore.location"),
+    ],
+)
+def test_a_near_miss_of_a_setting_of_security(key: str, meant: str, tmp_path: Path) -> None:
+    message = rf"is no setting of Kafka's clients; did you mean {meant}\?$"
+    with pytest.raises(UsageError, match=rf"^{key} \(-X\) {message}"):
+        read({}, tmp_path, f"{key}=a")
+    with pytest.raises(UsageError, match=rf"^{key} \(.*client.properties:2\) {message}"):
+        read({key: SECRET}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "notes"),
+    [
+        (SASL | {"security.protocol": ""}, ["sasl.* {} PLAINTEXT (the default)"]),
+        ({"ssl.keystore.location": "a"}, ["ssl.* {} PLAINTEXT (the default)"]),
+        (
+            {"sasl.mechanism": "PLAIN", "ssl.truststore.type": "PEM"},
+            ["sasl.* and ssl.* {} PLAINTEXT (the default)"],
+        ),
+        ({"sasl.mechanism": "PLAIN", "security.protocol": "SSL"}, ["sasl.* {} SSL (-X)"]),
+        ({"ssl.endpoint.identification.algorithm": "", "ssl.protocol": "TLS"}, []),
+    ],
+)
+def test_settings_of_security_without_effect(
+    settings: dict[str, str], notes: list[str], tmp_path: Path
+) -> None:
+    overrides = [f"{key}={value}" for key, value in settings.items()]
+    text = "settings have no effect: security.protocol is"
+    assert read({}, tmp_path, *overrides).notes == tuple(note.format(text) for note in notes)
+    of_zookeeper = client_config(environment={}, overrides=overrides, needs_server=False)
+    assert of_zookeeper.notes == ()
 
 
 def test_a_malformed_escape_is_not_shown(tmp_path: Path) -> None:

@@ -208,9 +208,10 @@ def add_command(
     flags = [ClientSetting("bootstrap.servers", text, "--bootstrap-server") for text in flag]
     merged = ClientSettings.merged(in_file, settings, flags)
     parse_servers(merged)
+    notes = notes_on_keys(merged.by_key.values())
     file = _file()
     add_profile(name, file, bootstrap_server, command_config, settings)
-    for note in notes_on_keys(merged.by_key.values()):
+    for note in notes:
         warn(f"note: {note}")
     if stored := [setting.where for setting in in_file if _has_secret(setting)]:
         warn(

@@ -120,6 +120,7 @@ def client_config(
         parse_overrides(overrides),
         _bootstrap(bootstrap_server, "--bootstrap-server"),
     )
+    notes_on_settings = notes_on_keys(settings.by_key.values())
     protocol = settings.choice("security.protocol", _PROTOCOLS, "PLAINTEXT")
     tls = sasl = None
     if protocol in ("SSL", "SASL_SSL"):
@@ -150,7 +151,8 @@ def client_config(
             if (number := settings.whole_number(key)) is not None
         },
         notes=(
-            *notes_on_keys(settings.by_key.values()),
+            *notes_on_settings,
+            *_note_on_protocol(settings, protocol),
             *(tls.notes if tls is not None else ()),
             *(sasl.notes if sasl is not None else ()),
             *_note_on_server(
@@ -232,6 +234,29 @@ def _note_on_server(
     own = [setting for setting in from_profile if setting.key == "bootstrap.servers"]
     if used is not None and used.origin.startswith("$") and own and own[-1].value != used.value:
         yield f"{used.where} is stronger than {own[-1].origin}"
+
+
+def _note_on_protocol(settings: ClientSettings, protocol: str) -> Iterator[str]:
+    """Yield a note if brokers are contacted without the security that settings are for."""
+    unused = [
+        prefix
+        for prefix, is_used in (
+            ("sasl.", protocol.startswith("SASL_")),
+            ("ssl.", protocol in ("SSL", "SASL_SSL")),
+        )
+        if not is_used
+        and any(
+            setting.value and key in FOLLOWED and key.startswith(prefix)
+            for key, setting in settings.by_key.items()
+        )
+    ]
+    if unused and settings.get("bootstrap.servers"):
+        chosen = settings.get("security.protocol")
+        origin = "the default" if chosen is None else chosen.origin
+        yield (
+            f"{' and '.join(f'{prefix}*' for prefix in unused)} settings have no effect: "
+            f"security.protocol is {protocol} ({origin})"
+        )
 
 
 def _words(text: str) -> frozenset[str]:
@@ -318,12 +343,20 @@ UNFOLLOWED = _words("""
 _NAME = re.compile(r"[a-z0-9_-]{1,40}|(?=.*\.)[A-Za-z0-9._-]{1,80}")
 """Text that looks like the key of a setting."""
 
+_SECURE = ("security.", "sasl.", "ssl.")
+_NEAR_MISS = 0.9
+"""Similarity to a setting that secures the connection, from which another key is an error."""
+
 _AWS_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 """Handler whose function is built into kafka-python's AWS_MSK_IAM."""
 
 
 def notes_on_keys(settings: Iterable[ClientSetting]) -> tuple[str, ...]:
-    """Return notes on settings without effect that may be intended; never with their values."""
+    """Return notes on settings without effect that may be intended; never with their values.
+
+    Raises:
+        UsageError: a setting is unknown and similar to one that secures the connection.
+    """
     return tuple(note for setting in settings if (note := _note(setting)) is not None)
 
 
@@ -339,4 +372,8 @@ def _note(setting: ClientSetting) -> str | None:
     suggestion = f"; did you mean {close[0]}?" if close else ""
     # A line of PEM or of a broken value is parsed as a key; it may be secret.
     where = setting.where if _NAME.fullmatch(key) else f"{HIDDEN} ({setting.origin})"
+    secures = [name for name in FOLLOWED if name.startswith(_SECURE)]
+    meant = get_close_matches(key.lower(), secures, 1, _NEAR_MISS)
+    if meant and not key.endswith(f".{meant[0]}"):  # with a prefix, it is for another client
+        raise UsageError(f"{where} is no setting of Kafka's clients; did you mean {meant[0]}?")
     return f"{where} is no setting of Kafka's clients; it has no effect{suggestion}"

@@ -299,6 +299,29 @@ def test_a_plugin_checks_the_past_if_a_rule_needs_it(cli: Cli) -> None:
     assert 'group="billing",code="late-poll"' in metrics.out
 
 
+@pytest.mark.parametrize("limit", ["past=1d", "rebalances=5", "generations=100,past=1d"])
+def test_monitoring_checks_the_past_if_a_threshold_needs_it(cli: Cli, limit: str) -> None:
+    past = cli("check", "--sample", "billing", "--nagios", "--limit", limit)
+    assert (past.status, "late-poll" in past.out) == (1, True)
+    metrics = cli("check", "--sample", "billing", "--prometheus", "--limit", limit)
+    assert 'group="billing",code="late-poll"' in metrics.out
+    assert "The past was not checked" not in past.err + metrics.err
+
+
+def test_monitoring_says_that_it_does_not_check_the_past(cli: Cli) -> None:
+    note = "kgroup: note: The past was not checked; for named groups, --limit past=1h checks it "
+    for form in ("--nagios", "--prometheus"):
+        for args, is_said in (
+            (["billing"], True),
+            (["billing", "--limit", "old-commit=1h"], True),
+            (["billing", "--no-past"], False),
+            (["billing", "--rule", "lag"], False),
+            (["click-stats"], False),  # ZooKeeper has no records of the past
+        ):
+            result = cli("check", "--sample", *args, form)
+            assert (note in result.err) == is_said, (form, args)
+
+
 def test_the_present_is_checked_without_a_past(cli: Cli, tmp_path: Path) -> None:
     """As of log directories of two clusters, of which one has a copy without its id."""
     folder = "__consumer_offsets-2"

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 
 SMALL_LOG = 64 << 20
 """Maximum bytes of log directories of which the past of all groups is checked by default."""
+_NO_PAST = (
+    "The past was not checked; for named groups, --limit past=1h checks it (--no-past: omit this "
+    "note)."
+)
 
 
 def _parse_rules(texts: Sequence[str]) -> frozenset[Rule]:
@@ -213,7 +217,8 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     "--nagios",
     is_flag=True,
     help="Write the output and exit status of a Nagios or Icinga plugin. The past is checked only "
-    "with --warehouse, or if --rule names a rule that needs it.",
+    "with --warehouse, or if --rule or --limit names a rule or threshold of the past (--limit "
+    "past=1h).",
 )
 @click.option(
     "--prometheus",
@@ -281,7 +286,7 @@ def command(
         )
     from kgroup.model.group import GroupType
     from kgroup.operation.check.check import Request, check
-    from kgroup.operation.check.look import read_baseline
+    from kgroup.operation.check.look import PAST_LIMITS, read_baseline
     from kgroup.operation.check.rule import PAST_RULES, Severity
     from kgroup.render import check as render
 
@@ -289,7 +294,9 @@ def command(
     source = source.that_has(groups)
     known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
     all_limits, group_limits = _all_limits(source, limits)
-    asks_past = rules & PAST_RULES if rules else not (nagios or prometheus)
+    for_monitoring = nagios or prometheus
+    limits_past = any(field in PAST_LIMITS for field, _ in limits)
+    asks_past = rules & PAST_RULES if rules else limits_past or not for_monitoring
     has_past = source.has_records and not no_past and bool(asks_past)
     reads_log = has_past and bool(
         log_budget if groups else warehouse is None and _is_small_log(source)
@@ -330,9 +337,12 @@ def command(
         if groups and has_kafka and source.file and not no_past and warehouse is None:
             note = "A snapshot has no past: only the state in it was checked."
             report = replace(report, notes=(*report.notes, note))
-        if has_past and not reads_log and warehouse is None and output.form == "table":
+        is_unread = source.has_records and not no_past and not reads_log and warehouse is None
+        if is_unread and for_monitoring and not rules:
+            report = replace(report, notes=(*report.notes, _NO_PAST))
+        elif is_unread and asks_past and output.form == "table":
             report = replace(report, notes=(*report.notes, *_next_look(report.data)))
-    if not nagios and not prometheus:
+    if not for_monitoring:
         page = partial(
             render.findings_page,
             groups=[description.group.group_id for description in audit.groups],

@@ -240,6 +240,8 @@ LIMITS: Mapping[str, str] = {
     "time-lag": "time_lag_ms",
 }
 """Attribute of `Thresholds` by name of the threshold."""
+PAST_LIMITS = frozenset({"past_ms", "rebalances", "generations"})
+"""Thresholds, as attributes of `Thresholds`, that only a check of the past uses."""
 _OF_GROUPS = frozenset(LIMITS) - {"past", "rebalances", "generations", "coordinated"}
 """Thresholds that a group may override; the others apply to the past or to the cluster."""
 

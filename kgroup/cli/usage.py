@@ -98,13 +98,28 @@ def usage_message(error: click.UsageError) -> str:
         return f"No such command {unknown[1]!r}. Did you mean: {line}"
     message = error.format_message().replace("a valid integer range", "a whole number")
     if isinstance(error, click.MissingParameter):  # click writes each choice on its own line
-        return re.sub(r"\s+", " ", message)
+        return re.sub(r"\s+", " ", message.removesuffix(".")) + _missing_remark(error)
+    if unexpected := re.match(r"Got unexpected extra arguments? \(([^\s)]+)", error.message):
+        known = _options(error.ctx.command) if error.ctx is not None else {}
+        is_group = "--group" in known and not unexpected[1].startswith("-")
+        return f"{message}. Name groups with --group {unexpected[1]}" if is_group else message
     wrong = re.match("'(.*)' is not one of ", error.message)
     if wrong and isinstance(error, click.BadParameter) and error.param is not None:
         choices = getattr(error.param.type, "choices", ())
         suggestion = near_names(wrong[1], map(str, choices))
         return f"{message.removesuffix('.')}{suggestion}" if suggestion else message
     return message
+
+
+def _missing_remark(error: click.MissingParameter) -> str:
+    """Return what a missing option is for, or how to write a partition of a topic."""
+    param, ctx = error.param, error.ctx
+    if isinstance(param, click.Option):
+        return f" ({param.metavar or param.type.name}): {param.help}"
+    topic = (ctx.params.get("topic") if ctx is not None else None) or ""
+    typed = re.fullmatch(r"(.+)-(\d+)", topic)
+    is_partition = typed is not None and param is not None and param.name == "partition"
+    return f". Did you mean {typed[1]} {typed[2]}?" if typed and is_partition else "."
 
 
 def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> str:
@@ -144,6 +159,10 @@ def _source_remark(option: str, ctx: click.Context) -> str:
         return ""
     if path == ["doctor"]:
         return "doctor checks a cluster (-b, -C) or ZooKeeper, and without one the installation"
+    if path in (["offsets", "copy"], ["offsets", "diff"]):
+        return "name stores by arguments: kafka:HOST:PORT, log-dir:PATH, snapshot:FILE, sample, ..."
+    if path == ["history", "stream"]:
+        return "stream reads a cluster (-b, -C); 'kgroup history build' reads files and the sample"
     if path[:1] != ["history"] or "--warehouse" not in known:
         return ""
     if "--log-dir" in known:

@@ -139,7 +139,7 @@ def test_damage_is_a_row_and_status_4(cli: Cli, tmp_path: Path) -> None:
         (("--from", "x", "-b", "h:1", "--to", "w"), "--from and --bootstrap-server are two"),
         (("x", "--to", "w"), "x: put paths after --from"),
         (("--sample", "--to", "w", "--spark-conf", "a"), "expected NAME=VALUE, found 'a'"),
-        (("--sample",), "Missing option '--to'"),
+        (("--sample",), "Missing option '--to' (DIR): Folder of the warehouse"),
         (("--sample", "--to", "w", "--cluster", ""), "--cluster: expected a name"),
         (
             ("--sample", "--to", "hdfs://user:swordfish@b/w"),

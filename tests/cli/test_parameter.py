@@ -83,6 +83,8 @@ def _berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("23:13:19.5", datetime(2023, 11, 14, 23, 13, 19, 500_000, tzinfo=BERLIN)),
         ("today 23:59", datetime(2023, 11, 14, 23, 59, tzinfo=BERLIN)),
         ("yesterday 03:12", datetime(2023, 11, 13, 3, 12, tzinfo=BERLIN)),
+        ("today", datetime(2023, 11, 14, tzinfo=BERLIN)),
+        ("yesterday", datetime(2023, 11, 13, tzinfo=BERLIN)),
         ("2023-07-01 05:02", datetime(2023, 7, 1, 5, 2, tzinfo=BERLIN)),
         ("2023-07-01T05:02", datetime(2023, 7, 1, 5, 2, tzinfo=UTC)),  # as Kafka's tools
         ("2023-10-29 01:59:59.999", datetime(2023, 10, 29, 1, 59, 59, 999_000, tzinfo=BERLIN)),
@@ -134,7 +136,9 @@ def test_no_local_time(text: str, reason: str) -> None:
         parse_instant(text)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2h later", "h", "1y", "2023-13-01", "1.5h"])
+@pytest.mark.parametrize(
+    "text", ["", "tomorrow", "yesterdayZ", "2h later", "h", "1y", "2023-13-01", "1.5h"]
+)
 def test_no_instant(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time; expected RFC 3339"):
         parse_instant(text)

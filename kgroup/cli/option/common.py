@@ -502,7 +502,10 @@ def check_choice(groups: Sequence[str], regex: Pattern | None, *, every: bool) -
     """Check that groups are selected either by names and a pattern, or by `--all`."""
     check_all(groups, regex, every=every)
     if not (every or groups or regex is not None):
-        raise click.UsageError("no groups selected: name groups, or use --regex RE or --all")
+        options = click.get_current_context().command.params
+        is_named = any("--group" in option.opts for option in options)
+        names = "use --group NAME," if is_named else "name groups, or use"
+        raise click.UsageError(f"no groups selected: {names} --regex RE or --all")
 
 
 def given_options() -> dict[str, str]:

@@ -27,9 +27,9 @@ def parse_instant(text: str) -> int:
 
     Args:
         text: RFC 3339 (``2023-11-14T22:13:20.004Z``; a date alone is its midnight, without zone it
-            is UTC, as for Kafka's tools), local time (``03:12``, ``yesterday 03:12``,
-            ``2023-11-14 22:13:20``; ``03:12Z`` and ``03:12+01:00`` name another zone), epoch
-            milliseconds, ``now``, or an age (``2h``, ``1d12h``, ``90s``, ``PT2H``).
+            is UTC, as for Kafka's tools), local time (``03:12``, ``yesterday 03:12``, ``yesterday``
+            for its midnight, ``2023-11-14 22:13:20``; ``03:12Z`` and ``03:12+01:00`` name another
+            zone), epoch milliseconds, ``now``, or an age (``2h``, ``1d12h``, ``90s``, ``PT2H``).
 
     Raises:
         ValueError: the text is invalid, or a local time that does not exist, occurs twice, or is
@@ -38,7 +38,7 @@ def parse_instant(text: str) -> int:
     text = text.strip()
     if text == "now":
         return _now_ms()
-    if (local := _LOCAL_TIME.fullmatch(text)) is not None:
+    if (local := _local_time(text)) is not None:
         return _local_time_ms(local)
     try:
         if re.fullmatch(r"-?\d+", text):
@@ -61,6 +61,10 @@ _LOCAL_TIME = re.compile(
     r"(?:(today|yesterday|\d{4}-\d\d-\d\d) )?(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
     r"(Z|[-+]\d\d:\d\d)?"
 )
+
+
+def _local_time(text: str) -> re.Match[str] | None:
+    return _LOCAL_TIME.fullmatch(f"{text} 00:00" if text in ("today", "yesterday") else text)
 
 
 def _local_time_ms(match: re.Match[str]) -> int:
@@ -100,7 +104,7 @@ def _epoch_ms(instant: datetime) -> int:
 
 def local_time_note(text: str) -> str | None:
     """Return what a valid local time means; None for other times, which name their zone."""
-    match = _LOCAL_TIME.fullmatch(text.strip())
+    match = _local_time(text.strip())
     if match is None or match[3]:
         return None
     instant = datetime.fromtimestamp(parse_instant(text) / 1000, UTC).astimezone()

@@ -335,7 +335,7 @@ def _source(
     option = connection.chosen_by if zookeeper is None else connection.cluster_option
     chosen = [f"{option} (a cluster)"] if option else []
     chosen += ["--zookeeper"] if zookeeper is not None else []
-    chosen += ["--log-dir or --sample"] if paths else []
+    chosen += ["--sample" if sample else "--log-dir"] if paths else []
     files = [
         SourceFile(file_format, path)
         for file_format in FILE_FORMATS.values()

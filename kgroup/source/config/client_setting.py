@@ -96,11 +96,16 @@ class ClientSetting:
             return self
         return ClientSetting(self.key, Secret(read_secret(self.value, self.where)), self.origin)
 
-    def expected(self, what: str) -> UsageError:
-        """Return the error of an invalid value."""
+    def expected(self, what: str, found: str | None = None) -> UsageError:
+        """Return the error of an invalid value.
+
+        Args:
+            what: what was expected.
+            found: what was found; None: the value.
+        """
         shown = repr(redact(self.value)[:_SHOWN]) + ("…" if len(self.value) > _SHOWN else "")
         value = "something else" if isinstance(self.value, Secret) else shown
-        return UsageError(f"{self.where}: expected {what}, found {value}")
+        return UsageError(f"{self.where}: expected {what}, found {found or value}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from kgroup.atomic_file import output_file
@@ -363,13 +364,20 @@ def _profile(name: str, file: Path) -> Mapping[str, Any]:
 
         close = get_close_matches(name, profiles) or sorted(profiles)
         known = f"; it has {', '.join(close)}" if close else ""
-        raise UsageError(f"{file}: expected a profile {name!r}, found none{known}")
+        raise _no_profile(name, file, known)
     origin = _origin(name, file)
     profile = _table(profiles[name], f"{origin}: expected a table")
     for key in profile:
         if key not in _KEYS:
             raise UsageError(f"{origin}: expected {', '.join(_KEYS)}; found {key!r}")
     return profile
+
+
+def _no_profile(name: str, file: Path, known: str = "") -> UsageError:
+    return UsageError(
+        f"{file}: expected a profile {name!r}, found none{known}. To add it, run: kgroup profile "
+        f"add {quote(name)} -b HOST:PORT"
+    )
 
 
 def _profiles(document: Mapping[str, Any], file: Path) -> Mapping[str, Any]:
@@ -387,7 +395,7 @@ def _document(file: Path, name: str | None = None) -> tuple[dict[str, Any], str]
 
     if name is None and not os.path.exists(file):
         return {}, ""
-    absent = f"expected a table [profiles.{name}] in it, found no such file"
+    absent = None if name is None else _no_profile(name, file)
     try:
         text = read_user_file(file, str(file), absent).decode()
         return parse_toml(text.replace("\r\n", "\n").replace("\r", "\n")), text

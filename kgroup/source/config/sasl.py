@@ -209,6 +209,8 @@ def parse_jaas(setting: ClientSetting) -> LoginModule:
     options = {}
     while (token := next(tokens))[1:] != ("sign", ";"):
         position, kind, key = token
+        if kind == "end":
+            raise setting.expected("a semicolon at the end of the text", "none")
         if kind not in ("word", "quoted"):
             raise setting.expected(f"the name of an option, or a semicolon, {_at(position)}")
         position, kind, text = next(tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kgroup.atomic_file import INPUTS
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import InputError, KgroupError, UsageError
 
 LARGEST_FILE = 1 << 20
 """Maximum bytes of a settings file, key store or token; a trust store of all CAs has 250,000."""
@@ -32,25 +32,26 @@ def user_path(text: str, where: str) -> Path:
         ) from None
 
 
-def read_user_file(path: Path, where: str, absent: str = "") -> bytes:
+def read_user_file(path: Path, where: str, absent: KgroupError | None = None) -> bytes:
     """Read a whole file that should be small.
 
     Args:
         path: the file; may be a device without an end.
         where: start of a message.
-        absent: message for a missing file, instead of the operating system's.
+        absent: error for a missing file, instead of the operating system's.
 
     Raises:
         InputError: the file cannot be read, or is larger than `LARGEST_FILE`.
+        KgroupError: `absent`.
     """
     INPUTS.append(path)
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except OSError as error:
-        is_absent = isinstance(error, FileNotFoundError)
-        why = (absent if is_absent else "") or f"cannot read it: {error.strerror}"
-        raise InputError(f"{where}: {why}", path=str(path)) from None
+        if absent is not None and isinstance(error, FileNotFoundError):
+            raise absent from None
+        raise InputError(f"{where}: cannot read it: {error.strerror}", path=str(path)) from None
     if len(data) > LARGEST_FILE:
         raise InputError(
             f"{where}: expected at most {LARGEST_FILE} bytes, found more; is it the right file?",

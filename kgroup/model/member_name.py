@@ -111,6 +111,13 @@ def find_member(text: str, members: Sequence[MemberName], group: str) -> MemberN
             f"{group}: {text!r} means {len(found)} members; name one by its member id: "
             f"{_first([*map(str, found)])}"
         )
+    begun = [str(member) for member in members if any(n.startswith(text) for n in member.texts)]
+    if text and begun:
+        raise NotFoundError(
+            f"{group} has no member {text!r}: the start of a member id must be longer than the "
+            f"client id. {len(begun)} {'begins' if len(begun) == 1 else 'begin'} with it: "
+            f"{_first(begun)}"
+        )
     known = _first([*map(str, members)]) or "none"
     similar = near_names(text, dict.fromkeys(name for member in members for name in member.texts))
     raise NotFoundError(f"{group} has no member {text!r}{similar or f'; it has: {known}'}")

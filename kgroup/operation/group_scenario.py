@@ -19,6 +19,7 @@ from kgroup.model.group import AssignedPartition, Group, GroupType, Member, Memb
 from kgroup.model.member_name import MemberName, find_member
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.operation.assign.connect import CONNECT
 from kgroup.operation.assign.group import (
     NO_ADVICE,
     Advice,
@@ -94,6 +95,16 @@ def scenario_of(
             f"{named_group(group_id)}: expected a group of type {', '.join(others)} or {last}, "
             f"found {found.type}. To see what moves without a member, run: "
             f"{kgroup_command('assign', [group_id], options)}",
+            group_id=group_id,
+        )
+    if found.type is GroupType.CLASSIC and found.protocol_type == CONNECT and found.members:
+        leaves = f"--remove-member={found.members[0].member_id}"
+        change = "--add-member" if len(found.members) == 1 else leaves
+        options = (change, *reaching(Reach.SOURCE))
+        raise UnfitError(
+            f"{named_group(group_id)}: expected members of protocol type 'consumer', found "
+            f"{CONNECT!r}: groups of Connect workers are not simulated. To see what moves if "
+            f"one joins or leaves, run: {kgroup_command('assign', [group_id], options)}",
             group_id=group_id,
         )
     if not found.members:

@@ -324,6 +324,12 @@ def test_connect(cli: Cli) -> None:
     assert (result.status, "not connectors and tasks" in result.err) == (2, True)
     result = cli("assign", "order-service", "--sample", "--max-delay", "1m")
     assert (result.status, "have no connectors" in result.err) == (2, True)
+    result = cli("assign", "connect-shipments-warehouse", "--sample", "--connector", "a=2")
+    assert result.status == 2
+    assert (
+        "group connect-shipments-warehouse has the consumers of the sink connector "
+        "shipments-warehouse; connectors belong to the group of the workers"
+    ) in result.err
 
 
 def test_moves_as_rows(cli: Cli) -> None:

@@ -224,6 +224,15 @@ def test_a_shipped_scenario_happens_to_a_group(cli: Cli) -> None:
     assert lines[1].split()[0] == "time"
 
 
+def test_members_of_a_shipped_scenario_join_the_group(cli: Cli) -> None:
+    found = cli("simulate", "rolling-restart", *SAMPLE, "--until", "stable")
+    assert (
+        "note: the scenario's own members join the group: m1, m2, m3. For a rolling restart of the "
+        "group's members, run: kgroup plan order-service --sample\n"
+    ) in found.err
+    assert "own members join" not in cli("simulate", *SAMPLE).err
+
+
 @pytest.mark.parametrize(
     "text", ["order-service-1", "order-service-1-", "order-service-1-a0af3bb0-bc3c"]
 )
@@ -266,7 +275,18 @@ def test_what_is_assumed_of_a_group_is_said(cli: Cli, tmp_path: Path) -> None:
             1,
             "zookeeper, found streams. To see what moves without a member, run: kgroup assign ord",
         ),
-        (("order-service", "--crash", "order"), 3, "has no member 'order'"),
+        (
+            ("warehouse-sync", "--crash", "any"),
+            1,
+            "groups of Connect workers are not simulated. To see what moves if one joins or "
+            "leaves, run: kgroup assign warehouse-sync --add-member --sample",
+        ),
+        (
+            ("order-service", "--crash", "order"),
+            3,
+            "has no member 'order': the start of a member id must be longer than the client id. "
+            "3 begin with it: order-service-1 at ",
+        ),
         (("order-service", "--crash", "127.0.0.1"), 2, "'127.0.0.1' means 3 members; name one by "),
         (("order-service", "--crash", "nobody"), 3, "has no member 'nobody'; it has: order-serv"),
     ],

@@ -66,6 +66,10 @@ def test_an_unknown_name_suggests() -> None:
         find_member("modrn", GROUP, "group g")
     with pytest.raises(NotFoundError, match="has no member 'x'; it has: web-1 at 10"):
         find_member("x", GROUP, "group g")
+    with pytest.raises(NotFoundError, match="2 begin with it: batch at"):
+        find_member("pod", GROUP, "group g")
+    with pytest.raises(NotFoundError, match="1 begins with it: web-1"):
+        find_member("web-", GROUP[:1], "group g")
     with pytest.raises(NotFoundError, match="has no member 'x'; it has: none"):
         find_member("x", (), "group g")
 

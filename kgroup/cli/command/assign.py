@@ -143,8 +143,8 @@ what_if_options = options_into(
         "--remove-member",
         "remove",
         "MEMBER",
-        "a member leaves? Here and below, MEMBER is a member id or the start of it, an instance "
-        "id, a client id or a host.",
+        "a member leaves? Here and below, MEMBER is a member id or the start of it (longer than "
+        "the client id), an instance id, a client id or a host.",
         suggest=suggest_members,
     ),
     _what_if(

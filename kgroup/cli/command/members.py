@@ -53,8 +53,8 @@ _INTERRUPTED = (
     multiple=True,
     type=ID,
     shell_complete=suggest_members,
-    help="Remove this member, named by its id or the start of it, instance id, client id or host. "
-    "Repeatable.",
+    help="Remove this member, named by its id or the start of it (longer than the client id), "
+    "instance id, client id or host. Repeatable.",
 )
 @click.option(
     "--instance",

@@ -59,8 +59,8 @@ _VERSION_ADVICE = "; version in a scenario file changes that"
     "--crash",
     metavar="MEMBER",
     multiple=True,
-    help="With --from: crash this member at the start, named by its id or the start of it, "
-    "instance id, client id or host. Repeatable.",
+    help="With --from: crash this member at the start, named by its id or the start of it (longer "
+    "than the client id), instance id, client id or host. Repeatable.",
 )
 @click.option(
     "--stop",
@@ -169,7 +169,8 @@ def _scenario(
 ) -> Report[Scenario]:
     """Read the scenario to simulate."""
     from kgroup.operation.group_scenario import assumptions, group_as_it_is, with_steps
-    from kgroup.operation.report import Report
+    from kgroup.operation.printed_command import Reach, kgroup_command, reaching
+    from kgroup.operation.report import Report, first_names
     from kgroup.operation.simulate import scenario_names
     from kgroup.simulation.scenario.file import read_scenario
     from kgroup.simulation.scenario.scenario import Action
@@ -179,16 +180,24 @@ def _scenario(
         return Report((read_scenario(*_read(scenario)),))
     with source.that_has([group]).open() as opened:
         report = group_as_it_is(opened, group)
+        plan = kgroup_command("plan", (group,), reaching(Reach.SOURCE))
     steps = [(Action.CRASH, member) for member in crash] + [
         (Action.STOP, member) for member in stop
     ]
-    existing = with_steps(report.data[0], steps)
+    existing, notes = with_steps(report.data[0], steps), report.notes
     if scenario is not None:
-        existing = read_scenario(*_read(scenario), existing)
+        own, existing = existing, read_scenario(*_read(scenario), existing)
         if scenario in scenario_names():  # its description is about another group
             existing = replace(existing, about=None)
+            joined = [name for name in existing.members if name not in own.members]
+            if joined:
+                note = (
+                    f"the scenario's own members join the group: {first_names(joined)}. For a "
+                    f"rolling restart of the group's members, run: {plan}"
+                )
+                notes = (*notes, note)
     assumed = assumptions(existing, advice=_VERSION_ADVICE)
-    return replace(report, data=(existing,), notes=(*report.notes, *assumed))
+    return replace(report, data=(existing,), notes=(*notes, *assumed))
 
 
 def _read(scenario: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -407,7 +408,17 @@ def check_changes(
     if spec.protocol not in of_streams and of_standbys:
         raise UsageError(f"{spec.protocol} groups have no standby tasks: omit --standbys")
     if spec.protocol != CONNECT and of_connectors:
-        raise UsageError(
-            f"{spec.protocol} groups have no connectors: omit --connector, --drop-connector and "
-            "--max-delay"
+        sinks = {sink for member in spec.members if (sink := _sink_connector(member.client_id))}
+        whose = (
+            f"{named_group(spec.id)} has the consumers of the sink connector {', '.join(sinks)}; "
+            "connectors belong to the group of the workers (their group.id): name that group, or "
+            if spec.id is not None and len(sinks) == 1
+            else f"{spec.protocol} groups have no connectors: "
         )
+        raise UsageError(f"{whose}omit --connector, --drop-connector and --max-delay")
+
+
+def _sink_connector(client_id: str | None) -> str | None:
+    """Return the sink connector whose task has a consumer with this client id; None if none has."""
+    task = re.fullmatch(r"connector-consumer-(.+)-\d+", client_id or "")
+    return None if task is None else task[1]

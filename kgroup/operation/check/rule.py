@@ -304,7 +304,8 @@ class Rule(DescribedEnum):
         "A member polls too late again and again: it leaves the group when max.poll.interval.ms "
         "has passed, and joins again; each time the group rebalances.",
         "Find out why the member is slow: compare its host with the others. Process fewer "
-        "records between polls (Java: max.poll.records), or move slow work to another thread. "
+        "records between polls (Java, kafka-python: max.poll.records; others: smaller batches), "
+        "or move slow work to another thread. "
         "Raise max.poll.interval.ms only if the member keeps up on average: an eager rebalance "
         "waits that long for it. Static membership does not help.",
         Severity.WARNING,
@@ -370,8 +371,8 @@ class Rule(DescribedEnum):
         "rebalance-storm",
         "Rebalances followed each other; meanwhile partitions were not read, or fewer were.",
         "The history of rebalances has the causes. A member that leaves max.poll.interval.ms "
-        "after each assignment polls too late: let it process fewer records per poll "
-        "(max.poll.records), or raise that limit. For members that restart, a plan shows "
+        "after each assignment polls too late: let it process fewer records per poll, "
+        "or raise that limit. For members that restart, a plan shows "
         "whether static membership helps.",
         Severity.WARNING,
         (_CAUSES, NextCommand("plan static-membership GROUP")),

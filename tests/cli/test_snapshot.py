@@ -284,7 +284,8 @@ def test_of_a_cluster(cli: Cli, cluster: FakeCluster, tmp_path: Path) -> None:
     assert (result.status, result.out) == (0, "")
     count = len(json.loads(file.read_text())["groups"])
     said = f"kgroup: note: {count} group{'' if count == 1 else 's'} written to {file}\n"
-    assert result.err == said
+    unused = "ssl.* settings have no effect: security.protocol is PLAINTEXT (the default)"
+    assert result.err == f"kgroup: note: {unused}\n{said}"
     assert cluster.made[-1]["of_silence"] is True
     assert "hush-hush" not in file.read_text()
     assert json.loads(file.read_text())["origin"] == {"kind": "cluster", "paths": []}

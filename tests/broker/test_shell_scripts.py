@@ -94,7 +94,7 @@ def test_a_loop_over_groups(shell: Shell, groups: dict[str, Any], source: str) -
 
 def test_a_loop_over_lags(shell: Shell, groups: dict[str, Any], source: str) -> None:
     expected = [
-        f"{group_id} is {offset['lag']} behind in {offset['topic']}"
+        f"{group_id} is {offset['lag']} behind in {offset['topic']}-{offset['partition']}"
         for group_id, group in groups.items()
         for offset in group["offsets"]
         if offset["lag"] is not None and offset["lag"] > 5

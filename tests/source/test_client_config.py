@@ -17,6 +17,7 @@ from kgroup.source.config.client_config import ClientConfig, client_config
 from kgroup.source.config.client_setting import Secret
 from kgroup.source.config.properties_file import parse_properties
 from kgroup.source.config.user_file import LARGEST_FILE
+from tests.broker.key_stores import FOLDER
 
 SECRET = "s3kret"
 JAAS = "org.apache.kafka.common.security.{}.{} required {};"
@@ -315,6 +316,24 @@ def test_bad_profiles(toml: str | None, message: str, tmp_path: Path) -> None:
         client_config(environment={"KGROUP_CONFIG": str(file)}, profile="p")
     cannot_be_read = message.lower().endswith("no such file")
     assert isinstance(caught.value, InputError if cannot_be_read else UsageError)
+
+
+def test_the_file_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first example of docs/connection.md is complete, and its password a reference."""
+    page = (Path(__file__).parents[2] / "docs" / "connection.md").read_text("utf-8")
+    example = page.partition("```properties\n")[2].partition("```")[0]
+    example = example.replace("/etc/kafka/ca.pem", str(FOLDER / "ca.pem"))
+    settings = {key: value for _, key, value in parse_properties(example)}
+    monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
+    config = read(settings, tmp_path)
+    options = config.kafka_options()
+    assert config.notes == ()
+    assert options["bootstrap_servers"] == ["kafka-1:9093", "kafka-2:9093"]
+    assert (options["security_protocol"], options["sasl_mechanism"]) == (
+        "SASL_SSL",
+        "SCRAM-SHA-512",
+    )
+    assert options["sasl_plain_password"].encode() == SECRET.encode()
 
 
 @pytest.mark.parametrize(

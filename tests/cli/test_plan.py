@@ -505,6 +505,26 @@ def test_a_target_that_is_misspelt(cli: Cli) -> None:
         assert "No such command 'asignor'. Did you mean assignor?" in found.err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            "range billing --sample",
+            "No such command 'range'. Did you mean: kgroup plan assignor range billing",
+        ),
+        ("sticky", "No such command 'sticky'. Did you mean: kgroup plan assignor sticky GROUP"),
+        (
+            "assignor billing sticky --sample",
+            "STRATEGY comes before GROUP. Did you mean: kgroup plan assignor sticky billing",
+        ),
+    ],
+)
+def test_a_strategy_in_the_wrong_place(cli: Cli, words: str, told: str) -> None:
+    found = cli("plan", *words.split())
+    assert (found.status, found.out) == (2, "")
+    assert f"{told}\n" in found.err
+
+
 def test_a_group_that_is_called_like_a_target(cli: Cli) -> None:
     found = cli("plan", "--sample", "--", "assignor")
     assert found.status == 3

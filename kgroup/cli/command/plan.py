@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -285,8 +286,12 @@ def assignor_command(
     eager strategy and the cooperative one takes two rolling restarts; for other changes, the number
     depends on what the members already support.
     """
-    from kgroup.operation.plan.assignor import plan_assignors, strategy_named
+    from kgroup.operation.plan.assignor import CLASSES, plan_assignors, strategy_named
 
+    groups: Sequence[str] = click.get_current_context().params["groups"]
+    if strategy not in CLASSES and len(groups) == 1 and groups[0] in CLASSES:
+        line = shlex.join(("kgroup", "plan", "assignor", groups[0], strategy))
+        raise click.UsageError(f"STRATEGY comes before GROUP. Did you mean: {line}")
     return partial(
         plan_assignors,
         strategy=strategy_named(strategy),
@@ -651,7 +656,7 @@ def advice_command(
             )
         return show(every_target(), output)
     check_all(groups, None, every=every)
-    text = meant(groups[0], command.commands) if groups else None
+    text = _target_meant(groups)
     if source == Source():
         raise click.UsageError(text) if text else missing_source()
     if not (groups or every):
@@ -672,6 +677,20 @@ def advice_command(
     if text and any(_is_missing(error, groups[0]) for error in report.errors):
         raise click.UsageError(text)
     return show(report, output, render.advice_page, sheet=render.advice_sheet)
+
+
+def _target_meant(groups: Sequence[str]) -> str | None:
+    """Return a message with the target's command if the first group looks like a target."""
+    from kgroup.operation.plan.assignor import CLASSES
+
+    if not groups:
+        return None
+    if groups[0] in (*CLASSES, *CLASSES.values()):
+        line = shlex.join(
+            ("kgroup", "plan", "assignor", *(groups if groups[1:] else [*groups, "GROUP"]))
+        )
+        return f"No such command {groups[0]!r}. Did you mean: {line}"
+    return meant(groups[0], command.commands)
 
 
 def _is_missing(problem: Problem, group_id: str) -> bool:

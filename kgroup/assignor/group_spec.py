@@ -106,6 +106,8 @@ class GroupSpec:
         streams: what else a streams group has; None for other groups.
         application: what else threads of classic Streams have; None for other groups.
         returning: Connect: workers that restart, and join when the rebalance without them is over.
+        is_leader_new: whether the leader of a classic group has left, and another member, known or
+            not, leads for the first time.
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the leader before, or of
             the members whose library is known and has the strategy, if it is a single one, unless
@@ -135,6 +137,7 @@ class GroupSpec:
     application: StreamsApplication | None = None
     returning: tuple[MemberSpec, ...] = ()
     asked_version: str | None = None
+    is_leader_new: bool = False
     computed_as: Software = field(init=False)
 
     def __post_init__(self) -> None:

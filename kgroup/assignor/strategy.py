@@ -140,7 +140,9 @@ def _topics_known_at_first(spec: GroupSpec) -> set[frozenset[str]]:
     """
     so_far = (*(member for member in spec.members if not member.unknown_id), *spec.departed)
     leaders = [so_far]
-    if spec.leader_id is None and spec.departed:
+    if spec.leader is not None and spec.is_leader_new:
+        leaders.append((spec.leader,))
+    elif spec.leader is None and spec.departed:
         leaders += ((member,) for member in spec.members)
     return {
         frozenset(name for member in subscribed for name in member.topics if name in spec.topics)

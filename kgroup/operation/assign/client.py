@@ -194,7 +194,7 @@ def _cause(spec: GroupSpec, leads: Software) -> str:
         return "the order in which brokers will list new partitions is unknown"
     if CLIENTS[leads.name].is_same_without is not None:
         members = tuple(replace(member, unknown_id=False) for member in spec.members)
-        informed = replace(spec, members=members, departed=())
+        informed = replace(spec, members=members, departed=(), is_leader_new=False)
         if informed != spec and is_determined(informed):
             return "a member that has not been the leader may not know all topics at first"
     for known, also in (

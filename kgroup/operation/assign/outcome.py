@@ -481,6 +481,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         departed=(),
         returning=() if returning else spec.returning,
         have_left=False,
+        is_leader_new=False,
         new_topics=frozenset(),
         grown_topics=frozenset(),
         connect=None if plan.connect is None else plan.connect.cluster,

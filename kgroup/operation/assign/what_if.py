@@ -419,6 +419,7 @@ def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
     return replace(
         spec,
         leader_id=_next_leader(spec),
+        is_leader_new=True,
         leader_client=member.client or spec.leader_client,
         connect=spec.connect and spec.connect.with_new_leader(),
     )

@@ -12,6 +12,7 @@ import pytest
 from kgroup.assignor.base import AssignorError
 from kgroup.assignor.client.kafka_python import KAFKA_PYTHON
 from kgroup.assignor.client.kafka_python_sticky import StickyAssignor
+from kgroup.operation.assign.outcome import after as after_rebalance
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import read_spec
 from kgroup.operation.assign.what_if import AddedMembers, add_members, leaves
@@ -220,6 +221,18 @@ def test_a_new_leader_assigns_first_what_it_knows() -> None:
         assert is_determined(spec, "ned")  # led so far, and knows all
         assert not is_determined(spec, "lee")
     assert is_determined(spec_of("range", LEFT))
+
+
+def test_a_new_leader_that_is_known_knows_only_its_own_topics_at_first() -> None:
+    group = replace(read_spec(spec_of("sticky", LEFT)), leader_id="lee")
+    for leader_id, is_open in (("mae", True), ("ned", False)):
+        left = leaves(replace(group, member_order=(leader_id,)), group.members[0])
+        assert left.leader_id == leader_id
+        found = [warning for warning in dry_run(left).warnings if "not determine" in warning]
+        assert bool(found) == is_open
+        assert all("has not been the leader may not know all topics" in each for each in found)
+        plan = dry_run(after_rebalance(left, dry_run(left)))
+        assert not any("not determine" in warning for warning in plan.warnings)
 
 
 def test_a_leader_assigns_a_topic_that_nobody_had_in_the_next_rebalance() -> None:

@@ -359,6 +359,19 @@ def test_a_member_may_be_back_only_after_a_rebalance_without_it(
     assert not any("single rebalance" in text for text in left.last.warnings)
 
 
+def test_other_steps_in_which_the_assignor_fails_are_a_warning() -> None:
+    """The target assignment of c has a partition that is gone when only b has left."""
+    own: dict[str, list[list[str | int]]] = {"a": [["t", 0]], "b": [], "c": [["t", 1]]}
+    members = [{"member_id": name, "topics": ["t"], "owned": owned} for name, owned in own.items()]
+    topics = {"t": {"partitions": 1}}
+    spec = group("uniform", protocol="consumer", topics=topics, members=members)
+    for name in ("b", "c"):
+        spec = what_if.remove_member(spec, name)
+    run = settled(spec)
+    assert run.last.assignment == {"a": (("t", 0),)}
+    assert any("heartbeats of others" in text for text in run.last.warnings)
+
+
 def test_the_library_that_fails_is_named() -> None:
     members = [{"member_id": "a", "topics": []}]
     plan = dry_run(group(members=members, client="librdkafka@2.16.0"))

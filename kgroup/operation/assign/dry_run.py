@@ -498,8 +498,9 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     if is_small(spec):
         ids = random_ids(spec, 0)
         for assignment in other_assignments(_made_up(spec, ids, 0) if ids else spec):
-            shares = {name: frozenset(assignment[made]) for name, made in _ids(spec, ids)}
-            if not _ends_like(run, shares):
+            if assignment is None or not _ends_like(
+                run, {name: frozenset(assignment[made]) for name, made in _ids(spec, ids)}
+            ):
                 steps = _IN_OTHER_STEPS if spec.protocol == "consumer" else _IN_TWO_STEPS
                 run = _warned(run, steps)
                 break

@@ -392,28 +392,35 @@ def _assigned(spec: GroupSpec) -> Assignment:
     return _assigned_in_turn(spec, [*([_staying(spec)] if spec.departed else ()), *_joined(spec)])
 
 
-def other_assignments(spec: GroupSpec) -> Iterator[Assignment]:
+def other_assignments(spec: GroupSpec) -> Iterator[Assignment | None]:
     """Yield the assignments of a group if its members leave and join in other steps.
+
+    None stands for a failure of the assignor.
+    """
+    for groups in _other_steps(spec):
+        try:
+            yield _assigned_in_turn(spec, groups)
+        except AssignorError:
+            yield None
+
+
+def _other_steps(spec: GroupSpec) -> Iterator[Sequence[tuple[MemberSpec, ...]]]:
+    """Yield other sequences of rebalances, each with its members.
 
     Members of a classic group that restart may be back only after a rebalance without them. This
     matters to `sticky`; with `cooperative-sticky`, it is not tried.
     """
-    if (spec.protocol, spec.strategy) == ("classic", "sticky"):
-        if spec.departed and _joining(spec) and _staying(spec):
-            try:
-                yield _assigned_in_turn(spec, [_staying(spec), spec.members])
-            except AssignorError:
-                yield {member.member_id: [] for member in spec.members}
-        return
+    gone, staying, joining = spec.departed, _staying(spec), _joining(spec)
+    if (spec.protocol, spec.strategy) == ("classic", "sticky") and gone and joining and staying:
+        yield [staying, spec.members]
     if spec.protocol != "consumer":
         return
-    gone, staying = spec.departed, _staying(spec)
-    if gone and _joining(spec):
-        yield assign(spec)
+    if gone and joining:
+        yield [spec.members]
     if len(gone) > 1:
         for order in (gone, gone[::-1]):
             left = [(*staying, *order[number:]) for number in range(1, len(order) + 1)]
-            yield _assigned_in_turn(spec, [*left, *_joined(spec)])
+            yield [*left, *_joined(spec)]
 
 
 def _joining(spec: GroupSpec) -> tuple[MemberSpec, ...]:

@@ -108,6 +108,7 @@ class GroupSpec:
         returning: Connect: workers that restart, and join when the rebalance without them is over.
         is_leader_new: whether the leader of a classic group has left, and another member, known or
             not, leads for the first time.
+        have_subscribed: members changed their subscriptions, so that they join again.
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the leader before, or of
             the members whose library is known and has the strategy, if it is a single one, unless
@@ -138,6 +139,7 @@ class GroupSpec:
     returning: tuple[MemberSpec, ...] = ()
     asked_version: str | None = None
     is_leader_new: bool = False
+    have_subscribed: bool = False
     computed_as: Software = field(init=False)
 
     def __post_init__(self) -> None:

@@ -293,6 +293,85 @@ def test_members_of_other_libraries_are_no_warning_where_the_leader_is_known() -
     assert warned(member("a", NEW), sarama, leader_id="a") == ()
 
 
+@pytest.mark.parametrize(
+    ("library", "changes", "warning"),
+    [
+        ("kafkajs", Changes(add_topics=[("new", 2)]), "No rebalance follows"),
+        ("@platformatic/kafka", Changes(partitions=[("t", 4)]), "No rebalance follows"),
+        ("kafka-python", Changes(drop_topics=["t"]), "No rebalance follows"),
+        (
+            "kafkajs",
+            Changes(add_topics=[("new", 2)], subscribe=[("b", ["t"])]),
+            "No rebalance may follow",
+        ),
+        (
+            "@platformatic/kafka",
+            Changes(partitions=[("t", 4)], subscribe=[("b", ["t"])]),
+            "No rebalance may follow",
+        ),
+        (
+            "@platformatic/kafka",
+            Changes(partitions=[("t", 4)], add_topics=[("new", 2)]),
+            "No rebalance may follow",
+        ),
+        (
+            "kafka-python",
+            Changes(drop_topics=["t"], subscribe=[("b", ["u"])]),
+            "The actual assignment may be different: members of kafka-python keep the partitions",
+        ),
+        (
+            "kafkajs",
+            Changes(add_topics=[("new", 2)], drop_topics=["t"]),
+            "The group's leader fails with KafkaJSProtocolError",
+        ),
+    ],
+)
+def test_no_rebalance_is_foretold_only_if_nothing_else_causes_one(
+    library: str, changes: Changes, warning: str
+) -> None:
+    client = software(library)
+    members = [
+        MemberSpec(name, ("t", "u"), client=client, owned=(("t", at), ("u", at)))
+        for at, name in enumerate("ab")
+    ]
+    topics = {"t": TopicMetadata(2), "u": TopicMetadata(2)}
+    strategy = "RoundRobinAssigner" if library == "kafkajs" else "roundrobin"
+    spec = GroupSpec(strategy, tuple(members), topics, leader_id="a", has_votes=False)
+    plan = dry_run(changed(spec, changes))
+    assert [text for text in plan.warnings if text.startswith(warning)]
+    keeps = {member.member_id: member.owned for member in members}
+    assert (plan.assignment == keeps) == (warning == "No rebalance follows")
+
+
+def test_a_rebalance_may_follow_if_the_leader_may_be_of_another_library() -> None:
+    go = software("@platformatic/kafka")
+    may_be = frozenset({"@platformatic/kafka", "sarama"})
+    leader = member("a", None, may_be=may_be, owned=(("t", 0),))
+    other = member("b", go, owned=(("t", 1),))
+    spec = replace(group(leader, other, leader_id="a", has_votes=False), strategy="roundrobin")
+    plan = dry_run(set_partitions(spec, "t", 4))
+    assert plan.computed_as == str(go)
+    assert any(text.startswith("No rebalance may follow") for text in plan.warnings)
+
+
+def test_no_assignor_runs_where_no_rebalance_follows() -> None:
+    """The leader of KafkaJS fails if a topic of its own is gone, but it does not assign."""
+    client = software("kafkajs")
+    members = [
+        MemberSpec(name, ("t", "gone"), client=client, owned=(("t", at),))
+        for at, name in enumerate("ab")
+    ]
+    spec = GroupSpec(
+        "RoundRobinAssigner",
+        tuple(members),
+        {"t": TopicMetadata(2)},
+        leader_id="a",
+        has_votes=False,
+    )
+    plan = dry_run(changed(spec, Changes(add_topics=[("new", 2)])))
+    assert plan.assignment == {member.member_id: member.owned for member in members}
+
+
 def test_racks_that_may_count_are_told() -> None:
     """By `rangeBalancer.Balance` of franz-go 1.21.2: who is in the rack of a partition gets it."""
     members = (member("a", FRANZ_GO, rack="a"), member("b", FRANZ_GO, rack="b"))

@@ -157,6 +157,8 @@ def _surely_before(spec: GroupSpec) -> tuple[str, str] | None:
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
     """Yield warnings if the leader's result depends on randomness or on unknown values."""
+    if keeps_assignment(spec):  # no assignor runs
+        return
     leads = spec.computed_as
     if not is_determined(spec):
         yield (
@@ -522,7 +524,12 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
     gone = _deleted_topics(spec)
     keeper = _keeper(spec)
     dropped = sorted(spec.dropped_topics.intersection(gone))
-    if gone and keeper in _UNABLE:
+    if gone and keeper in _UNABLE and _has_changed(spec):
+        yield (
+            f"The actual assignment may be different: members of {keeper} keep the partitions of "
+            f"deleted topics ({first_names(gone)}), and may not be able to join again."
+        )
+    elif gone and keeper in _UNABLE:
         yield (
             f"No rebalance follows: members of {keeper} keep the partitions of deleted topics "
             f"({first_names(gone)}), and may not be able to join again."
@@ -597,8 +604,9 @@ def _keeper(spec: GroupSpec) -> str | None:
 
 
 def _has_changed(spec: GroupSpec) -> bool:
-    """Return whether members have left or joined, which causes a rebalance."""
-    return bool(spec.departed) or any(member.owned is None for member in spec.members)
+    """Return whether members left, joined or changed subscriptions, which causes a rebalance."""
+    is_other = bool(spec.departed) or spec.have_subscribed
+    return is_other or any(member.owned is None for member in spec.members)
 
 
 def keeps_assignment(spec: GroupSpec) -> bool:
@@ -611,10 +619,17 @@ def keeps_assignment(spec: GroupSpec) -> bool:
     is_unnoticed = (
         bool(spec.new_topics) and not spec.grown_topics
         if name == KAFKAJS
-        else name == PLATFORMATIC and bool(spec.grown_topics) and not spec.dropped_topics
+        else name == PLATFORMATIC and bool(spec.grown_topics) and not spec.new_topics
     )
-    return is_unnoticed and all(
-        spec.client_of(member) == spec.computed_as for member in spec.members
+    # The leader looks for changed topics: if it may be of another library, it may notice them.
+    leaders = spec.members if spec.leader is None else (spec.leader,)
+    is_known = all(member.client == spec.computed_as for member in leaders)
+    is_known = is_known or (spec.leader is None and spec.leader_client == spec.computed_as)
+    return (
+        is_unnoticed
+        and is_known
+        and not spec.dropped_topics
+        and all(spec.client_of(member) == spec.computed_as for member in spec.members)
     )
 
 

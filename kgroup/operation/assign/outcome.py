@@ -489,6 +489,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         returning=() if returning else spec.returning,
         have_left=False,
         is_leader_new=False,
+        have_subscribed=False,
         new_topics=frozenset(),
         grown_topics=frozenset(),
         connect=None if plan.connect is None else plan.connect.cluster,

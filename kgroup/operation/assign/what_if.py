@@ -368,7 +368,8 @@ def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
         else member
         for member in spec.members
     )
-    return replace(spec, members=tuple(members))
+    is_other = set(topics) != set(changed_member.topics)
+    return replace(spec, members=tuple(members), have_subscribed=spec.have_subscribed or is_other)
 
 
 def forget(spec: GroupSpec) -> GroupSpec:

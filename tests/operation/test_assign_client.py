@@ -200,6 +200,8 @@ def test_the_first_member_of_the_coordinator_leads_when_the_leader_has_left() ->
     new = member("new-1", None, unknown_id=True)
     assert leaves(replace(spec, members=(*members, new)), members[2]).leader_id is None
     assert leaves(replace(spec, member_order=()), members[2]).leader_id is None
+    for order in (("joining", "l", "b", "a"), ("l", "a")):  # a rebalance has begun
+        assert leaves(replace(spec, member_order=order), members[2]).leader_id is None
 
 
 @pytest.mark.parametrize(

@@ -430,12 +430,13 @@ def _next_leader(spec: GroupSpec) -> str | None:
     """Return the member that leads when the leader has left: the coordinator's first one.
 
     It lists members in the order of a hash table, which does not change when one is removed. New
-    members have unknown places in it (`ClassicGroup.remove`).
+    members have unknown places in it; so have those of a rebalance in progress, if the members
+    before it are used (`ClassicGroup.remove`).
     """
-    is_open = any(member.unknown_id for member in spec.members)
-    if spec.protocol != "classic" or is_open or not spec.member_order or not spec.members:
-        return None
-    return spec.members_as_sent[0].member_id
+    gone = {member.member_id for member in spec.departed}
+    order = [member_id for member_id in spec.member_order if member_id not in gone]
+    is_known = {*order} == {member.member_id for member in spec.members}
+    return order[0] if spec.protocol == "classic" and order and is_known else None
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:

@@ -212,6 +212,19 @@ def test_partitions_are_dealt_in_the_order_in_which_brokers_list_them() -> None:
     assert dry_run(read.data[0]).assignment == {"a": (("t", 1), ("t", 0)), "b": (("t", 2),)}
 
 
+@pytest.mark.parametrize("strategy", [None, "range", "roundrobin"])
+def test_the_leaders_library_is_that_which_assigned_by_the_groups_own_strategy(
+    strategy: str | None,
+) -> None:
+    """Java's range gave a two partitions, and kafka-go's roundrobin would give it the same."""
+    leader = replace(member("b", 2), client_library_candidates=("kafka-clients", "kafka-go"))
+    given = replace(group(member("a", 0, 1), leader), assignor="range")
+    (spec,) = read_group(Listing(given), "g", strategy=strategy).data
+    assert spec.leader is not None
+    assert spec.leader.may_be == frozenset({"kafka-clients"})
+    assert spec.strategy == (strategy or "range")
+
+
 def test_members_of_kafka_go_get_what_brokers_of_their_racks_lead() -> None:
     def of_rack(name: str, user_data: str) -> Member:
         return replace(member(name), subscription=Subscription(("t",), user_data=user_data))

@@ -214,7 +214,10 @@ def group_spec(
         leader_client=_newest(group.leader_library),
         has_votes=None if strategy else any(member.assignor for member in group.members),
     )
-    spec = fitting(_with_strategy(spec, strategy, notes, advice))
+    spec = _with_strategy(spec, strategy, notes, advice)
+    # The leader has assigned by the group's own strategy, whichever is asked for.
+    fitted = fitting(replace(spec, strategy=group.assignor or spec.strategy))
+    spec = replace(fitted, strategy=spec.strategy)
     lags, problems = _lags(source, group, notes)
     return Report((replace(spec, lags=lags),), (*reading.problems, *problems), tuple(notes))
 

@@ -359,6 +359,13 @@ def test_a_member_may_be_back_only_after_a_rebalance_without_it(
     assert not any("single rebalance" in text for text in left.last.warnings)
 
 
+def test_a_new_member_is_not_called_like_one_that_has_left() -> None:
+    spec = replace(group("range"), members=(MemberSpec("new-1", ("t",), owned=(("t", 0),)),))
+    spec = what_if.changed(spec, Changes(remove=["new-1"], add=[AddedMembers()]))
+    assert [member.member_id for member in spec.members] == ["new-2"]
+    assert [(m.from_member, m.to_member) for m in dry_run(spec).moves] == [("new-1", "new-2")]
+
+
 def test_other_steps_in_which_the_assignor_fails_are_a_warning() -> None:
     """The target assignment of c has a partition that is gone when only b has left."""
     own: dict[str, list[list[str | int]]] = {"a": [["t", 0]], "b": [], "c": [["t", 1]]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -274,9 +274,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
             regex=regex,
             matched=matched,
         )
-        for member_id, suffix in zip(
-            _new_ids((*spec.members, *spec.returning)), suffixes, strict=False
-        )
+        for member_id, suffix in zip(_new_ids(spec), suffixes, strict=False)
     )
     return replace(spec, members=(*spec.members, *joined))
 
@@ -449,8 +447,7 @@ def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
         host = consumer_host(spec.id or "", member.member_id)
         if host is None:
             return replace(spec, members=(*spec.members, _forgetful(member)))
-    taken = (*spec.members, *spec.returning)
-    back = replace(_forgetful(member), member_id=next(_new_ids(taken)), unknown_id=True, host=host)
+    back = replace(_forgetful(member), member_id=next(_new_ids(spec)), unknown_id=True, host=host)
     return replace(spec, members=(*spec.members, back))
 
 
@@ -482,9 +479,9 @@ def _with_topic(spec: GroupSpec, name: str, topic: TopicMetadata) -> GroupSpec:
     return replace(spec, topics={**spec.topics, name: topic}, topic_ids=ids)
 
 
-def _new_ids(members: Iterable[MemberSpec]) -> Iterator[str]:
-    """Yield unused member ids."""
-    taken = {member.member_id for member in members}
+def _new_ids(spec: GroupSpec) -> Iterator[str]:
+    """Yield member ids that no member has, nor one that has left or returns later."""
+    taken = {member.member_id for member in (*spec.members, *spec.returning, *spec.departed)}
     return (name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
 
 

@@ -356,6 +356,17 @@ def test_a_rebalance_may_follow_if_the_leader_may_be_of_another_library() -> Non
     assert any(text.startswith("No rebalance may follow") for text in plan.warnings)
 
 
+@pytest.mark.parametrize("other", ["sarama", "kafka-clients"])
+def test_a_leader_that_may_be_of_sarama_may_not_keep_deleted_topics(other: str) -> None:
+    """Sarama still sent such bytes of sticky when Java and librdkafka had stopped."""
+    leader = member("a", None, may_be=frozenset({"kafka-python", other}), owned=(("t", 0),))
+    known = member("b", software("sarama"), owned=(("t", 1),))
+    spec = group(leader, known, leader_id="a", has_votes=False)
+    plan = dry_run(changed(spec, Changes(drop_topics=["t"])))
+    assert any(text.startswith("No rebalance follows") for text in plan.warnings)
+    assert any("the leader may use sarama" in text for text in plan.warnings) == (other == "sarama")
+
+
 def test_no_assignor_runs_where_no_rebalance_follows() -> None:
     """The leader of KafkaJS fails if a topic of its own is gone, but it does not assign."""
     client = software("kafkajs")

@@ -546,6 +546,11 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "The actual assignment may be different: the leader may use "
             f"{' or '.join(sorted(others))}, which gives up deleted topics ({first_names(gone)})."
         )
+    if gone and keeper == KAFKA_PYTHON and SARAMA in others:
+        yield (
+            f"The actual assignment may be different: the leader may use {SARAMA}, which cannot "
+            f"assign deleted topics ({first_names(gone)}) in the next rebalance."
+        )
     if spec.new_topics and spec.computed_as.name == KAFKAJS:
         may = "follows" if keeps_assignment(spec) else "may follow"
         yield (

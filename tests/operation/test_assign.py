@@ -188,6 +188,9 @@ def test_a_static_member_that_restarts_keeps_its_partitions() -> None:
     ] == ["--restart-member: a"]
     again = what_if.changed(spec, Changes(restart=["a", "d"]))
     assert [member.member_id for member in again.members] == ["a", "b", "c", "new-1"]
+    assert [
+        note.partition(" to be ")[0] for note in what_if.notes(spec, Changes(restart=["d"]))
+    ] == ["--restart-member: members are taken"]
     eager = replace(spec, client=Software("kafka-go", "0.4.51"), strategy="range")
     assert what_if.changed(eager, Changes(restart=["a"])).members[-1].member_id == "new-1"
 

@@ -199,6 +199,12 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
             "--restart-member: a client restarts with its state directory. If that is lost, or all "
             "its stores are in memory, it is a new client: --remove-member with --add-member"
         )
+    is_cooperative = (spec.protocol, spec.strategy) == ("classic", "cooperative-sticky")
+    if is_cooperative and not all(is_static(spec, _find(spec, name)) for name in changes.restart):
+        yield (
+            "--restart-member: members are taken to be back before the others have rejoined; "
+            "otherwise there are two rebalances, which mostly end with other partitions"
+        )
     for name in changes.restart:
         if is_static(spec, _find(spec, name)):
             yield (

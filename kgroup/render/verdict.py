@@ -138,12 +138,13 @@ def _behind(description: GroupDescription, rows: Sequence[PartitionRow]) -> Iter
 
 def _why_unknown(row: PartitionRow) -> Iterator[Word]:
     """Yield why the lag of a partition is unknown."""
-    before, after = "the log end of ", " is not known"
+    before, after = "no log end offset of ", ""
     if isinstance(row, OffsetDescription):
         before, after = _WHY.get(row.mark, (before, after))
     elif row.log_end_offset is not None:
         has_begun = row.start_offset is not None
         before = "the number of finished records of " if has_begun else "the start offset of "
+        after = " is not known"
     yield Word(before)
     yield from _name(row)
     yield Word(after)

@@ -95,7 +95,7 @@ def test_nulls_come_first_upwards_as_in_spark(tmp_path: Path) -> None:
     ("sql", "reason"),
     [
         ("SELEC 1", 'syntax error at or near "SELEC"'),
-        ("SELECT grop_id FROM members", 'Referenced column "grop_id" not found in FROM clause!'),
+        ("SELECT grop_id FROM members", 'Referenced column "grop_id" not found in FROM clause; '),
         (
             "SELECT * FROM member",
             "no table member; the tables are: offset_commits, group_generations, ",

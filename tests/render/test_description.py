@@ -115,12 +115,11 @@ SHARED = Group("g", GroupType.SHARE, GroupState.STABLE, "share", members=(A,))
         (
             described(replace(STABLE, offsets=commits(5, 5, 5)), orders_0=6, orders_1=5),
             "g  Stable  2 members  lag at least 1, all in orders-0 (a at 10.0.3.7), unknown in 1 "
-            "of 3 partitions: the log end of orders-2 is not known",
+            "of 3 partitions: no log end offset of orders-2",
         ),
         (
             described(replace(STABLE, members=(A,), offsets=commits(5, 5))),
-            "g  Stable  1 member  lag unknown in 2 partitions, e.g. the log end of orders-0 is "
-            "not known",
+            "g  Stable  1 member  lag unknown in 2 partitions, e.g. no log end offset of orders-0",
         ),
         (described(STABLE), "g  Stable  2 members  nothing committed in 3 partitions"),
         (
@@ -129,8 +128,7 @@ SHARED = Group("g", GroupType.SHARE, GroupState.STABLE, "share", members=(A,))
         ),
         (
             described(replace(EMPTY, offsets=commits(5))),
-            "g  Empty  no members  lag unknown: the log end of orders-0 is not known, last commit "
-            "3 s ago",
+            "g  Empty  no members  lag unknown: no log end offset of orders-0, last commit 3 s ago",
         ),
         (described(EMPTY), "g  Empty  no members  no commits found"),
         (described(replace(EMPTY, state=GroupState.DEAD)), "g  Dead  no members  no commits found"),
@@ -234,8 +232,8 @@ def test_consumers_of_zookeeper_have_no_client_id_and_are_called_by_their_host()
     members = tuple(replace(member, client_id=None) for member in (A, B))
     group = replace(STABLE, type=GroupType.ZOOKEEPER, members=members, offsets=commits(5, 5, 5))
     lines = page(described(group, orders_0=6))
-    assert lines[0].endswith("(10.0.3.7), unknown in 2 of 3 partitions, e.g. the log end of "
-                             "orders-1 is not known")  # fmt: skip
+    assert lines[0].endswith("(10.0.3.7), unknown in 2 of 3 partitions, e.g. no log end offset "
+                             "of orders-1")  # fmt: skip
     assert table(lines, "Members")[0] == ["host", "partitions"]
     assert table(lines, "Partitions")[1][-1] == "10.0.3.7"
 

@@ -221,7 +221,8 @@ def _unknown(rows: Iterable[Lag], known_ms: int, at_ms: int | None) -> Iterator[
     if latest is None:
         yield (
             "No log end offset is known for these partitions and times: they come from builds of "
-            "a cluster (-b), and from snapshots ('kgroup snapshot', then --snapshot FILE)."
+            "a cluster (-b), and from snapshots ('kgroup snapshot', also of a log directory, then "
+            "--snapshot FILE here, or 'kgroup history build --from FILE')."
         )
     elif at_ms is not None and latest.time_ms < at_ms - NEAR_MS:
         yield (

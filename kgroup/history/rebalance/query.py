@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from kgroup.errors import shown_id
 from kgroup.history.rebalance.cause import REPEATEDLY, Commits, CommitSpans, Recreation, elapsed_ms
 from kgroup.history.rebalance.group_timeline import rebalances_of
 from kgroup.history.rebalance.rebalance import Rebalance, Takeover
@@ -96,8 +95,11 @@ def rebalances(
     times = [each.time_ms for each in others if each.time_ms is not None]
     if not times:
         return report
-    note = f"The last rebalance of {shown_id(group_id)} was at {shown_time(max(times))}."
-    return replace(report, notes=(*report.notes, note))
+    none = _without_rebalance(group_id)
+    others_notes = [note for note in report.notes if note != none]
+    last = shown_time(max(times))
+    note = f"Group {group_id!r} did not rebalance in this time, but last at {last}."
+    return replace(report, notes=(note, *others_notes))
 
 
 _Note = tuple[tuple[bool, str, str], str]
@@ -196,16 +198,19 @@ def _answer(
         notes += about_them
         missing.update(of_them)
     if group_id is not None and not missing:
-        text = (
-            f"Group {group_id!r} did not rebalance, according to the records: it only committed "
-            "offsets, or rebalanced at other times."
-        )
-        notes.append(((False, "", ""), text))
+        notes.append(((False, "", ""), _without_rebalance(group_id)))
     clusters = cluster_names(engine) if cluster is None else [cluster]
     of_groups = (text for _, text in sorted(notes, key=itemgetter(0)))
     others = outside_notes(engine, clusters, since_ms, until_ms)
     notes_of_all = (*of_groups, *missing_notes(missing), *others)
     return Report(found, notes=notes_of_all)
+
+
+def _without_rebalance(group_id: str) -> str:
+    return (
+        f"Group {group_id!r} did not rebalance, according to the records: it only committed "
+        "offsets, or rebalanced at other times."
+    )
 
 
 def _takeover_notes(chosen: Iterable[Rebalance]) -> Iterator[str]:

@@ -379,4 +379,4 @@ def _reason(error: Exception) -> str:
     """Return the text of an error in one line, without its class and the position in the query."""
     text = str(error).split("\n\nLINE ")[0].strip()
     text = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", text)
-    return re.sub(r"\s*\n\s*", "; ", text)
+    return re.sub(r"[.!]?\s*\n\s*", "; ", text)

@@ -81,8 +81,8 @@ class GroupAdvice:
         assignor: current assignor of the group; None if unknown.
         members: number of members.
         summary: recommendation, as a sentence.
-        proposals: recommended targets, followed by targets whose forecast is worse; empty if no
-            target has a benefit.
+        proposals: a target whose migration is unfinished, then recommended targets, then targets
+            whose forecast is worse; empty if no target has a benefit.
         reasons: why other targets have no benefit, or are not possible now.
     """
 
@@ -226,13 +226,23 @@ class _Advisor:
             text = f"A rebalance is in progress (state {group.state}, {count})"
             return replace(row, summary=f"{text}: {when_rebalancing(group)}.")
         now = self.now(running)
-        return _summed(
-            row,
-            (
-                *self.cooperative(running, now),
-                *self._consumer_protocol(running, now),
-                *self._static(running),
-            ),
+        outcomes = (
+            *self.cooperative(running, now),
+            *self._consumer_protocol(running, now),
+            *self._static(running),
+        )
+        return _summed(row, outcomes, self._unfinished(running.group))
+
+    def _unfinished(self, group: Group) -> str | None:
+        """Return what to do first in a group whose members use both protocols; None in others."""
+        count = sum(bool(member.uses_classic_protocol) for member in group.members)
+        if group.type is not GroupType.CONSUMER or not count:
+            return None
+        command = self._command(group.group_id, MigrationTarget.CONSUMER_PROTOCOL)
+        return (
+            f"The migration to the consumer protocol is unfinished: {count} of "
+            f"{len(group.members)} members use the classic protocol. First finish it: {command}, "
+            "or go back (--back)."
         )
 
     def now(self, running: RunningGroup) -> Compared:
@@ -308,7 +318,7 @@ class _Advisor:
             f"The coordinator assigns, and no member waits for all others to rejoin{begun}. "
             f"{_in_all(now, then)}"
             + (f"Check first: {', '.join(unknown)}." if unknown else "All preconditions hold."),
-            _against(now, then),
+            _with_heartbeats(_against(now, then), change.running.scenario),
             self._command(running.group.group_id, target),
             now,
             then,
@@ -409,6 +419,8 @@ def _in_all(now: Compared, then: Compared) -> str:
     differences = ""
     if _stops_as_long(now, then) and not _against(now, then):
         differences = f"{_stops(now, then).capitalize()}. "
+        if then.forecast.stopped_ms > now.forecast.stopped_ms:
+            differences = f"Recommended although {_stops(now, then)}: the difference is small. "
     again, was = then.forecast.read_again, now.forecast.read_again
     return differences + (
         f"A rolling restart would read {again} records again, instead of {was} now. "
@@ -427,6 +439,19 @@ def _against(now: Compared, then: Compared) -> str | None:
     return "; ".join(differences) or None
 
 
+def _with_heartbeats(against: str | None, scenario: Scenario) -> str | None:
+    """Add to the costs of the consumer protocol that heartbeats are less frequent, if they are."""
+    then_ms = scenario.consumer_settings.heartbeat_interval_ms
+    configs = (plan.config for plan in scenario.members.values())
+    now_ms = [each.heartbeat_interval_ms for each in configs if each.group_protocol == "classic"]
+    if against is None or not now_ms or then_ms <= max(now_ms):
+        return against
+    return (
+        f"{against}; new assignments wait for heartbeats, simulated every {seconds(then_ms)} "
+        f"(group.consumer.heartbeat.interval.ms) instead of {seconds(max(now_ms))}"
+    )
+
+
 def _of_plan(plan: Plan) -> tuple[Compared | None, Compared | None]:
     if plan.naive is None or plan.forecast is None:
         return None, None
@@ -442,14 +467,21 @@ def _refuted(preconditions: Sequence[Precondition]) -> str | None:
     return None
 
 
-def _summed(row: GroupAdvice, outcomes: Sequence[Proposal | str]) -> GroupAdvice:
+def _summed(
+    row: GroupAdvice, outcomes: Sequence[Proposal | str], unfinished: str | None = None
+) -> GroupAdvice:
     proposals = tuple(proposal for proposal in outcomes if isinstance(proposal, Proposal))
     reasons = tuple(outcome for outcome in outcomes if isinstance(outcome, str))
-    sound = tuple(proposal for proposal in proposals if proposal.against is None)
-    others = tuple(proposal for proposal in proposals if proposal.against is not None)
+    begun = MigrationTarget.CONSUMER_PROTOCOL if unfinished else None
+    first = tuple(proposal for proposal in proposals if proposal.target is begun)
+    later = [proposal for proposal in proposals if proposal.target is not begun]
+    sound = tuple(proposal for proposal in later if proposal.against is None)
+    others = tuple(proposal for proposal in later if proposal.against is not None)
     names = ", ".join(proposal.target for proposal in sound)
     summary = f"Recommended: {names}." if sound else "No migration is recommended now."
+    if unfinished:
+        summary = f"{unfinished} After that: {names}." if sound else unfinished
     if others:
         targets = "; ".join(f"{proposal.target} ({proposal.against})" for proposal in others)
         summary += f" Worse according to the forecast: {targets}."
-    return replace(row, summary=summary, proposals=(*sound, *others), reasons=reasons)
+    return replace(row, summary=summary, proposals=(*first, *sound, *others), reasons=reasons)

@@ -114,6 +114,34 @@ def test_a_group_of_the_consumer_protocol_speaks_it() -> None:
     assert MigrationTarget.ASSIGNOR not in proposed(row)
 
 
+def test_an_unfinished_migration_comes_first() -> None:
+    members = [
+        replace(member(n, partitions=[("orders", n)]), uses_classic_protocol=n > 0)
+        for n in range(3)
+    ]
+    row = advised(FakeSource(consumer_group(*members, assignor="uniform")), "billing", "--sample")
+    assert row.summary.startswith(
+        "The migration to the consumer protocol is unfinished: 2 of 3 members use the classic "
+        "protocol. First finish it: kgroup plan consumer-protocol billing --sample, or go back "
+        "(--back)."
+    )
+    assert "Recommended" not in row.summary
+    assert row.proposals[0].target is MigrationTarget.CONSUMER_PROTOCOL
+
+
+def test_fewer_heartbeats_are_a_cost_of_the_consumer_protocol() -> None:
+    """Kafka's default is 5 s; classic members send one every third of a short session timeout."""
+    members = [member(n, partitions=[("orders", n)], session_timeout_ms=6_000) for n in range(3)]
+    proposal = proposed(advised(FakeSource(classic_group(*members)), "billing"))[
+        MigrationTarget.CONSUMER_PROTOCOL
+    ]
+    assert proposal.against is not None
+    assert proposal.against.endswith(
+        "; new assignments wait for heartbeats, simulated every 5 s "
+        "(group.consumer.heartbeat.interval.ms) instead of 2 s"
+    )
+
+
 def test_nothing_makes_sense() -> None:
     empty = advised(FakeSource(group_of("", state=GroupState.EMPTY)))
     assert empty.proposals == ()

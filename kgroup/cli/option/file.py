@@ -133,7 +133,7 @@ def output_file_option(
         click.option(
             "--force",
             is_flag=True,
-            help="Replace the file even if kgroup did not write it. An input file of the command "
-            "is never replaced.",
+            help="Replace an existing output file even if kgroup did not write it. An input file "
+            "of the command is never replaced.",
         ),
     )

@@ -54,6 +54,10 @@ _COMMAND = "offsets show"
 """Command whose documents contain offsets; a plan has the same fields with another meaning."""
 
 
+_AS_CSV = "-o csv --no-headers --columns topic,partition,committed_offset"
+"""Options with which other commands write offsets of a group as Kafka's CSV."""
+
+
 class _Row(StoredOffset, frozen=True, gc=False):
     """A row of JSON; a plan's row also has a target offset, and is not accepted."""
 
@@ -388,9 +392,10 @@ def _document(text: str) -> _Document:
             f"$.schema_version: expected 1, found {version}{newer if version > 1 else ''}"
         )
     if document.command != _COMMAND:
+        advice = f"; write one with {_AS_CSV}" if document.command == "history as-of" else ""
         raise InputError(
             f'$.command: expected "{_COMMAND}", found {document.command[:40]!r}, which is no '
-            "file of offsets"
+            f"file of offsets{advice}"
         )
     return document
 

@@ -188,6 +188,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
             '{"command": "offsets reset", "data": [], "schema_version": 1}',
             r"\$.command: expected \"offsets show\", found 'offsets reset', which is no file of",
         ),
+        (
+            '{"command": "history as-of", "data": [], "schema_version": 1}',
+            "file of offsets; write one with -o csv --no-headers --columns topic,partition,commit",
+        ),
         ('{"schema_version": 1, "data": ' + "[" * 9999, "found JSON of too many levels"),
         ('{"a": 1}\n{"group_id": ' + "[" * 9999, "line 1: "),
         (json.dumps(ROW) + '\n{"a": ' + "[" * 9999, "found JSON of too many levels"),

@@ -463,7 +463,7 @@ def test_one_message(cli: Cli) -> None:
         (["--sample", "--latest", "--as-of", "now"], "two views"),
         (["--sample", "--as-of", "10"], "within a partition of __consumer_offsets, found 8"),
         (["--sample", "--as-of", "never"], "is not a time"),
-        (["--sample", "--since", "yesterday"], "is not a time"),
+        (["--sample", "--since", "tomorrow"], "is not a time"),
         (["--sample", "--stats", "--parquet", "x"], "choose one"),
         (
             ["--sample", "--type", "Offset"],

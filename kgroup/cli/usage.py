@@ -101,11 +101,19 @@ def usage_message(error: click.UsageError) -> str:
         return re.sub(r"\s+", " ", message.removesuffix(".")) + _missing_remark(error)
     if unexpected := re.match(r"Got unexpected extra arguments? \(([^\s)]+)", error.message):
         known = _options(error.ctx.command) if error.ctx is not None else {}
+        if "--member" in known:
+            return f"{message}. Name members with --member {unexpected[1]}"
         is_group = "--group" in known and not unexpected[1].startswith("-")
         return f"{message}. Name groups with --group {unexpected[1]}" if is_group else message
     wrong = re.match("'(.*)' is not one of ", error.message)
     if wrong and isinstance(error, click.BadParameter) and error.param is not None:
         choices = getattr(error.param.type, "choices", ())
+        if (
+            wrong[1] == "parquet"
+            and error.ctx is not None
+            and "--parquet" in _options(error.ctx.command)
+        ):
+            return f"{message.removesuffix('.')}; for Parquet, use --parquet FILE"
         suggestion = near_names(wrong[1], map(str, choices))
         return f"{message.removesuffix('.')}{suggestion}" if suggestion else message
     return message

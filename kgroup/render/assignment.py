@@ -386,8 +386,11 @@ def _bounce_parts(bounce: Bounce) -> Iterator[Part]:
 def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
     yield "strategy", f"{bounce.strategy}, computed as {bounce.computed_as}"
     static = f"; {bounce.static} static ones without any rebalance" if bounce.static else ""
-    yield "members", f"{bounce.dynamic} leave and come back, one after the other{static}"
-    yield "as it is", f"{len(bounce.plans)} rebalances, {bounce.moves} moves"
+    leave = "leaves and comes back" if bounce.dynamic == 1 else "leave and come back"
+    in_turn = ", one after the other" if bounce.dynamic > 1 else ""
+    yield "members", f"{bounce.dynamic} {leave}{in_turn}{static}"
+    rebalances = "1 rebalance" if len(bounce.plans) == 1 else f"{len(bounce.plans)} rebalances"
+    yield "as it is", f"{rebalances}, {bounce.moves} move{'' if bounce.moves == 1 else 's'}"
     if bounce.can_be_static:
         yield (
             "static",

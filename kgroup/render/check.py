@@ -246,7 +246,7 @@ def nagios_lines(audit: Audit) -> Iterator[str]:
     counts: Counter[str] = Counter(finding.severity for finding in findings)
     summary = ", ".join(f"{counts[status]} {status}" for status in _STATUS if counts[status])
     if errors := audit.report.errors:  # the reason too: monitoring drops standard error
-        first = harmless(problem_line(errors[0])).replace("|", "/")
+        first = harmless(problem_line(errors[0])).replace("|", "/").removesuffix(".")
         summary = f"{summary}{', ' if summary else ''}{len(errors)} could not be read: {first}"
     data = " ".join(f"{status}={counts[status]}" for status in _STATUS)
     lag = _lag([offset for group in audit.groups for offset in _committed(group)])

@@ -391,6 +391,22 @@ def test_a_drawing_of_each_rebalance_and_each_group(cli: Cli, tmp_path: Path) ->
     assert re.search(r"^new-1 +\.\.\+$", settled.out, re.MULTILINE)
 
 
+def test_a_run_that_no_rebalance_follows(cli: Cli) -> None:
+    note = "kgroup: note: no rebalance follows\n"
+    for words, is_said in (
+        (["--settle"], True),
+        ([], False),
+        (["--settle", "--add-member"], False),
+    ):
+        found = cli("assign", "order-service", "--sample", *words)
+        assert (note in found.err) == is_said, words
+
+
+def test_a_rolling_restart_of_one_member(cli: Cli) -> None:
+    page = cli("assign", "warehouse-sync", "--sample", "--bounce").out
+    assert re.search(r"^members +1 leaves and comes back$", page, re.M), page
+
+
 def test_threads_of_zookeeper_consumers(cli: Cli, tmp_path: Path) -> None:
     """The example of the page: five partitions, two consumers with two threads each."""
     example = "".join(re.findall(r'^    (.*(?:"C1"|"C2"|"zookeeper").*)$', PAGE, re.MULTILINE))

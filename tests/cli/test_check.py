@@ -82,6 +82,11 @@ def test_nagios_has_statuses_of_its_own(cli: Cli) -> None:
     assert result.out.count("\n") == 1
 
 
+def test_nagios_has_one_mark_after_an_error(cli: Cli) -> None:
+    line = cli("check", "--sample", "nobody", "--nagios").out
+    assert "lists all groups; 0 groups checked" in line
+
+
 def test_nagios_has_an_error_in_one_line_without_figures(cli: Cli, tmp_path: Path) -> None:
     result = cli("check", "--sample", "--baseline", tmp_path / "a|b\nc.json", "--nagios")
     assert result.status == 3

@@ -44,6 +44,12 @@ def json_rows(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.out.splitlines()]
 
 
+def test_parquet_is_no_form_of_standard_output(cli: Cli) -> None:
+    result = cli("decode-offsets", "--sample", "-o", "parquet")
+    assert result.status == 2
+    assert "'grid'; for Parquet, use --parquet FILE\n" in result.err
+
+
 def test_jsonl_is_as_designed(cli: Cli, log: Log) -> None:
     result = cli("decode-offsets", log.root, "-o", "jsonl")
     assert (result.status, result.err) == (0, "")

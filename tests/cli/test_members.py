@@ -54,6 +54,12 @@ def live(monkeypatch: pytest.MonkeyPatch) -> Live:
 LINE = ["members", "remove", "-b", "h:1", "g", "--all"]
 
 
+def test_a_member_without_its_option(cli: Cli) -> None:
+    result = cli("members", "remove", "order-service", "order-service-1", "--sample")
+    assert result.status == 2
+    assert "argument (order-service-1). Name members with --member order-service-1\n" in result.err
+
+
 def test_a_plan_removes_nobody_and_names_the_cluster(cli: Cli, live: Live) -> None:
     planned = cli(*LINE)
     assert planned.status == 0

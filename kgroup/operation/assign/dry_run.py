@@ -817,6 +817,8 @@ def _assign(
     assumed = (note for spec in specs for note in assumptions(spec))
     of_record = assigned_record_notes(source, size, accepted)
     all_notes = (*filter(None, (later,)), *read.notes, *of_changes, *assumed, *of_record)
+    if request.mode is Mode.SETTLE and all(len(row.plans) == 1 and not row.error for row in rows):
+        all_notes += ("no rebalance follows",) * bool(rows)
     all_notes = tuple(dict.fromkeys(all_notes))
     return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)
 

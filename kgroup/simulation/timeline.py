@@ -309,7 +309,7 @@ class Owners:
         """Record that an owner stopped or resumed reading, if that changed.
 
         Returns:
-            The begin of a standstill that ended.
+            When the standstill that has ended began.
         """
         now_ms, since_ms = self._clock.now_ms, state.still_ms
         is_still = state.is_still or self._is_held

@@ -403,13 +403,12 @@ _FEW_TOPICS = 4
 
 
 def _is_known(spec: GroupSpec, name: str) -> bool:
-    """Return whether it is known what a lesser-known library would assign."""
-    if name not in LESSER_KNOWN or spec.strategy != "roundrobin":
-        return False
-    if name == KAFKA_NODE:
-        return len({topic for member in spec.members for topic in member.topics}) <= _FEW_TOPICS
-    # The others take members in the coordinator's order, and the sort of ruby-kafka is unstable.
-    return name != RUBY_KAFKA and not any(member.unknown_id for member in spec.members)
+    """Return whether it is known what a lesser-known library would assign.
+
+    It is not for ruby-kafka, whose sort is unstable.
+    """
+    topics = {topic for member in spec.members for topic in member.topics}
+    return (name, spec.strategy) == (KAFKA_NODE, "roundrobin") and len(topics) <= _FEW_TOPICS
 
 
 def _lesser_known(spec: GroupSpec, name: str) -> Assignment | None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
+    Course,
     PlayedStep,
     ProgramBehavior,
     forecast,
+    paced,
     rolling_restart,
     stopped_group,
 )
 from kgroup.operation.plan.plan import Forecast
 from kgroup.operation.plan.running_group import read_running
+from kgroup.simulation.scenario.play import ScenarioPart, play_parts
 from kgroup.simulation.scenario.scenario import Action, Step
 from tests.operation.plan.fake_cluster import FakeCluster, group_of, running
 
@@ -35,6 +40,32 @@ def test_a_stop_is_played_to_its_end() -> None:
     assert (found.rebalances, found.stopped >= 2) == (1, True)
     assert found.longest_stop_ms is not None
     assert SESSION_MS - HEARTBEAT_MS <= found.longest_stop_ms <= SESSION_MS + 3 * HEARTBEAT_MS
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_partitions_that_are_measured_together_cost_what_they_cost_alone(strategy: str) -> None:
+    behavior = ProgramBehavior()
+    scenario = paced(running(group_of("abcd", each=10, strategy=strategy)).scenario, behavior)
+    restart = rolling_restart(NOT_PLANNED, scenario, scenario.members, behavior)
+    parts = [ScenarioPart((), 5_000), ScenarioPart(restart.steps, restart.duration_ms)]
+    timeline, ends = play_parts(replace(scenario, steps=()), 1, parts, scenario.settles_ms)
+    together = Course(
+        timeline.owners.histories,
+        timeline.events,
+        timeline.rebalances,
+        ends[-1].end_ms,
+        is_at_rest=ends[-1].is_at_rest,
+        record_bytes=ends[-1].record_bytes,
+    )
+    counts = {history.partitions for history in timeline.owners.histories}
+    alone = Course.of(timeline.end("", "", 1, is_at_rest=ends[-1].is_at_rest))
+    assert sum(history.partitions for history in timeline.owners.histories) == 40
+    assert max(counts) > 1
+    for begin_ms in range(0, ends[-1].end_ms, 7_000):
+        for end_ms in (begin_ms + 1_000, begin_ms + 20_000, ends[-1].end_ms):
+            found = together.costs(begin_ms, end_ms, 0, 0, 0)
+            assert found == alone.costs(begin_ms, end_ms, 0, 0, 0)
+    assert alone.costs(0, ends[-1].end_ms, 0, 0, 0).moved > 0
 
 
 def test_a_group_that_does_not_come_to_rest() -> None:

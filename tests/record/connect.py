@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from tests.broker.maven import compile_java, die_with_parent, java_command
+from tests.broker.process import free_port
 from tests.broker.servers import Broker
 from tests.record.session import JAVA
-
-DEADLINE_S = 90
+from tests.waiting import until
 
 
 class Worker:
@@ -36,39 +35,50 @@ class Worker:
 
     def await_running(self, name: str, tasks: int) -> None:
         """Wait until a connector and all of its tasks run on some worker."""
-        deadline = time.monotonic() + DEADLINE_S
-        status: Any = None
-        while time.monotonic() < deadline:
+
+        def runs() -> bool:
             try:
                 status = self.request(f"/connectors/{quote(name)}/status")
-            except OSError as error:
-                status = error
-            else:
-                states = [status["connector"]["state"], *(t["state"] for t in status["tasks"])]
-                if states == ["RUNNING"] * (1 + tasks):
-                    return
-            time.sleep(0.3)
-        raise AssertionError(f"connector {name} does not run: {status}")
+            except OSError:
+                return False
+            states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+            return states == ["RUNNING"] * (1 + tasks)
+
+        until(runs, every_s=0.3)
 
     def await_ready(self) -> None:
         """Wait until the worker is a member of its cluster."""
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
+
+        def answers() -> bool:
+            assert self.process.poll() is None, "the worker has ended"
             try:
                 self.request("/connectors")
-                return
             except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.3)
+                return False
+            return True
+
+        until(answers, every_s=0.3)
 
     def request(self, path: str, body: Any = None, method: str | None = None) -> Any:
-        """GET, or POST where there is a body, or what is said; None where nothing is answered."""
+        """GET, or POST where there is a body, or what is said; None where nothing is answered.
+
+        A cluster that rebalances answers that there is a conflict: then it is asked again.
+        """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self._url + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read() or b"null")
+
+        def ask() -> list[Any] | None:
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    return [json.loads(answer.read() or b"null")]
+            except urllib.error.HTTPError as error:
+                if error.code != HTTPStatus.CONFLICT:
+                    raise
+                return None
+
+        (answer,) = until(ask, every_s=0.3)
+        return answer
 
 
 @contextmanager
@@ -80,9 +90,7 @@ def worker(
     `protocol` is its `connect.protocol`: eager, compatible or sessioned. Names of `more` settings
     have `_` for `.`. What it says goes to `clients.log` in `work`.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     config = {
         "bootstrap.servers": server.bootstrap,
         "group.id": cluster,

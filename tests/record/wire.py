@@ -20,7 +20,7 @@ from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
-from tests.broker.maven import CACHE, kafka_jars, version_tuple
+from tests.broker.maven import CACHE, kafka_jars, made_once, version_tuple
 from tests.source.fake_broker import build_message
 
 _MODULES = (
@@ -146,13 +146,16 @@ def _message_package(version: str) -> str:
     folder = CACHE / "messages" / package
     if str(folder.parent) not in sys.path:
         sys.path.append(str(folder.parent))
-    if not folder.exists():
-        jar = next(jar for jar in kafka_jars(version) if jar.name.startswith("kafka-clients-"))
-        folder.mkdir(parents=True)
+    jar = next(jar for jar in kafka_jars(version) if jar.name.startswith("kafka-clients-"))
+
+    def unpack_into(target: Path) -> None:
         with zipfile.ZipFile(jar) as archive:
             for entry in archive.namelist():
                 if entry.startswith("common/message/") and entry.endswith(".json"):
-                    (folder / Path(entry).name).write_bytes(archive.read(entry))
-        (folder / "__init__.py").touch()
-        importlib.invalidate_caches()
+                    (target / Path(entry).name).write_bytes(archive.read(entry))
+        (target / "__init__.py").touch()
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made_once(folder, unpack_into, "messages-lock")
+    importlib.invalidate_caches()
     return package

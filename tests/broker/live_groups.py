@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kgroup.model.group import Group, GroupState
 from kgroup.operation.describe import describe
+from kgroup.source.base import Question
 from kgroup.source.broker.source import LiveCluster
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker
@@ -17,7 +19,7 @@ from tests.record.raw import RawMember, commit, configure_group, join, knock
 from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
-from tests.waiting import until
+from tests.waiting import until, until_steady
 
 TOPICS = {"orders": 3, "payments": 2, "totals": 1}
 MODERN_CONFIG = {
@@ -73,8 +75,11 @@ def live_groups(
             else:
                 knock(member, "moving", {"range": b""})
         if is_modern:
-            _await_lag_0(server, "totals")
-        shutil.copytree(server.log_dir, work / "copy")
+            await_lag_0(server, "totals")
+        with LiveCluster(server.bootstrap, of_silence=True) as source:
+            await_rest(source, but=["moving"])
+        # A file that is written aside may be gone before it is copied.
+        shutil.copytree(server.log_dir, work / "copy", ignore=shutil.ignore_patterns("*.tmp"))
         yield LiveGroups(server, work / "copy")
 
 
@@ -141,7 +146,26 @@ def start_streams(apps: Session, work: Path) -> None:
     apps.call("streams-running", name="totals-1")
 
 
-def _await_lag_0(server: Broker, group_id: str) -> None:
+def await_rest(source: LiveCluster, *, but: Collection[str] = ()) -> None:
+    """Wait until groups are complete or empty, and stay as they are for a second; others may not.
+
+    A member says that it has what it wants a little later than it has it.
+    """
+    seen: list[Mapping[str, Group]] = [{}]
+
+    def rests() -> bool:
+        before = seen.pop()
+        seen.append(source.read(question=Question(log_budget=0)).image.groups)
+        return all(
+            group == before.get(group_id) and group.state in (GroupState.STABLE, GroupState.EMPTY)
+            for group_id, group in seen[0].items()
+            if group_id not in but
+        )
+
+    until_steady(rests, times=3, every_s=0.5)
+
+
+def await_lag_0(server: Broker, group_id: str) -> None:
     """Wait until a group has committed all there is: nothing changes after that."""
     with LiveCluster(server.bootstrap, of_silence=True) as source:
 

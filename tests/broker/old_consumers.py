@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.waiting import PATIENCE_S
 
 VERSION = "0.8.2.2"
 """The version that runs where nothing else is said."""
-SESSION_TIMEOUT_MS = 3000
+SESSION_TIMEOUT_MS = 6000
 """ZooKeeper misses a crashed consumer after this, where nothing else is configured."""
 QUIET_S = 0.6
 """Nothing moves for so long: then everybody has what they will keep."""
@@ -232,14 +232,18 @@ class OldConsumers:
             assert time.monotonic() < deadline, fetches
             time.sleep(0.1)
 
-    def settle(self) -> None:
-        """Wait until the living consumers, and they alone, own everything and nothing moves."""
+    def settle(self, *groups: str) -> None:
+        """Wait until the living consumers, and they alone, own everything and nothing moves.
+
+        Args:
+            groups: those that count; all by default.
+        """
         deadline = time.monotonic() + PATIENCE_S
         seen, since = None, time.monotonic()
         while seen is None or time.monotonic() < since + QUIET_S:
             assert time.monotonic() < deadline, f"not settled: {self.alive}, {seen}"
             time.sleep(0.1)
-            now = self._all_owners()
+            now = self._all_owners(groups or self._groups)
             if now is None or any(host.call("old-busy") for host in self._hosts.values()):
                 seen = None
             elif now != seen:
@@ -253,14 +257,14 @@ class OldConsumers:
             for partition in self._children(f"/consumers/{group}/owners/{topic}")
         }
 
-    def _all_owners(self) -> dict[str, dict[tuple[str, int], str]] | None:
-        """The owners of each group with living consumers, None while anything is missing."""
+    def _all_owners(self, groups: Iterable[str]) -> dict[str, dict[tuple[str, int], str]] | None:
+        """The owners of each of the groups, None while anything is missing."""
         existing = {
             topic: len(self._children(f"/brokers/topics/{topic}/partitions"))
             for topic in self._children("/brokers/topics")
         }
         found = {}
-        for group in sorted(self._groups):
+        for group in sorted(groups):
             members = [consumer for consumer in self.alive.values() if consumer.group == group]
             ids = {member.consumer_id for member in members}
             if set(self._children(f"/consumers/{group}/ids")) != ids:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePatternFilter,
+    ResourceType,
+)
 
 from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 from tests.broker.process import HOST, free_port
 from tests.broker.servers import Broker
+from tests.waiting import until
 
 VERSION = "4.3.1"
 PASSWORD = "wönder=\\\"land'; #1"
@@ -65,6 +77,14 @@ class SecureBroker(Broker):
             config[jaas % "scram-sha-512"] = f"{SCRAM} required;"
             config[jaas % "oauthbearer"] = f'{OAUTH} required unsecuredLoginStringClaim_sub="b";'
         return common | config
+
+
+def create_acls(admin: KafkaAdminClient, acls: Sequence[ACL]) -> None:
+    """Create the first ACLs of a broker, and wait until it knows them."""
+    assert admin.create_acls(acls)["failed"] == []
+    names = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    every = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, names)
+    until(lambda: len(admin.describe_acls(every)[0]) == len(acls))
 
 
 def _quoted(text: str) -> str:

@@ -29,6 +29,8 @@ from kazoo.exceptions import NoNodeError
 
 from tests.broker.maven import CACHE, Artifacts, made_once, run_java, version_tuple
 from tests.broker.process import HOST, START_DEADLINE_S, Server, ServerError, free_port, running
+from tests.record.wire import Wire
+from tests.waiting import until
 
 KAFKA_VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.2", "4.3.1")
 
@@ -82,13 +84,18 @@ class ZooKeeper(Server):
 
 
 class _Controller(Server):
-    """A KRaft controller alone, so that every broker of a cluster may be killed."""
+    """A KRaft controller alone, so that every broker of a cluster may be killed.
+
+    It decides when a broker is missed: of the cluster's configuration it takes that.
+    """
 
     heap = "192m"
     writes_archive = False
 
-    def __init__(self, version: str, work: Path) -> None:
+    def __init__(self, version: str, work: Path, config: Mapping[str, str] | None) -> None:
         super().__init__("Controller", version, work / "controller")
+        name = "broker.session.timeout.ms"
+        self._config = {name: config[name]} if config and name in config else {}
 
     @property
     def voter(self) -> str:
@@ -97,11 +104,15 @@ class _Controller(Server):
 
     @property
     def config(self) -> dict[str, str]:
-        return _common_config(self.version) | {
-            **_kraft_config(CONTROLLER_ID, "controller", self.voter),
-            "listeners": f"CONTROLLER://{HOST}:{self.port}",
-            "log.dirs": str(self.folder / "data"),
-        }
+        return (
+            _common_config(self.version)
+            | {
+                **_kraft_config(CONTROLLER_ID, "controller", self.voter),
+                "listeners": f"CONTROLLER://{HOST}:{self.port}",
+                "log.dirs": str(self.folder / "data"),
+            }
+            | self._config
+        )
 
     def prepare(self) -> None:
         super().prepare()
@@ -158,6 +169,12 @@ class Broker(Server):
         return options
 
     def create_topic(self, name: str, partitions: int = 1, replication: int = 1) -> None:
+        """Create a topic, and wait until this broker knows a leader of each partition."""
+        self._ask_for_topic(name, partitions, replication)
+        with Wire(self.version, self.bootstrap) as wire:
+            until(lambda: _leaders(wire, name) == partitions)
+
+    def _ask_for_topic(self, name: str, partitions: int, replication: int) -> None:
         """Create a topic, in ZooKeeper where Kafka has no API for it yet (before 0.10.1)."""
         number = version_tuple(self.version)
         if number < (0, 8, 1):
@@ -331,7 +348,7 @@ def cluster(
             zookeeper = ZooKeeper(work)
             stack.enter_context(running(zookeeper))
         elif zookeeper is None:
-            controller = _Controller(version, work)
+            controller = _Controller(version, work, config)
         brokers = tuple(
             Broker(
                 version,
@@ -350,6 +367,16 @@ def cluster(
         for server in brokers:
             server.await_cluster(n)
         yield brokers
+
+
+def _leaders(wire: Wire, name: str) -> int:
+    """Count the partitions of a topic that have a leader."""
+    return sum(
+        partition["leader_id"] >= 0
+        for topic in wire.call("Metadata", 0, topics=[])["topics"]  # all: a name could create it
+        if topic["name"] == name
+        for partition in topic["partitions"]
+    )
 
 
 def _common_config(version: str) -> dict[str, str]:
@@ -399,7 +426,7 @@ def _kraft_config(node_id: int, roles: str, voter: str) -> dict[str, str]:
         "controller.quorum.voters": voter,
         "controller.listener.names": "CONTROLLER",
         "broker.heartbeat.interval.ms": "1000",
-        "broker.session.timeout.ms": "5000",  # a killed broker is missed, and may return, after it
+        "broker.session.timeout.ms": "9000",  # a killed broker is missed, and may return, after it
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     }
 

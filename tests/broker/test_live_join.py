@@ -22,7 +22,7 @@ def member(
     try:
         yield made
     finally:
-        made.kill()
+        made.stop()  # else the broker, which others use too, would write records about it later
 
 
 def asked(server: Broker, group: str, client: str) -> ClientJoin:

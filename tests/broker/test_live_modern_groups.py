@@ -18,6 +18,8 @@ from tests.broker.group_tools import consumer_groups, number, share_groups, stre
 from tests.broker.live_groups import (
     MODERN_CONFIG,
     TOPICS,
+    await_lag_0,
+    await_rest,
     join_consumer_groups,
     join_share_group,
     start_streams,
@@ -49,6 +51,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         start_streams(apps, work)
         join_consumer_groups(clients)
         join_share_group(clients, wire)
+        await_lag_0(server, "totals")
+        await_rest(source)
         yield server, source
 
 

@@ -450,11 +450,16 @@ def test_watching(live: Live) -> None:
                 seen.append(json.loads(process.stdout.readline()))
             return seen[-1]
 
+        def has_owned(member_id: str) -> bool:
+            return any(each["change"] == "owner" and each["after"] == member_id for each in seen)
+
         first = until("group-found")["after"]
         owners = {row["partition"]: row["member_id"] for row in first["offsets"]}
         consumer_id = live.consumers.join("late-1", "orders", Streams({"orders": 1}))
         assert until("member-joined")["member_id"] == consumer_id
         live.consumers.settle()
+        while not has_owned(consumer_id):  # it must not leave before that is seen
+            seen.append(json.loads(process.stdout.readline()))
         live.consumers.leave("late-1")
         assert until("member-left")["member_id"] == consumer_id
         live.consumers.settle()
@@ -472,7 +477,6 @@ def test_watching(live: Live) -> None:
                 | {each["partition"]: each["after"] for each in seen if each["change"] == "owner"}
             )
         process.send_signal(signal.SIGTERM)
-    assert any(each["change"] == "owner" and each["after"] == consumer_id for each in seen)
 
 
 def test_a_crash_is_seen_until_its_session_is_over(live: Live) -> None:

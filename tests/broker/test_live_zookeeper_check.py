@@ -131,6 +131,7 @@ def test_owner_nodes_by_hand(live: Live, check: Check) -> None:
 
 def test_a_topic_that_does_not_exist(live: Live, check: Check) -> None:
     live.consumers.join("typo", "typo", Streams({"orders": 1, "orderz": 1}))
+    live.consumers.settle("typo")
     (finding,) = check("typo")
     assert (finding["code"], finding["topic"]) == ("no-topic", "orderz")
     assert finding["path"] == f"/consumers/typo/ids/{live.consumer_id('typo')}"
@@ -138,6 +139,7 @@ def test_a_topic_that_does_not_exist(live: Live, check: Check) -> None:
 
 def test_a_group_that_is_left_and_a_commit_past_the_end(live: Live, check: Check) -> None:
     live.consumers.join("left", "left", Streams({"orders": 1}))
+    live.consumers.settle("left")
     live.consumers.read(40, "left")
     live.consumers.commit("left")
     assert check("left") == []
@@ -158,6 +160,7 @@ def test_commits_to_zookeeper_and_to_kafka(
     live.consumers.join(
         "dual", "dual", Streams({"orders": 1}), offsets_storage="kafka", dual_commit_enabled="true"
     )
+    live.consumers.settle("dual")
     live.consumers.read(40, "dual")
     live.consumers.commit("dual")
     assert check("dual") == []
@@ -175,11 +178,15 @@ def test_commits_to_zookeeper_and_to_kafka(
 
 def test_a_list_that_comes_to_internal_topics(live: Live, check: Check, cli: Cli) -> None:
     """Comes when there are some, which the test before sees to."""
+
+    def owns(group: str, topics: set[str]) -> bool:
+        return {topic for topic, _ in live.consumers.owners(group)} == topics
+
     for number, options in enumerate([{"exclude_internal_topics": "false"}, {}]):
         name = f"internal-{number}"
         live.consumers.join(name, name, Black("nothing", 1), **options)
-        owned = {topic for topic, _ in live.consumers.owners(name)}
-        assert owned == {"orders", *(["__consumer_offsets"] if options else [])}
+        owned = {"orders", *(["__consumer_offsets"] if options else [])}
+        until(partial(owns, name, owned))
         assert check(name) == []
         where = ["--zookeeper", live.connect]
         (plan,) = json.loads(cli("assign", name, "--dry-run", *where, "-o", "json").out)["data"]
@@ -201,6 +208,7 @@ def test_a_consumer_that_crashed_within_its_session(live: Live, check: Check) ->
     for session_ms in CRASH_SESSIONS_MS:
         session = {"zookeeper_session_timeout_ms": str(session_ms)}
         gone = live.consumers.join("crash-1", "crash", streams, host="crashing", **session)
+        live.consumers.settle("crash")
         assert check("crash") == []
         live.consumers.crash("crashing")
         new = Thread(

@@ -17,7 +17,7 @@ from kgroup.operation.offsets.plan import Result, carry_out
 from kgroup.source.broker.source import LiveCluster
 from tests.broker.process import HOST, running
 from tests.broker.proxy import RecordingProxy, Request
-from tests.broker.secure_broker import PASSWORD, VERSION, SecureBroker
+from tests.broker.secure_broker import PASSWORD, VERSION, SecureBroker, create_acls
 from tests.broker.servers import broker, cluster
 from tests.contract.offset_store import changes_to, essence
 from tests.record.raw import (
@@ -72,7 +72,7 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
                 server.kill()
 
         proxy.before[OFFSET_COMMIT] = kills
-        with LiveCluster(proxy.bootstrap, timeout_s=3) as store:
+        with LiveCluster(proxy.bootstrap, timeout_s=6, of_silence=True) as store:
             problems = store.write_offsets(dict.fromkeys(names, changes_to(wanted)))
         assert sorted(str(problem.group_id) for problem in problems) == names
         unknown = {
@@ -139,7 +139,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
             for user, rights in RIGHTS.items()
             for kind, name, what in rights
         ]
-        assert admin.create_acls(acls)["failed"] == []
+        create_acls(admin, acls)
         admin.close()
         with Wire(VERSION, server.bootstrap) as wire:
             create_topics(wire, {"orders": 1, "payments": 1})

@@ -141,7 +141,7 @@ def test_a_consumer_of_kafka_python_goes_on_where_it_was_reset_to(
         found: dict[tuple[str, int], int] = {}
         try:
             # Who joins before it knows the topic's partitions assigns none, and waits for minutes.
-            assert len(consumer.partitions_for_topic("orders") or ()) == 3
+            until(lambda: len(consumer.partitions_for_topic("orders") or ()) == 3)
             until(lambda: consumer.poll(200) is not None and len(consumer.assignment()) == 3)
             for partition in range(3):
                 found["orders", partition] = consumer.position(TopicPartition("orders", partition))

@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     beats = ("group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms")
     config = {
         **dict.fromkeys(beats, str(BEAT_MS)),
-        "group.consumer.max.session.timeout.ms": "600000",
+        "group.consumer.max.session.timeout.ms": "1800000",
     }
     with broker("4.3.1", tmp_path_factory.mktemp("kafka"), config=config) as running:
         yield running
@@ -122,7 +122,7 @@ def test_a_group_keeps_its_session_timeout(server: Broker, tmp_path: Path) -> No
     run_java(server.version, "kafka.admin.ConfigCommand", words)
     with LiveCluster(server.bootstrap) as cluster:
         name = "consumer.session.timeout.ms"
-        assert cluster.group_settings("keeps session", [name]) == {name: "300000"}
+        assert cluster.group_settings("keeps session", [name]) == {name: "1800000"}
     (plan,) = kgroup("plan", "consumer-protocol", "keeps session", *where)
     assert plan["steps"][0]["commands"] == []
     member.close()

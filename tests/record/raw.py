@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from struct import pack
 from typing import Any
 
 from tests.broker.maven import version_tuple
 from tests.record.wire import Wire, WireError
+from tests.waiting import until
 
-SESSION_TIMEOUT_MS = 300_000
-"""Long enough for a raw member that never sends a heartbeat to outlive the recording."""
+GROUPS = tuple(map(str, range(100)))
+"""Ids of which each partition of `__consumer_offsets` has one, of up to 50 partitions."""
 
 
 def await_coordinator(wire: Wire) -> None:
-    """Ask for a group's coordinator until `__consumer_offsets` exists and is loaded."""
-    deadline = time.monotonic() + 60
-    while wire.call("FindCoordinator", 0, key="anything")["error_code"]:
-        if time.monotonic() > deadline:
-            raise WireError("no group coordinator within a minute")
-        time.sleep(0.2)
-    time.sleep(1)
+    """Wait until `__consumer_offsets` exists, and all coordinators have loaded it."""
+    with ExitStack() as stack:
+        wires: dict[str, Wire] = {}
+
+        def is_loaded(group: str) -> bool:
+            place = wire.call("FindCoordinator", 0, key=group)
+            if place["error_code"]:
+                return False
+            address = f"{place['host']}:{place['port']}"
+            if address not in wires:
+                wires[address] = stack.enter_context(Wire(wire.version, address))
+            if version_tuple(wire.version) < (0, 9):
+                return True
+            (found,) = wires[address].call("DescribeGroups", groups=[group])["groups"]
+            return found["error_code"] not in COORDINATOR_NOT_READY
+
+        for group in GROUPS:
+            until(partial(is_loaded, group))
+    time.sleep(1)  # coordinators hear of new topics a little later than who answers Metadata
 
 
 def create_topics(wire: Wire, topics: Mapping[str, int], **config: str) -> None:
@@ -54,6 +69,7 @@ def configure_topic(wire: Wire, topic: str, **config: str) -> None:
 
 
 def _configure(wire: Wire, resource_type: int, name: str, config: Mapping[str, str]) -> None:
+    """Set configuration, and wait until the broker that is asked knows it."""
     rows = [
         {"name": key.replace("_", "."), "config_operation": 0, "value": value}
         for key, value in config.items()
@@ -61,6 +77,14 @@ def _configure(wire: Wire, resource_type: int, name: str, config: Mapping[str, s
     resource = {"resource_type": resource_type, "resource_name": name, "configs": rows}
     answer = wire.call("IncrementalAlterConfigs", resources=[resource], validate_only=False)
     _check(f"IncrementalAlterConfigs {name!r}", *answer["responses"])
+    wanted = {row["name"]: row["value"] for row in rows}
+    asked = {"resource_type": resource_type, "resource_name": name, "configuration_keys": None}
+
+    def is_known() -> bool:
+        (found,) = wire.call("DescribeConfigs", resources=[asked])["results"]
+        return wanted.items() <= {row["name"]: row["value"] for row in found["configs"]}.items()
+
+    until(is_known)
 
 
 def commit(
@@ -89,7 +113,7 @@ def commit(
                 **more,
             }
         )
-    for attempt in range(100):
+    for attempt in range(600):
         answer = wire.call(
             "OffsetCommit",
             version,
@@ -100,7 +124,7 @@ def commit(
             **whole,
         )
         results = [row for topic in answer["topics"] for row in topic["partitions"]]
-        if attempt == 99 or not {row["error_code"] for row in results} & BROKER_NOT_READY:
+        if attempt == 599 or not {row["error_code"] for row in results} & BROKER_NOT_READY:
             break
         time.sleep(0.2)
     _check(f"OffsetCommit {group!r}", *results)
@@ -113,14 +137,17 @@ def commit_each(version: str, bootstrap: str, group: str, offsets: Sequence[int]
             commit(wire, group, {("orders", 0): offset})
 
 
-BROKER_NOT_READY = {3, 14, 15, 16}
-"""Codes of a broker that has just started: unknown topic, loading, no (or not yet) coordinator."""
+COORDINATOR_NOT_READY = {14, 15, 16}
+"""Codes: loading, no (or not yet) coordinator."""
+BROKER_NOT_READY = {3, *COORDINATOR_NOT_READY}
+"""Codes of a broker that has just started, of an unknown topic too."""
 
 
 class RawMember:
     """A member of a classic group that sits on one connection, with any bytes as metadata."""
 
     def __init__(self, version: str, bootstrap: str, client_id: str) -> None:
+        self.bootstrap = bootstrap
         self.wire = Wire(version, bootstrap, client_id)
         self.member_id = ""
         self.generation = -1
@@ -131,12 +158,20 @@ class RawMember:
 
 
 def knock(member: RawMember, group: str, protocols: Mapping[str, bytes]) -> None:
-    """Ask to join a group that has other members, and do not wait: it begins to rebalance."""
-    fields = _join_fields(group, protocols, "consumer", None)
+    """Ask to join a group that has other members, and wait only until it rebalances."""
+    fields = _join_fields(member.wire.version, group, protocols, "consumer", None)
     member_id = ""
     if version_tuple(member.wire.version) >= (2, 2):  # gives an id first, and waits then
         member_id = member.wire.call("JoinGroup", **fields, member_id="")["member_id"]
     member.wire.send("JoinGroup", **fields, member_id=member_id)
+    with Wire(member.wire.version, member.bootstrap) as wire:
+
+        def rebalances() -> bool:
+            (found,) = wire.call("DescribeGroups", groups=[group])["groups"]
+            is_known = member_id in {each["member_id"] for each in found["members"]}
+            return found["group_state"] == "PreparingRebalance" and (is_known or not member_id)
+
+        until(rebalances)
 
 
 def join(
@@ -150,7 +185,7 @@ def join(
     before_sync: Callable[[], object] = lambda: None,
 ) -> None:
     """Join a group as its leader, perhaps again, and assign (bytes: to itself)."""
-    fields = _join_fields(group, protocols, protocol_type, instance_id)
+    fields = _join_fields(member.wire.version, group, protocols, protocol_type, instance_id)
     answer = member.wire.call("JoinGroup", **fields, member_id=member.member_id)
     if answer["error_code"] == 79:  # MEMBER_ID_REQUIRED: join again with the id given
         answer = member.wire.call("JoinGroup", **fields, member_id=answer["member_id"])
@@ -174,12 +209,19 @@ def join(
 
 
 def _join_fields(
-    group: str, protocols: Mapping[str, bytes], protocol_type: str, instance_id: str | None
+    version: str,
+    group: str,
+    protocols: Mapping[str, bytes],
+    protocol_type: str,
+    instance_id: str | None,
 ) -> dict[str, Any]:
+    # The longest that brokers allow by default: a raw member never sends a heartbeat, and shall
+    # outlive the recording or the test.
+    timeout_ms = 1_800_000 if version_tuple(version) >= (2, 3) else 300_000
     return {
         "group_id": group,
-        "session_timeout_ms": SESSION_TIMEOUT_MS,
-        "rebalance_timeout_ms": SESSION_TIMEOUT_MS,
+        "session_timeout_ms": timeout_ms,
+        "rebalance_timeout_ms": timeout_ms,
         "protocol_type": protocol_type,
         "protocols": [{"name": name, "metadata": data} for name, data in protocols.items()],
         "group_instance_id": instance_id,

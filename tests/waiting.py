@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 _T = TypeVar("_T")
@@ -31,3 +32,15 @@ def until_steady(look: Callable[[], object], *, times: int = 10, every_s: float 
         return seen >= times
 
     until(is_steady, every_s=every_s)
+
+
+def until_asleep(pid: int) -> None:
+    """Wait until a process waits for something (Linux; a moment elsewhere).
+
+    Python loses sight of a signal that comes just before a call that blocks.
+    """
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        time.sleep(0.5)
+        return
+    until_steady(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S", every_s=0.05)

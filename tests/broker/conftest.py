@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S
+from kgroup.source.deadline import Deadline
 from tests.broker.quick_spark import QUICK
 from tests.broker.servers import KAFKA_VERSIONS, Broker, broker
 from tests.record.raw import await_coordinator, create_topics
@@ -51,6 +53,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("broker")
     place = {name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_commands() -> Iterator[None]:
+    """Let a command take a minute where by default it may take ten seconds: machines are busy."""
+    begin = Deadline.__init__
+
+    def patient(self: Deadline, timeout_s: float, *, of_silence: bool = False) -> None:
+        begin(self, 60 if timeout_s == DEFAULT_TIMEOUT_S else timeout_s, of_silence=of_silence)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Deadline, "__init__", patient)
+        yield
 
 
 @pytest.fixture(scope="session", params=KAFKA_VERSIONS)

@@ -78,7 +78,7 @@ _VERSION = "4.3.1"
 _OFFSETS = 0.2
 """How many of the requests are about offsets."""
 _COMMITTED = {topic: TOPICS[topic] for topic in ("t1", "t2", "orders")}
-_LONG_S = 10.0
+_LONG_S = 60.0
 _ACCEPTED_S = 0.02
 """How long a broker takes to listen to a new connection, while others may overtake it."""
 

@@ -25,7 +25,7 @@ SETTINGS = {
     "auto.commit.enable": "true",
     "auto.commit.interval.ms": "3000",
     "rebalance.backoff.ms": "1000",
-    "zookeeper.session.timeout.ms": "3000",
+    "zookeeper.session.timeout.ms": "6000",
     "auto.offset.reset": "smallest",
 }
 
@@ -98,7 +98,7 @@ class OldFleet:
         """Have a step looked at, and return how far it is."""
         where = arguments or self.where
         status = 0 if is_done else 5
-        wait = ("--wait", "30") if is_done else ()
+        wait = ("--wait", "60") if is_done else ()
         (found,) = kgroup(
             "plan", "verify", str(path), "--step", str(step), *where, *wait, status=status
         )

@@ -78,7 +78,7 @@ _RESPONSES: dict[type, Any] = {
     OffsetDeleteRequest: OffsetDeleteResponse,
 }
 
-_LONG_S = 30.0
+_LONG_S = 120.0
 """For a connection, and for its first answer."""
 
 

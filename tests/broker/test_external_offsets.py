@@ -15,7 +15,7 @@ from kafka import KafkaProducer
 
 from tests.broker.maven import die_with_parent
 from tests.broker.servers import Broker
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "external_offsets.py"
 
@@ -53,7 +53,7 @@ def counting(server: Broker, file: Path, *options: str) -> Iterator[list[int]]:
         yield [int(word) for word in process.stdout.readline().split()]
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(PATIENCE_S)
         if process.stdout is not None:
             process.stdout.close()
 

@@ -44,7 +44,11 @@ def test_the_live_topic_bit_by_bit(orders_broker: Broker, tmp_path: Path) -> Non
     root = tmp_path / "w"
     commits(orders_broker, range(50))
     with closing(
-        KafkaProducer(bootstrap_servers=orders_broker.bootstrap, transactional_id="payer")
+        KafkaProducer(
+            bootstrap_servers=orders_broker.bootstrap,
+            transactional_id="payer",
+            transaction_timeout_ms=600_000,
+        )
     ) as producer:
         producer.init_transactions()
         producer.begin_transaction()

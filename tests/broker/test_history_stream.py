@@ -26,6 +26,7 @@ from tests.history.build_file import files_on_disk, files_that_count
 from tests.history.paused_command import await_paused, paused_command
 from tests.history.recorded import open_engine
 from tests.record.raw import commit_each
+from tests.waiting import PATIENCE_S
 
 DEADLINE_S = 400.0
 ROOT = Path(__file__).parents[2]
@@ -157,7 +158,7 @@ def test_every_record_is_in_the_tables_once(
         await_commits(warehouse, range(15), process)
         await_progress(log, written(warehouse), process)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
+        assert process.wait(PATIENCE_S) == 143
     assert "Traceback" not in log.read_text()
     assert sum(map(int, re.findall(r"(\d+) offset_commits", log.read_text()))) == 15
     ends = (
@@ -175,7 +176,7 @@ def test_every_record_is_in_the_tables_once(
         assert f"process {process.pid} on" in refused.stderr
         assert committed(warehouse) == list(range(15))
         process.send_signal(signal.SIGCONT)
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(PATIENCE_S) == -signal.SIGKILL
     assert committed(warehouse) == list(range(20))
     assert len(unfinished(warehouse)) == 1
 
@@ -194,16 +195,16 @@ def test_every_record_is_in_the_tables_once(
         with running([*KGROUP, *stream], log) as process:
             commits(orders_broker, range(22, 24))
             first.send_signal(signal.SIGCONT)
-            assert first.wait(60) == 0
+            assert first.wait(PATIENCE_S) == 0
             await_commits(warehouse, range(24), process)
             with running(paused_command(*build, warehouse), log) as second:
                 await_paused(second)
                 commits(orders_broker, range(24, 26))
                 second.send_signal(signal.SIGCONT)
-                assert second.wait(60) == 0
+                assert second.wait(PATIENCE_S) == 0
             await_commits(warehouse, range(26), process)
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
+            assert process.wait(PATIENCE_S) == 130
     assert "Traceback" not in log.read_text()
 
     assert not left & uncommitted(warehouse)

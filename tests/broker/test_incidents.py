@@ -200,7 +200,7 @@ def await_quick(process: subprocess.Popen[bytes]) -> None:
 def leave(process: subprocess.Popen[bytes]) -> None:
     """Stop a consumer in order."""
     process.send_signal(signal.SIGTERM)
-    process.wait(30)
+    process.wait(PATIENCE_S)
 
 
 # ---- incidents

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-import time
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -173,6 +172,7 @@ class _Group:
         if self._strategy in CLASSIC:
             options["partition_assignment_strategy"] = ASSIGNOR + CLASSIC[self._strategy]
             options["heartbeat_interval_ms"] = "200"
+            options["session_timeout_ms"] = "60000"  # nobody is missed, on a busy machine either
         else:
             options["group_protocol"] = "consumer"
             options["group_remote_assignor"] = self._strategy.removeprefix("consumer-")
@@ -186,12 +186,12 @@ class _Group:
         just joined owns nothing until then, and the others everything.
         """
         settle(self._live.clients, sum(self._topics.values()), *self._members)
-        for _ in range(300):
+
+        def is_settled() -> bool:
             _, group = find_group(self._live.source, self._name)
-            if group.state is GroupState.STABLE and len(group.members) == len(self._members):
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"{self._name} is {group.state} with {len(group.members)} members")
+            return group.state is GroupState.STABLE and len(group.members) == len(self._members)
+
+        until(is_settled)
 
     def _grow(self, topic: str) -> None:
         topics = [{"name": topic, "count": self._topics[topic], "assignments": None}]

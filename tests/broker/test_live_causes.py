@@ -47,7 +47,7 @@ DELAY_MS = 5_000
 LONG_DELAY_MS = 600_000
 PROBING_MS = 60_000
 """The shortest that Kafka Streams takes."""
-QUICK = {"session_timeout_ms": "15000", "heartbeat_interval_ms": "500"}
+QUICK = {"session_timeout_ms": "30000", "heartbeat_interval_ms": "500"}
 PATIENT = {"session_timeout_ms": "250000", "heartbeat_interval_ms": "500"}
 """Nobody's session expires, even on a slow machine."""
 STREAMS = {
@@ -90,7 +90,8 @@ class Stage:
 
     def page(self, *words: str) -> str:
         """Return what a command writes, as a process: others run meanwhile."""
-        command = [sys.executable, "-m", "kgroup", *words, "-b", self.server.bootstrap]
+        where = ("-b", self.server.bootstrap, "--timeout", "60")
+        command = [sys.executable, "-m", "kgroup", *words, *where]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
     def await_members(self, group_id: str, count: int, but: Collection[str] = ()) -> None:
@@ -191,7 +192,7 @@ def streams(stage: Stage, *groups: str) -> None:
     probing, restarting = groups
     before = stage.group(restarting)
     assert before.probing_ms is not None
-    time.sleep(max(0, before.probing_ms / 1000 - 10 - time.time()))
+    time.sleep(max(0, before.probing_ms / 1000 - 20 - time.time()))
     apps.call("streams-restart-thread", name=f"{restarting}-2")
     stage.await_members(restarting, 2, but=[member.member_id for member in before.members])
     until(lambda: all(member.assignment for member in stage.group(probing).members), every_s=0.5)

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 Owned = frozenset[tuple[str, int]]
 
 TOPICS = {"orders": 5, "payments": 3}
-QUICK = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "500"}
+QUICK = {"session.timeout.ms": "15000", "heartbeat.interval.ms": "500"}
 KINDS = {
     "range": {**QUICK, "partition.assignment.strategy": f"{ASSIGNOR}RangeAssignor"},
     "cooperative": {
@@ -144,7 +144,7 @@ def lives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     config = {"group.initial.rebalance.delay.ms": "0"}
     if is_modern:
         config |= MODERN_CONFIG | {
-            f"group.consumer.{word}session.timeout.ms": "6000" for word in ("", "min.")
+            f"group.consumer.{word}session.timeout.ms": "15000" for word in ("", "min.")
         }
     with ExitStack() as stack:
         server = stack.enter_context(broker(version, work, config=config))
@@ -192,11 +192,11 @@ def _answers(server: Broker, group_id: str) -> Iterator[tuple[Any, ...]]:
     yield files
     config = client_config(environment={}, bootstrap_server=server.bootstrap)
     build_from = build_from_recent(
-        config, group_id, cluster=None, timeout_s=30, since_ms=None, budget=1 << 30
+        config, group_id, cluster=None, timeout_s=120, since_ms=None, budget=1 << 30
     )
     yield _answer(build_from, group_id)
     of_all = build_from_recent(
-        config, None, cluster=None, timeout_s=30, since_ms=None, budget=1 << 30
+        config, None, cluster=None, timeout_s=120, since_ms=None, budget=1 << 30
     )
     yield _answer(of_all, group_id, only_group=False)
     with pytest.MonkeyPatch.context() as patch:
@@ -209,7 +209,7 @@ def _answers(server: Broker, group_id: str) -> Iterator[tuple[Any, ...]]:
         # from the last rebalance on; of a consumer group all records are needed
         last_ms = files[0][-1].time_ms
         recent = build_from_recent(
-            config, group_id, cluster=None, timeout_s=30, since_ms=last_ms, budget=1 << 30
+            config, group_id, cluster=None, timeout_s=120, since_ms=last_ms, budget=1 << 30
         )
         yield _answer(recent, group_id)
 

@@ -295,7 +295,9 @@ def test_who_reads_committed_records_waits_for_the_marker(live: Live) -> None:
     bootstrap = live.server.bootstrap
     wanted = ("--group", "waits", "--from-offset", "0")
     producer, other = (
-        KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name)
+        KafkaProducer(
+            bootstrap_servers=bootstrap, transactional_id=name, transaction_timeout_ms=600_000
+        )
         for name in ("waiting", "longer")
     )
     producer.init_transactions()

@@ -52,7 +52,7 @@ class Watch:
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "kgroup", "describe", "-b", server.bootstrap, GROUP),
-                *("--watch", "0.2", "--timeout", "5", *options),
+                *("--watch", "0.2", "--timeout", "30", *options),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

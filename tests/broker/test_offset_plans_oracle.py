@@ -85,7 +85,10 @@ def logs(
             producer = KafkaProducer(bootstrap_servers=server.bootstrap)
             for partition in range(3):
                 for number in range(10 + partition):
-                    at_ms = old_ms + number * (500 if partition == 2 else 400_000)
+                    # None from 15 to 45 minutes after the first: so the time 40 minutes ago, 20
+                    # after it when the tests begin, passes none while they run.
+                    after_ms = number * 300_000 if number < 4 else 2_700_000 + number * 9_000
+                    at_ms = old_ms + (number * 500 if partition == 2 else after_ms)
                     producer.send("orders", b"x", partition=partition, timestamp_ms=at_ms)
             producer.flush()
             producer.close()

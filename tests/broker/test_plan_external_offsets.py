@@ -28,7 +28,7 @@ from tests.broker.maven import die_with_parent
 from tests.broker.migration import HABITS, kgroup
 from tests.broker.servers import Broker
 from tests.broker.sql_servers import PASSWORD, QUOTED, postgresql
-from tests.waiting import until, until_steady
+from tests.waiting import PATIENCE_S, until, until_steady
 
 NAMES = ["b", "a", "c"]
 """Restarted in this order, by which a partition of b's goes to c for a while, which is not yet."""
@@ -74,7 +74,7 @@ class Counters:
         for name in names:
             self._members[name].terminate()
         for name in names:
-            assert self._members.pop(name).wait(60) == 0
+            assert self._members.pop(name).wait(PATIENCE_S) == 0
 
     def restart_each(self, names: Sequence[str], way: str) -> None:
         for name in names:

@@ -36,7 +36,7 @@ def produce(server: Broker, topic: str, value: bytes) -> int:
 
 def consume(server: Broker, topic: str, count: int) -> list[bytes]:
     consumer = KafkaConsumer(
-        auto_offset_reset="earliest", consumer_timeout_ms=30_000, **server.client_options
+        auto_offset_reset="earliest", consumer_timeout_ms=120_000, **server.client_options
     )
     try:
         consumer.assign([TopicPartition(topic, 0)])

@@ -17,7 +17,7 @@ import pytest
 from tests.broker.consumer_play import BROKER_SETTINGS, TOPICS, ConsumerPlay
 from tests.broker.group_records import compare_records
 from tests.broker.servers import Broker, broker
-from tests.broker.timed_play import run_timed
+from tests.broker.timed_play import run_prompt, run_timed
 from tests.examples import in_depth
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
@@ -40,8 +40,8 @@ def test_answers_states_and_records_of_random_heartbeats(server: Broker) -> None
     plays = [
         ConsumerPlay(server.bootstrap, seed, changes_topics=seed % 5 == 0) for seed in range(PLAYS)
     ]
+    plays = [run_prompt(play) for play in plays]
     for play in plays:
-        play.run()
         assert not play.differences, play.story
     compare_records(server.log_dir, plays)
 

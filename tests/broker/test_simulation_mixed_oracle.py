@@ -22,7 +22,7 @@ from kgroup.simulation.message import CommitAnswer, DeleteAnswer, FetchAnswer, O
 from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.group_records import compare_records
 from tests.broker.mixed_play import FAIL_OVER_SETTINGS, MixedPlay, fail_over_plays, policy_broker
-from tests.broker.timed_play import run_timed
+from tests.broker.timed_play import run_prompt, run_timed
 from tests.examples import in_depth
 
 OF_MEMBERS = (
@@ -50,9 +50,8 @@ ANSWERED = {
 
 def test_groups_go_from_one_protocol_to_the_other(tmp_path: Path) -> None:
     with policy_broker(MigrationPolicy.BIDIRECTIONAL, tmp_path) as server:
-        plays = [MixedPlay(server.bootstrap, seed) for seed in range(PLAYS)]
+        plays = [run_prompt(MixedPlay(server.bootstrap, seed)) for seed in range(PLAYS)]
         for play in plays:
-            play.run()
             assert not play.differences, play.story
         slow = [MixedPlay(server.bootstrap, PLAYS + seed, waits=True) for seed in range(LONG_PLAYS)]
         slow = run_timed(slow)
@@ -71,11 +70,10 @@ def test_groups_go_from_one_protocol_to_the_other(tmp_path: Path) -> None:
 def test_other_policies(policy: MigrationPolicy, tmp_path: Path) -> None:
     with policy_broker(policy, tmp_path) as server:
         plays = [
-            MixedPlay(server.bootstrap, seed, policy=policy)
+            run_prompt(MixedPlay(server.bootstrap, seed, policy=policy))
             for seed in range(500, 500 + OTHER_PLAYS)
         ]
         for play in plays:
-            play.run()
             assert not play.differences, play.story
         compare_records(server.log_dir, plays)
 

@@ -23,7 +23,7 @@ from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 from tests.broker.group_play import VERSIONS, Play, play_broker, settings
 from tests.broker.servers import Broker
-from tests.broker.timed_play import run_timed
+from tests.broker.timed_play import run_prompt, run_timed
 from tests.examples import in_depth
 
 SEQUENCES = in_depth(300, 60)
@@ -65,7 +65,7 @@ def test_answers_states_and_records(prompt_broker: Broker) -> None:
         for seed in range(SEQUENCES)
     ]
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(Play.run, plays))
+        plays = list(pool.map(run_prompt, plays))
     assert not any(play.differences for play in plays), report(plays)
     assert sum(play.count for play in plays) > 30 * SEQUENCES
     compare_records(prompt_broker, plays)

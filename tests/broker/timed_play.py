@@ -1,4 +1,4 @@
-"""Sequences in which time passes, played to a broker side by side."""
+"""Sequences that are played to a broker again where it may have been late."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ def run_timed(plays: list[_P]) -> list[_P]:
     with ThreadPoolExecutor(len(plays)) as pool:
         list(pool.map(lambda play: play.run(), plays))
     return [_again(play) if play.differences else play for play in plays]
+
+
+def run_prompt(play: _P) -> _P:
+    """Play a sequence in which nothing waits; likewise."""
+    play.run()
+    return _again(play) if play.differences else play
 
 
 def _again(play: _P) -> _P:

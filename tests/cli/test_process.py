@@ -25,6 +25,7 @@ from tests.columnar.log_writer import batch
 from tests.default_signals import default_signals
 from tests.examples import some_of
 from tests.operation.log_files import Log, commit, end, transaction
+from tests.waiting import until_asleep
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +160,7 @@ def waiting(
         assert process.poll() is None, process.stderr.read() if process.stderr else b""
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    time.sleep(0.5)  # Python loses sight of a signal that comes just before a call that blocks
+    until_asleep(process.pid)
     try:
         yield process
     finally:

@@ -17,6 +17,7 @@ import pytest
 
 from kgroup.source.sql.store import SqlOffsetStore
 from tests.source.sql.stored import new, query
+from tests.waiting import until_asleep
 
 pytestmark = pytest.mark.slow
 
@@ -174,7 +175,7 @@ def test_no_is_an_error_in_a_document(folder: Path) -> None:
 def test_ctrl_c_leaves_all(folder: Path) -> None:
     with on_terminal(folder, *RESET, "--execute") as terminal:
         terminal.until("[y/N] ")
-        time.sleep(0.3)  # Python loses sight of a signal that comes just before a call that blocks
+        until_asleep(terminal.process.pid)
         terminal.type("\x03")
         status, out, seen = terminal.end()
     assert (status, out) == (130, "")

@@ -12,6 +12,7 @@ from time import sleep
 import pytest
 
 from tests.default_signals import default_signals
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +64,7 @@ def test_no_jvm_is_left_behind(number: Signals, tmp_path: Path) -> None:
         sleep(0.02)
     started = int(written.read_text())
     process.send_signal(number)
-    process.wait(20)
+    process.wait(PATIENCE_S)
     with pytest.raises(ProcessLookupError):
         os.kill(started, 0)
 
@@ -93,7 +94,7 @@ def test_no_jvm_is_left_behind_that_has_just_begun(number: Signals, tmp_path: Pa
         env=environment(tmp_path),
         stderr=subprocess.DEVNULL,
         preexec_fn=default_signals,
-        timeout=50,
+        timeout=PATIENCE_S,
     )
     with pytest.raises(ProcessLookupError):
         os.kill(int(written.read_text()), 0)

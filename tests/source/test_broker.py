@@ -205,6 +205,7 @@ def test_a_named_group_whose_records_are_not_replicated_yet(broker: FakeBroker, 
     assert [offset.committed_offset for offset in offsets] == [7]
 
 
+@pytest.mark.slow
 def test_partitions_that_are_never_loaded_are_named(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = lambda request: {
         "groups": [
@@ -212,7 +213,7 @@ def test_partitions_that_are_never_loaded_are_named(broker: FakeBroker) -> None:
             for group in request.groups
         ]
     }
-    with LiveCluster(broker.bootstrap, timeout_s=0.3) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=2) as source:
         reading = source.read(question=Question(state=False, members=False))
     assert list(reading.image.groups) == ["g"]
     (problem,) = reading.problems
@@ -451,7 +452,7 @@ def test_new_coordinator_that_does_not_know_a_group_yet_is_asked_again(broker: F
 @pytest.mark.slow
 def test_what_does_not_pass_is_told(broker: FakeBroker) -> None:
     broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
-    with LiveCluster(broker.bootstrap, timeout_s=0.6) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=3) as source:
         reading = source.read(["g", "h"], QUICK)
     assert [(problem.kind, problem.group_id) for problem in reading.problems] == [
         ("no-coordinator", "g"),
@@ -467,7 +468,7 @@ def test_a_group_without_a_coordinator_leaves_the_time_to_the_others(broker: Fak
     broker.handlers["FindCoordinator"] = lambda request: (
         coordinator(broker, NOT_AVAILABLE) if request.key == "lost" else fine(request)
     )
-    with LiveCluster(broker.bootstrap, timeout_s=0.9) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=4) as source:
         reading = source.read(["g", "lost"], QUICK)
         ranges = source.log_ranges({("orders", 0)})
         offsets = source.read_offsets(["g", "lost"])

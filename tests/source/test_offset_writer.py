@@ -237,7 +237,7 @@ def test_a_broker_that_falls_silent_in_a_commit(broker: FakeBroker, state: State
         over.wait(60)
 
     broker.handlers["OffsetCommit"] = silent
-    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=0.6)
+    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=3)
     over.set()
     assert problem.kind is ProblemKind.UNKNOWN_END
     assert "did not answer OffsetCommit within" in problem.reason

@@ -235,7 +235,7 @@ def listening(answer: bytes | None = None) -> Iterator[str]:
 @pytest.mark.slow
 def test_a_server_that_never_answers_costs_its_part_of_the_time(server: FakeZookeeper) -> None:
     with listening() as silent:
-        with source(silent, server.connect, timeout_s=3) as zookeeper:
+        with source(silent, server.connect, timeout_s=6) as zookeeper:
             assert len(zookeeper.read().image.groups) == 9
         with source(silent, timeout_s=0.2) as zookeeper, pytest.raises(BrokerError) as caught:
             zookeeper.read()

@@ -111,7 +111,7 @@ public final class Consumers implements Session.Actor {
 
     private String settle(Map<String, String> arguments) throws Exception {
         int partitions = Integer.parseInt(arguments.get("partitions"));
-        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(180);
         Map<String, Set<String>> before = new TreeMap<>();
         for (int steady = 0; steady < 10; Thread.sleep(100)) {
             Map<String, Set<String>> owned = new TreeMap<>();
@@ -129,7 +129,7 @@ public final class Consumers implements Session.Actor {
             steady = total == partitions && !idle && owned.equals(before) ? steady + 1 : 0;
             before = owned;
             if (System.nanoTime() > deadline) {
-                throw new IllegalStateException("owned after a minute: " + owned);
+                throw new IllegalStateException("owned after three minutes: " + owned);
             }
         }
         return before.toString();
@@ -240,7 +240,7 @@ public final class Consumers implements Session.Actor {
                     result.completeExceptionally(problem);
                 }
             });
-            return result.get(60, TimeUnit.SECONDS);
+            return result.get(180, TimeUnit.SECONDS);
         }
     }
 

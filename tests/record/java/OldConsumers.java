@@ -61,11 +61,11 @@ public final class OldConsumers implements Session.Actor {
         verbs.put("old-join", this::join);
         verbs.put("old-read", arguments -> {
             int expected = Integer.parseInt(arguments.get("count"));
-            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(180);
             int count = 0;
             while (count < expected) {
                 if (System.nanoTime() > deadline) {
-                    throw new IllegalStateException("read after a minute: " + count);
+                    throw new IllegalStateException("read after three minutes: " + count);
                 }
                 Thread.sleep(100);
                 count = 0;

@@ -41,7 +41,7 @@ public final class Producers implements Session.Actor {
                     Integer.parseInt(arguments.get("partition")), null, value)));
             }
             for (java.util.concurrent.Future<?> future : sent) {
-                future.get(30, TimeUnit.SECONDS);
+                future.get(180, TimeUnit.SECONDS);
             }
         }
         return "";

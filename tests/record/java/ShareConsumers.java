@@ -23,11 +23,11 @@ public final class ShareConsumers implements Session.Actor {
         verbs.put("share-join", this::join);
         verbs.put("share-read", arguments -> {
             int count = Integer.parseInt(arguments.get("count"));
-            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(180);
             int read = 0;
             while (read < count) {
                 if (System.nanoTime() > deadline) {
-                    throw new IllegalStateException("read after a minute: " + read);
+                    throw new IllegalStateException("read after three minutes: " + read);
                 }
                 Thread.sleep(100);
                 read = 0;

@@ -29,7 +29,7 @@ public final class StreamsApps implements Session.Actor {
         verbs.put("streams-start", this::start);
         verbs.put("streams-running", arguments -> {
             KafkaStreams app = apps.get(arguments.get("name"));
-            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(90);
+            long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(180);
             int steady = 0;
             while (steady < 10) {
                 if (System.nanoTime() > deadline) {

@@ -31,6 +31,7 @@ public final class Transactions implements Session.Actor {
             config.put("key.serializer", bytes);
             config.put("value.serializer", bytes);
             config.put("transactional.id", arguments.get("id"));
+            config.put("transaction.timeout.ms", "600000"); // else brokers end it after a minute
             config.putAll(Session.config(arguments));
             producer = new KafkaProducer<>(config);
             producer.initTransactions();

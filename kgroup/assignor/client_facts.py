@@ -2,25 +2,36 @@
 
 Sources: Kafka's `ConsumerConfig`; `CONFIGURATION.md` of librdkafka; `config.go` of franz-go and
 Sarama; `ConsumerGroupConfig` of kafka-go; `KafkaConsumer` of kafka-python; `Kafka.consumer` of
-KafkaJS; `options.ts` of @platformatic/kafka. Refused joins: `AbstractCoordinator` of Java and
-`BaseCoordinator` of kafka-python, `rd_kafka_cgrp_handle_JoinGroup`, `groupConsumer.manage` of
-franz-go, `consumerGroup.joinSync` of Sarama, `ConsumerGroup.run` of kafka-go, `onCrash` of KafkaJS,
-`#performJoinGroup` of @platformatic/kafka.
+KafkaJS; `options.ts` of @platformatic/kafka.
+
+What members do after errors, for the classic protocol: `AbstractCoordinator` and
+`ConsumerCoordinator` of Java 4.0; `rdkafka_cgrp.c` of librdkafka 2.15; `consumer_group.go` of
+franz-go 1.22.3 (`manage`, `manageFailWait`, `handleJoinResp`); `consumer_group.go` and
+`consumer_group_session.go` of Sarama 1.61.1; `consumergroup.go` of kafka-go 0.4.51 (`run`);
+`coordinator/base.py` and `coordinator/consumer.py` of kafka-python 3.0.12; `consumer/index.js`,
+`runner.js` and `consumerGroup.js` of KafkaJS 2.2.4; `consumer.ts` and `messages-stream.ts` of
+@platformatic/kafka 1.35; `consumer/group_coordinator.py` of aiokafka 0.14;
+`consumerGroupRecovery.js` of kafka-node 5.0; `consumer.rb` and `consumer_group.rb` of
+ruby-kafka 1.5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from kgroup.model.client_library import (
+    AIOKAFKA,
     FRANZ_GO,
     KAFKA_CLIENTS,
     KAFKA_GO,
+    KAFKA_NODE,
     KAFKA_PYTHON,
     KAFKAJS,
     LIBRDKAFKA,
     PLATFORMATIC,
+    RUBY_KAFKA,
     SARAMA,
 )
 
@@ -54,8 +65,6 @@ class ClientFacts:
             the time that a rebalance may take.
         poll_ms: its default in milliseconds.
         session_ms: default of `session_setting` in milliseconds.
-        when_refused: what happens in a member when the coordinator refuses its JoinGroup, as with
-            INCONSISTENT_GROUP_PROTOCOL or GROUP_AUTHORIZATION_FAILED; continues "then".
         leaves_if_late: whether a member leaves when the time between two polls is over; members
             of other libraries send heartbeats as long as their process lives.
     """
@@ -73,7 +82,6 @@ class ClientFacts:
     poll_ms: int
     session_ms: int
     leaves_if_late: bool
-    when_refused: str
     reset_to_first: str = "earliest"
     reset_to_end: str = "latest"
     separator: str = ","
@@ -124,7 +132,6 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=300_000,
         session_ms=45_000,
         leaves_if_late=True,
-        when_refused="poll() throws an exception, which ends the application unless it is handled",
     ),
     LIBRDKAFKA: ClientFacts(
         strategies=_named("range", "roundrobin", _COOPERATIVE),
@@ -145,7 +152,6 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=300_000,
         session_ms=45_000,
         leaves_if_late=True,
-        when_refused="the application gets an error, and the client tries again",
     ),
     FRANZ_GO: ClientFacts(
         strategies={
@@ -173,7 +179,6 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=60_000,
         session_ms=45_000,
         leaves_if_late=False,
-        when_refused="polls return ErrGroupSession, and the client tries again after a backoff",
     ),
     SARAMA: ClientFacts(
         strategies={
@@ -199,7 +204,6 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=60_000,
         session_ms=10_000,
         leaves_if_late=False,
-        when_refused="Consume() returns the error; applications may call it again",
     ),
     KAFKA_GO: ClientFacts(
         strategies={
@@ -222,7 +226,6 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=30_000,
         session_ms=30_000,
         leaves_if_late=False,
-        when_refused="the client reports the error, and tries again after JoinGroupBackoff (5 s)",
     ),
     KAFKA_PYTHON: ClientFacts(
         strategies={
@@ -247,7 +250,6 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=300_000,
         session_ms=45_000,
         leaves_if_late=True,
-        when_refused="poll() raises an exception, which ends the application unless it is handled",
     ),
     KAFKAJS: ClientFacts(
         strategies={"RoundRobinAssigner": "PartitionAssigners.roundRobin"},
@@ -266,7 +268,6 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=60_000,
         session_ms=30_000,
         leaves_if_late=False,
-        when_refused="the consumer crashes, and does not restart: the error is not retriable",
     ),
     PLATFORMATIC: ClientFacts(
         strategies={"roundrobin": "{ name: 'roundrobin', version: 1 }"},
@@ -287,7 +288,152 @@ FACTS: Mapping[str, ClientFacts] = {
         poll_ms=102_000,
         session_ms=60_000,
         leaves_if_late=False,
-        when_refused="consume() rejects its promise with the error",
     ),
 }
 """The facts of each library whose assignors are implemented, by name."""
+
+
+class Retry(Enum):
+    """How a member joins again after a refused join or a failed assignor."""
+
+    SAME = auto()  # with its member id; a cooperative member keeps its partitions
+    LOST = auto()  # with its member id and no partitions
+    NEW = auto()  # as a new member; it leaves if it is in a generation
+    RESTART = auto()  # as a new member; it leaves if it has had an assignment before
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBehavior:
+    """What a member of a classic group does after errors; the texts complete "after that, ...".
+
+    Attributes:
+        refused: the coordinator refuses its JoinGroup, as with INCONSISTENT_GROUP_PROTOCOL or
+            GROUP_AUTHORIZATION_FAILED.
+        removed: the coordinator has removed it, because its session expired or an administrator
+            removed it (UNKNOWN_MEMBER_ID).
+        assignor_failed: as leader, it cannot compute the assignment.
+        fenced: another process has joined with its instance id (FENCED_INSTANCE_ID); None: the
+            library has no static members.
+        outdated: its generation is not the current one (ILLEGAL_GENERATION).
+        retry: how it joins again by itself, where it does.
+        refused_ms: time until it joins again after a refused JoinGroup or SyncGroup; None: not by
+            itself. Doubled with each failure, up to `refused_most_ms`.
+        assignor_failed_ms: time until it joins again after its assignor failed; None: not by
+            itself, or the process ends: all known failures in librdkafka and franz-go crash it.
+        removed_ms: time until it joins again after UNKNOWN_MEMBER_ID.
+        fenced_by: requests whose answer FENCED_INSTANCE_ID ends its reading.
+    """
+
+    refused: str
+    removed: str
+    assignor_failed: str
+    fenced: str | None = None
+    outdated: str = "it joins again with its member id"
+    retry: Retry = Retry.SAME
+    refused_ms: int | None = None
+    refused_most_ms: int = 0
+    assignor_failed_ms: int | None = None
+    removed_ms: int = 0
+    fenced_by: frozenset[str] = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
+
+
+_POLL_THROWS = "poll() throws an exception, which ends the application unless it is handled"
+_POLL_RAISES = "poll() raises an exception, which ends the application unless it is handled"
+
+ON_ERROR: Mapping[str, ErrorBehavior] = {
+    KAFKA_CLIENTS: ErrorBehavior(
+        refused=_POLL_THROWS,
+        removed="it joins again as a new member in the next poll()",
+        assignor_failed=_POLL_THROWS,
+        fenced="poll() throws FencedInstanceIdException",
+    ),
+    LIBRDKAFKA: ErrorBehavior(
+        refused="the application gets an error, and the client tries again",
+        removed="it joins again as a new member within a second",
+        assignor_failed="it logs the error and joins again within a second; a crash ends the "
+        "process",
+        fenced="it gives up its partitions with a fatal error, and never joins again; the "
+        "application must create another consumer",
+        refused_ms=1_000,
+        refused_most_ms=1_000,
+    ),
+    FRANZ_GO: ErrorBehavior(
+        refused="polls return ErrGroupSession, and the client tries again after a backoff",
+        removed="polls return ErrGroupSession, and it joins again as a new member after a backoff",
+        assignor_failed="polls return ErrGroupSession, and it joins again after a backoff; a panic "
+        "ends the process",
+        fenced="it gives up its partitions, polls return ErrGroupSession, and its attempts to "
+        "join fail until the client is restarted",
+        outdated="polls return ErrGroupSession, and it joins again with its member id after a "
+        "backoff",
+        retry=Retry.LOST,
+        refused_ms=250,
+        refused_most_ms=5_000,
+        removed_ms=250,
+    ),
+    SARAMA: ErrorBehavior(
+        refused="Consume() returns the error; applications may call it again",
+        removed="Consume() returns without an error; the next call joins again as a new member",
+        assignor_failed="Consume() returns the error; applications may call it again",
+        fenced="Consume() returns, and each further call returns the error until the application "
+        "creates another ConsumerGroup",
+        outdated="Consume() returns without an error; the next call joins again",
+    ),
+    KAFKA_GO: ErrorBehavior(
+        refused="the client reports the error, and tries again after JoinGroupBackoff (5 s)",
+        removed="it is refused once more, and joins as a new member after JoinGroupBackoff (5 s)",
+        assignor_failed="it leaves the group, and joins again as a new member after "
+        "JoinGroupBackoff (5 s)",
+        retry=Retry.NEW,
+        refused_ms=5_000,
+        refused_most_ms=5_000,
+        assignor_failed_ms=5_000,
+        removed_ms=5_000,
+    ),
+    KAFKA_PYTHON: ErrorBehavior(
+        refused=_POLL_RAISES,
+        removed="it joins again as a new member in the next poll()",
+        assignor_failed=_POLL_RAISES,
+        fenced="it sends no more heartbeats, but reads on; poll() raises an exception after the "
+        "next automatic commit",
+        fenced_by=frozenset({"JoinGroup", "SyncGroup", "OffsetCommit"}),
+    ),
+    KAFKAJS: ErrorBehavior(
+        refused="the consumer crashes, and does not restart: the error is not retriable",
+        removed="it joins again as a new member",
+        assignor_failed="the consumer crashes; if the error is retriable, as for a missing topic, "
+        "it joins again as a new member after 0.3 s",
+        retry=Retry.RESTART,
+        assignor_failed_ms=300,
+    ),
+    PLATFORMATIC: ErrorBehavior(
+        refused="consume() rejects its promise with the error",
+        removed="it joins again as a new member; a refused automatic commit destroys the stream",
+        assignor_failed="consume() rejects its promise with the error; in later rebalances, the "
+        "consumer emits 'error'",
+        fenced="it sends no more heartbeats, but reads on; its commits fail",
+        outdated="it joins again with its member id; a refused automatic commit destroys the "
+        "stream",
+        fenced_by=frozenset({"JoinGroup", "SyncGroup"}),
+    ),
+    AIOKAFKA: ErrorBehavior(
+        refused="getone() and getmany() raise the error, and the client tries again",
+        removed="it joins again as a new member",
+        assignor_failed="getone() and getmany() raise KafkaError, and the client tries again",
+        fenced="it takes the instance id back: its heartbeats do not send it, so the answer is "
+        "UNKNOWN_MEMBER_ID, and it joins again",
+        outdated="it joins again as a new member",
+    ),
+    KAFKA_NODE: ErrorBehavior(
+        refused="it emits 'error', and does not join again",
+        removed="it joins again as a new member after retryMinTimeout (1 s)",
+        assignor_failed="it emits 'error', and does not join again",
+        outdated="it joins again with its member id after retryMinTimeout (1 s)",
+    ),
+    RUBY_KAFKA: ErrorBehavior(
+        refused="each_message and each_batch raise the error, which ends them",
+        removed="it is refused once more, and joins as a new member after 1 s",
+        assignor_failed="each_message and each_batch raise the error, and the member leaves",
+    ),
+}
+"""What members of each known library do after errors, by name."""

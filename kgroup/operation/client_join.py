@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kgroup.assignor.client_facts import FACTS
+from kgroup.assignor.client_facts import FACTS, ON_ERROR
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import Software
 from kgroup.assignor.strategy import strategies
@@ -186,7 +186,7 @@ def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJ
     )
     notes = [*reading.notes, *filter(None, [later_note(text.partition(":")[0])])]
     if refusals:
-        refused = f"If it joins, then {FACTS[client.library].when_refused}."
+        refused = f"If it joins, then {ON_ERROR[client.library].refused}."
         join = replace(join, consequences=(refused,))
     if can_join is False:
         return Report((join,), reading.problems, tuple(notes))
@@ -515,8 +515,8 @@ def _leadership(group: Group, client: JoiningClient, spec: GroupSpec) -> Iterato
     if led.error is not None and ours.error is None:
         error = ": ".join(filter(None, (led.error.type, led.error.message)))
         yield (
-            f"When a member of {client.library} leads later, its assignor fails with {error}, and "
-            "the group is stuck."
+            f"When a member of {client.library} leads later, its assignor fails with {error}: "
+            f"{ON_ERROR[client.library].assignor_failed}."
         )
     elif led.assignment is not None and led.assignment != ours.assignment:
         yield f"When a member of {client.library} leads later, it assigns differently."

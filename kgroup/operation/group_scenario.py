@@ -164,7 +164,7 @@ def _library_notes(spec: GroupSpec) -> Iterator[str]:
         return
     yield (
         f"the leader is taken to use {leads.name}, whose assignor {spec.strategy} is played; apart "
-        "from that, members are played as Java consumers"
+        "from that and from errors, members are played as Java consumers"
     )
     try:
         is_known = is_determined(spec)

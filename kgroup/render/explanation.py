@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kgroup.assignor.client_facts import FACTS, ON_ERROR
 from kgroup.meaning import meanings
 from kgroup.model.group import Group, GroupState, GroupType, MemberState
 from kgroup.operation.describe import GroupDescription, OffsetDescription
@@ -106,3 +107,24 @@ def _members(group: Group) -> Iterator[tuple[str, str]]:
     if any(member.tasks is not None for member in group.members):
         kinds = meanings("kgroup.model.group.TaskAssignment")
         yield from ((kind, f"{text[0].upper()}{text[1:]}.") for kind, text in kinds.items())
+    for library in dict.fromkeys(member.client_library for member in group.members):
+        if library is not None and library in ON_ERROR:
+            is_static = any(
+                member.client_library == library and member.instance_id is not None
+                for member in group.members
+            )
+            yield library, " ".join(_reactions(library, is_static=is_static))
+
+
+def _reactions(library: str, *, is_static: bool) -> Iterator[str]:
+    """Yield what a member of a client library does when it is removed, fenced or late."""
+    errors = ON_ERROR[library]
+    yield f"After the coordinator has removed a member, {errors.removed}."
+    if is_static and errors.fenced is not None:
+        yield f"After another process has joined with its instance id, {errors.fenced}."
+    if (facts := FACTS.get(library)) is None:
+        return
+    if facts.leaves_if_late:
+        yield f"It leaves when {facts.poll_setting} has passed since the last poll."
+    else:
+        yield f"It stays however late it polls; {facts.poll_setting} limits rebalances only."

@@ -155,7 +155,7 @@ def _remarks(plan: Plan) -> Iterator[tuple[str, str]]:
     for forecast in _forecasts(plan):
         if failed := forecast.forecast.failed:
             ended = ", ".join(f"{name}: {error}" for name, error in failed.items())
-            yield forecast.text, f"Programs end: {ended}."
+            yield forecast.text, f"Members fail: {ended}."
         if not forecast.forecast.is_at_rest:
             yield forecast.text, "The group does not rest in the end: there is more to come."
 

@@ -77,7 +77,6 @@ def facts_table() -> str:
     head = (
         *("library", "strategies", "`cooperative-sticky`", "static members", "consumer protocol"),
         *("looks for new partitions", "start without a commit", "time between polls"),
-        "refused join",
     )
     rows = [head, ("---",) * len(head), *map(_row, FACTS)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -100,7 +99,6 @@ def _row(name: str) -> tuple[str, ...]:
         f"{facts.reset} (`{facts.reset_setting}`)",
         f"{facts.poll_ms // 1000} s (`{facts.poll_setting}`)"
         + ("" if facts.leaves_if_late else ", for rebalances only"),
-        facts.when_refused,
     )
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError, ExitStatus, InputError, ProblemKind
+from kgroup.model.client_library import Certainty
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import (
     AssignedPartition,
@@ -868,6 +869,29 @@ def test_two_processes_of_one_instance_id() -> None:
     assert finding.evidence_from_ms == NOW_MS - 240_000
     assert twice([of("a")], [of("b")], [of("b")]) == ()
     assert twice([of("a")], [of("b", 8)]) == (), "there is no third look after a rebalance"
+
+
+@pytest.mark.parametrize(
+    ("library", "certainty", "expected"),
+    [
+        ("aiokafka", Certainty.INFERRED, "The replaced process, in aiokafka (inferred): it takes"),
+        ("kafka-python", Certainty.CERTAIN, "The replaced process, in kafka-python: it sends no"),
+        ("kafkajs", Certainty.CERTAIN, None),  # without static members
+        (None, None, None),
+    ],
+)
+def test_what_a_replaced_process_does(
+    library: str | None, certainty: Certainty | None, expected: str | None
+) -> None:
+    def of(name: str) -> Group:
+        pod = member(name, 0, instance_id="pod-1", client_library=library)
+        pod = replace(pod, client_library_certainty=certainty)
+        return group("g", pod, generation_id=7, offsets=(commit(0, 10),))
+
+    (finding,) = twice([of("a")], [of("b")], [of("c")])
+    assert finding.code is Rule.SHARED_INSTANCE_ID
+    assert ("The replaced process" in finding.reason) == (expected is not None)
+    assert (expected or "") in finding.reason
 
 
 def test_members_own_partitions_that_do_not_exist() -> None:

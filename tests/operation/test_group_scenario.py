@@ -334,3 +334,44 @@ def test_consumer_groups_of_recorded_rounds_end_as_they_did() -> None:
             for topic, numbers in topics.items()
             for number in numbers
         }
+
+
+def test_a_leader_of_kafka_go_that_fails_leaves_the_group_to_another_library() -> None:
+    """It cannot read the subscription of the Java member, which then leads."""
+    (scenario,) = group_as_it_is(
+        FakeCluster(group_of_library("kafka-go", "range"), topics={"u": 5, "t": 7}), "g"
+    ).data
+    config = replace(scenario.members["a"].config, library=None, client_id="java")
+    java = replace(scenario.members["a"], config=config)
+    step = Step(1_000, Action.START, "java", plan=java)
+    scenario = replace(scenario, members={**scenario.members, "java": java}, steps=(step,))
+    simulation = play(scenario, 0)
+    retries = [each for each in simulation.events if each.event == "retries"]
+    assert {(each.answer or "").partition(":")[0] for each in retries} == {"wrapError"}
+    assert not [each for each in simulation.events if each.event == "failed"]
+    leaders = [each.actor for each in simulation.events if "leads 4" in (each.answer or "")]
+    assert leaders[-1] == "java"
+    owners = {each.owner for each in simulation.ownerships if each.end_ms is None}
+    assert owners == {"a", "b", "c", "java"}
+
+
+@pytest.mark.parametrize(
+    ("library", "is_failed"), [("kafka-clients", True), ("librdkafka", False), ("sarama", True)]
+)
+def test_a_refused_member_ends_or_retries_as_its_library_does(
+    library: str, is_failed: bool
+) -> None:
+    (scenario,) = group_as_it_is(
+        FakeCluster(group_of_library(library, "range"), topics={"u": 5, "t": 7}), "g"
+    ).data
+    plan = scenario.members["c"]
+    other = replace(plan, config=replace(plan.config, strategies=("roundrobin",)))
+    back = Step(60_000, Action.RESTART, "c", 1_000, plan)
+    steps = (Step(1_000, Action.RESTART, "c", 1_000, other), back)
+    events = play(replace(scenario, steps=steps), 0).events
+    refused = [e for e in events if e.error == "INCONSISTENT_GROUP_PROTOCOL"]
+    if is_failed:
+        assert (len(refused), [e.actor for e in events if e.event == "failed"]) == (1, ["c"])
+    else:
+        assert 50 <= len(refused) <= 60
+        assert not [e for e in events if e.event == "failed"]

@@ -28,6 +28,7 @@ from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.operation.describe import GroupDescription, describe, sorted_partitions
 from kgroup.operation.report import Sort
 from kgroup.operation.watch import Change, ChangeKind
+from kgroup.render import explanation
 from kgroup.render.form import page_text
 from kgroup.render.group import connect_work
 from kgroup.render.group_page import description_page
@@ -604,3 +605,25 @@ def test_explain_says_once_what_each_word_on_the_page_means(
     )
     twice = "".join(page_text(description_page([description] * 2, now_ms=NOW_MS, explain=True)))
     assert twice.count("Fewer records wait") == own.count("Fewer records wait") <= 1
+
+
+@pytest.mark.parametrize(
+    ("library", "expected", "absent"),
+    [
+        (
+            "kafka-clients",
+            "It leaves when max.poll.interval.ms has passed",
+            "It stays however late",
+        ),
+        ("kafka-go", "joins as a new member after JoinGroupBackoff", "with its instance id"),
+        ("aiokafka", "it takes the instance id back", "since the last poll"),
+    ],
+)
+def test_explain_says_what_members_of_a_client_library_do(
+    library: str, expected: str, absent: str
+) -> None:
+    member = Member("m-1", instance_id="i-1", client_id="c", client_library=library)
+    group = Group("g", GroupType.CLASSIC, GroupState.STABLE, "consumer", "range", members=(member,))
+    terms = dict(explanation.terms(describe(FakeSource(group), ["g"]).data[0]))
+    assert expected in terms[library]
+    assert absent not in terms[library]

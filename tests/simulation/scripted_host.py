@@ -35,6 +35,7 @@ class ScriptedHost:
         """How often the client has asked which topics there are."""
         self.broker: int | None = 1
         self.failure: str | None = None
+        self.retries: list[str] = []
 
     # what the client asks for
 
@@ -72,6 +73,9 @@ class ScriptedHost:
 
     def failed(self, reason: str) -> None:
         self.failure = reason
+
+    def retried(self, reason: str) -> None:
+        self.retries.append(reason)
 
     # what the test does
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from kgroup.assignor.client_facts import ON_ERROR
 from kgroup.described_enum import DescribedEnum
 from kgroup.model.group import GroupState
 from kgroup.operation.simulate import shipped_scenarios
@@ -63,6 +64,16 @@ def _errors(table: Mapping[ErrorCode, Callable[..., Any]]) -> str:
     return _table(
         ("answer", "what the consumer does"),
         ((f"`{code.name}`", _sentence(handler)) for code, handler in table.items()),
+    )
+
+
+def _errors_by_library() -> str:
+    return _table(
+        ("library", "refused join", "removed", "old generation", "fenced", "its assignor fails"),
+        (
+            (name, e.refused, e.removed, e.outdated, e.fenced or "–", e.assignor_failed)
+            for name, e in ON_ERROR.items()
+        ),
     )
 
 
@@ -188,6 +199,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "answers to SyncGroup": lambda: _errors(membership.ON_SYNC),
     "answers to Heartbeat": lambda: _errors(group_member.ON_HEARTBEAT),
     "answers to OffsetCommit": lambda: _errors(group_member.ON_COMMIT),
+    "errors by client library": _errors_by_library,
 }
 """What is written behind each mark ``<!-- generated: name -->``, up to the next blank line."""
 

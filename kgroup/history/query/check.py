@@ -49,6 +49,7 @@ from kgroup.operation.check.look import (
     length,
     length_rounded_up,
 )
+from kgroup.operation.check.membership import fenced_process
 from kgroup.operation.check.rule import Basis, EvidenceRecord, Finding, Rule, Severity
 from kgroup.operation.describe import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
@@ -307,7 +308,8 @@ class _Past:
                 Rule.SHARED_INSTANCE_ID,
                 f"{instance_id} was replaced {len(seen) - 1} times within "
                 f"{lasted} in generation {generation_id}, "
-                f"since {shown_time(first['time_ms'])}, on {first_names([*hosts])}.",
+                f"since {shown_time(first['time_ms'])}, on {first_names([*hosts])}."
+                f"{fenced_process(self.evidence.now.groups[group_id].group, instance_id)}",
                 group_id,
                 member_id=last["member_id"],
                 since_ms=first["time_ms"],

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from kgroup.assignor.base import Assignment, AssignorError, java_order
+from kgroup.assignor.client_facts import ON_ERROR
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
@@ -592,9 +593,13 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
             "The leader is unknown. The first member, which is assumed, fails with "
             f"{error}; another one would not. --leader ID computes with one."
         )
+    fails = f"{who} fails with {error}: {whose}'s own assignor cannot assign this."
+    until = "until the members' subscriptions or claimed partitions change."
+    if spec.protocol != "classic":
+        return f"{fails} The group is stuck {until}"
     return (
-        f"{who} fails with {error}: {whose}'s own assignor cannot assign this. The "
-        "group is stuck until the members' subscriptions or claimed partitions change."
+        f"{fails} Then, {ON_ERROR[library].assignor_failed}. Unless a member with another library "
+        f"leads, the group is stuck {until}"
     )
 
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from kgroup.assignor.client_facts import ON_ERROR
 from kgroup.model.client_library import Certainty
 from kgroup.model.clients import Clients, host_of
 from kgroup.model.group import EAGER_STRATEGIES, Group, GroupState, GroupType, Member
@@ -478,6 +479,23 @@ def _static(group: Group) -> dict[str, str]:
     return {member.instance_id: member.member_id for member in group.members if member.instance_id}
 
 
+def fenced_process(group: Group, instance_id: str) -> str:
+    """Return what a replaced process does in the static member's library, as a sentence.
+
+    "" if the library is unknown.
+    """
+    for member in group.members:
+        name = member.client_library
+        if name is None or name not in ON_ERROR or member.instance_id != instance_id:
+            continue
+        if fenced := ON_ERROR[name].fenced:
+            is_certain = member.client_library_certainty is Certainty.CERTAIN
+            return (
+                f" The replaced process, in {name}{'' if is_certain else ' (inferred)'}: {fenced}."
+            )
+    return ""
+
+
 def _shared_instance_ids(group: Group, evidence: Evidence) -> Iterator[Finding]:
     """Yield findings about static members replaced in both intervals, in one generation."""
     before, between, now = evidence.before, evidence.between, evidence.now
@@ -496,7 +514,8 @@ def _shared_instance_ids(group: Group, evidence: Evidence) -> Iterator[Finding]:
         yield finding_of(
             Rule.SHARED_INSTANCE_ID,
             f"{instance_id} had the member ids {ids} within {seconds:.0f} s{within}; the "
-            f"last member runs on {host_of(member) or 'an unknown host'}.",
+            f"last member runs on {host_of(member) or 'an unknown host'}."
+            f"{fenced_process(group, instance_id)}",
             group.group_id,
             basis=Basis.LOOKS,
             member_id=new,

@@ -408,11 +408,17 @@ class Course:
             (count, [until_ms - at_ms for at_ms, until_ms in times if begin_ms <= at_ms < end_ms])
             for count, times in self._stops
         ]
-        failed = {
-            event.actor: event.answer or ""
-            for event in self.events
-            if event.event == "failed" and begin_ms <= event.time_ms < end_ms
-        }
+        failed: dict[str, str] = {}
+        refused: dict[str, str] = {}
+        for event in self.events:
+            if not begin_ms <= event.time_ms < end_ms:
+                continue
+            if event.event == "failed":
+                failed[event.actor] = event.answer or ""
+            elif event.event == "retries":
+                refused[event.actor] = event.answer or ""
+            elif (event.event, event.error) == ("SyncGroup", None) and event.answer != "waits":
+                refused.pop(event.actor, None)
         return Forecast(
             rebalances,
             sum(count for at_ms, count in self._moves if begin_ms <= at_ms < end_ms),
@@ -422,7 +428,7 @@ class Course:
             self._most(begin_ms, end_ms),
             read_again,
             skipped,
-            failed,
+            failed | refused,
             *self._end,
         )
 

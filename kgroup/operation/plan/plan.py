@@ -99,7 +99,8 @@ class Forecast:
         read_again: number of records that are read again; for small groups, the largest number of
             several random simulations, of which the first provides the other values.
         skipped: number of records that are never read.
-        failed: members whose applications terminate; by name, with Kafka's name of the error.
+        failed: members whose applications terminate, or that are refused to the end; by name, with
+            Kafka's name of the error.
         is_at_rest: whether the group is stable at the end; if not, the costs are incomplete.
         record_bytes: size of the largest record of the group in `__consumer_offsets`, with all
             members, as a batch without compression; None if no rebalance of classic members ends.
@@ -326,7 +327,7 @@ class Plan:
 
     @property
     def is_sound(self) -> bool:
-        """Whether no precondition is refuted, and no process is forecast to terminate."""
+        """Whether no precondition is refuted, and no member is forecast to fail."""
         return not self.is_refuted and not (self.forecast and self.forecast.failed)
 
     def refused(self) -> Plan:
@@ -347,11 +348,11 @@ class Plan:
         total: Forecast | None = None,
         naive: NaiveWay | None = None,
     ) -> Plan:
-        """Return the plan with steps and costs; the summary mentions processes that terminate."""
+        """Return the plan with steps and costs; the summary mentions members that fail."""
         failed = {} if total is None else total.failed
         if failed:
             ended = ", ".join(f"{name} with {error}" for name, error in failed.items())
-            summary += f" Do not do it this way: in the forecast, applications terminate, {ended}."
+            summary += f" Do not do it this way: in the forecast, members fail, {ended}."
         return replace(self, summary=summary, steps=steps, forecast=total, naive=naive)
 
 

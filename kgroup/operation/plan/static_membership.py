@@ -15,7 +15,7 @@ from dataclasses import replace
 from shlex import quote
 from string import Formatter
 
-from kgroup.assignor.client_facts import FACTS
+from kgroup.assignor.client_facts import FACTS, ON_ERROR
 from kgroup.errors import UsageError
 from kgroup.model.client_library import KAFKA_CLIENTS, LIBRDKAFKA
 from kgroup.model.group import Group, Member
@@ -231,8 +231,9 @@ def unique_ids(ids: Mapping[str, str], made_of: str) -> Precondition:
     return Precondition("unique-ids", text, Verdict.VERIFIED, f"made of {made_of}")
 
 
-def lasting_ids(members: Mapping[str, Member]) -> Precondition:
+def lasting_ids(members: Mapping[str, Member], library: str | None) -> Precondition:
     """Return the precondition that a process keeps its instance id when it restarts."""
+    fenced = ON_ERROR[library or KAFKA_CLIENTS].fenced
     text = (
         "An application keeps its id over restarts, and no two applications have the "
         "same id at a time."
@@ -247,8 +248,8 @@ def lasting_ids(members: Mapping[str, Member]) -> Precondition:
         "a group does not show how its applications are deployed",
         "Derive the id from where the application runs: the name of a StatefulSet's pod, of the "
         "host, or of the unit; never generate it at startup. Stop a member before its successor "
-        "starts: of two members with the same id, the older one is fenced (FENCED_INSTANCE_ID), "
-        "and its application terminates.",
+        "starts: of two members with the same id, the older one is fenced (FENCED_INSTANCE_ID)"
+        f"{f', and {fenced}' if fenced else ''}.",
     )
 
 
@@ -371,7 +372,7 @@ def plan_static_membership(
         *running.library_condition("static members", lambda facts: facts.static_since is not None),
         *([broker_version(members, brokers)] if sessions else []),
         unique_ids(ids, made_of),
-        lasting_ids(members),
+        lasting_ids(members, running.library),
         restart_time(behavior, is_measured=is_measured),
         *(
             [session_of_members(max(sessions.values()), brokers, facts.session_setting)]

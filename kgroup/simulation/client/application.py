@@ -365,6 +365,10 @@ class Consumer(Process):
         self._cluster.note(self.name, "failed", reason)
         self.crash()
 
+    def retried(self, reason: str) -> None:
+        """Record an error after which the client joins again by itself."""
+        self._cluster.note(self.name, "retries", reason)
+
     def _committed(self, code: ErrorCode) -> None:
         """Retry soon after a retriable error (`autoCommitOffsetsAsync`)."""
         if code in RETRIABLE:

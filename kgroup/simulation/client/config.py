@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kgroup.assignor.client_facts import ON_ERROR, ErrorBehavior
 from kgroup.assignor.group_spec import CLIENTS
 from kgroup.assignor.member_spec import NEWEST as NEWEST_ASSIGNORS
 from kgroup.assignor.member_spec import Software
@@ -81,8 +82,9 @@ class ConsumerConfig:
         strategies: `partition.assignment.strategy`, by name.
         metadata_max_age_ms: `metadata.max.age.ms`; None: the member never refreshes its metadata.
         version: version of kafka-clients.
-        library: another client library, whose subscriptions the consumer sends, and whose assignor
-            it runs as leader of a classic group; otherwise, it is played as Java's. None: Java's.
+        library: another client library, whose subscriptions the consumer sends, whose assignor it
+            runs as leader of a classic group, and whose reactions to errors it has; otherwise, it
+            is played as Java's. None: Java's.
         leaves_if_late: whether the consumer leaves the group if its application polls too late.
     """
 
@@ -148,6 +150,11 @@ class ConsumerConfig:
         return Software(KAFKA_CLIENTS, version)
 
     @property
+    def on_error(self) -> ErrorBehavior:
+        """What the consumer does after errors in a classic group."""
+        return ON_ERROR[KAFKA_CLIENTS if self.library is None else self.library.name]
+
+    @property
     def is_cooperative(self) -> bool:
         """Whether the consumer keeps its partitions while it rejoins: all strategies allow it."""
         return set(self.strategies) == {COOPERATIVE_STICKY}
@@ -208,6 +215,9 @@ class Application(Protocol):
 
     def failed(self, reason: str) -> None:
         """End the application: poll() has thrown."""
+
+    def retried(self, reason: str) -> None:
+        """Record an error after which the client joins again by itself."""
 
 
 class Host(Protocol):

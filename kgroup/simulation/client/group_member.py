@@ -78,10 +78,13 @@ class HeartbeatThread:
         self._due_ms = 0
         self._session_ends_ms = 0
         self._failures = 0
+        self._is_fenced = False
+        """Whether the consumer reads on, without heartbeats."""
 
     def enable(self, first_ms: int | None = None) -> None:
         """Start with new timeouts; the first heartbeat follows after a delay."""
         delay_ms = self._config.heartbeat_interval_ms if first_ms is None else first_ms
+        self._is_fenced = False
         self._due_ms = self._clock.now_ms + delay_ms
         self.reset_session()
         self._schedule(delay_ms)
@@ -103,7 +106,7 @@ class HeartbeatThread:
     def _run(self) -> None:
         """Run one round."""
         member, now_ms = self._member, self._clock.now_ms
-        if member.is_closed or member.state in _NOT_JOINED:
+        if member.is_closed or member.state in _NOT_JOINED or self._is_fenced:
             return
         if member.coordinator is None:
             member.find_coordinator()
@@ -158,6 +161,9 @@ class HeartbeatThread:
 
     def _fenced(self, code: ErrorCode, is_same: bool) -> None:
         """Fail: the next poll() throws, because another consumer has the same instance id."""
+        if is_same and "Heartbeat" not in self._config.on_error.fenced_by:
+            self._is_fenced = True
+            return
         self._unknown(code, is_same)
         if is_same:
             self._member.fail_later(code.name)
@@ -207,6 +213,8 @@ class GroupMember(ABC):
         self._failure: str | None = None
         self._rejoin_needed = True
         self._needs_prepare = True
+        self._joins_ms = 0
+        """Time of the next JoinGroup, in ms."""
         self._is_looking = False
         self._heartbeat = HeartbeatThread(config, host, self)
 
@@ -254,6 +262,7 @@ class GroupMember(ABC):
         self._protocol = None
         if not keeps_id:
             self.member_id = ""
+            self._joins_ms = self._clock.now_ms + self.config.on_error.removed_ms
         self._rejoin_needed = True
         self._needs_prepare = True
 
@@ -314,7 +323,7 @@ class GroupMember(ABC):
 
     def _commit_fenced(self, code: ErrorCode, is_same: bool) -> None:
         """Fail: the next poll() throws."""
-        if is_same:
+        if is_same and "OffsetCommit" in self.config.on_error.fenced_by:
             self.fail_later(code.name)
 
     def _commit_rebalancing(self, code: ErrorCode, is_same: bool) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata
+from kgroup.assignor.client_facts import Retry
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assignor_of
 from kgroup.model.cluster import TopicPartition
@@ -122,6 +123,8 @@ class ClassicClient(GroupMember):
         self._assigned_for: Mapping[str, int | None] | None = None
         self._group_topics: frozenset[str] = frozenset()
         self._leads_already = False
+        self._refusals = 0
+        """JoinGroup and SyncGroup refused since the last assignment."""
         self._remembered: dict[str, tuple[tuple[TopicPartition, ...], int]] = {}
 
     @property
@@ -242,6 +245,35 @@ class ClassicClient(GroupMember):
         self.is_closed = True
         self._application.failed(reason)
 
+    def _fail_or_retry(self, reason: str, delay_ms: int | None) -> None:
+        """Fail, or join again after a delay, as the client library does."""
+        if delay_ms is None:
+            self._fail(reason)
+            return
+        retry = self.config.on_error.retry
+        if retry is not Retry.SAME:
+            if self.owned:
+                owned, self.owned = self.owned, ()
+                self._application.lost(owned)
+            has_joined = self.state is ClientState.COMPLETING_REBALANCE
+            if has_joined and (retry is Retry.NEW or (retry is Retry.RESTART and self._remembered)):
+                self.leave_group()
+            self.reset_state(keeps_id=retry is Retry.LOST)
+            if retry is not Retry.LOST:
+                self._remembered.clear()
+        self._application.retried(reason)
+        self._joins_ms = self._clock.now_ms + delay_ms
+        self._join_again()
+
+    def _refused(self, code: ErrorCode) -> None:
+        """Fail, or retry after a backoff; clients that another one has fenced do not retry."""
+        errors = self.config.on_error
+        delay_ms = None if code is ErrorCode.FENCED_INSTANCE_ID else errors.refused_ms
+        if delay_ms is not None:
+            delay_ms = min(delay_ms * 2**self._refusals, errors.refused_most_ms)
+        self._refusals += 1
+        self._fail_or_retry(code.name, delay_ms)
+
     # --- JoinGroup ------------------------------------------------------------------------------
 
     def _join_if_needed(self) -> None:
@@ -303,6 +335,9 @@ class ClassicClient(GroupMember):
 
     def _send_join_group(self) -> None:
         if self._is_joining:
+            return
+        if (delay_ms := self._joins_ms - self._clock.now_ms) > 0:
+            self._host.after(delay_ms, self._continue)
             return
         self._is_joining = True
         self.state = ClientState.PREPARING_REBALANCE
@@ -386,7 +421,7 @@ class ClassicClient(GroupMember):
         try:
             self._group_topics = subscribed_topics(answer)
         except AssignorError as error:
-            self._fail(str(error))
+            self._fail_or_retry(str(error), self.config.on_error.assignor_failed_ms)
             return
         assert self._metadata is not None
         if self._group_topics <= set(self._topics):
@@ -408,7 +443,7 @@ class ClassicClient(GroupMember):
         try:
             encoded = assignments(answer, metadata, self.config)
         except AssignorError as error:
-            self._fail(str(error))
+            self._fail_or_retry(str(error), self.config.on_error.assignor_failed_ms)
         else:
             self._send_sync_group(encoded)
 
@@ -436,8 +471,8 @@ class ClassicClient(GroupMember):
         self._join_again()
 
     def _join_failed(self, answer: JoinAnswer, is_same: bool) -> None:
-        """Fail: poll() throws."""
-        self._fail(answer.error.name)
+        """Fail: poll() throws; some other client libraries retry."""
+        self._refused(answer.error)
 
     # --- SyncGroup ------------------------------------------------------------------------------
 
@@ -472,6 +507,7 @@ class ClassicClient(GroupMember):
             return
         self.state = ClientState.STABLE
         self._rejoin_needed = False
+        self._refusals = 0
         self._in_poll(lambda: self._on_join_complete(answer))
 
     def _sync_unknown(self, answer: SyncAnswer, is_same: bool) -> None:
@@ -489,8 +525,8 @@ class ClassicClient(GroupMember):
         self._elsewhere()
 
     def _sync_failed(self, answer: SyncAnswer, is_same: bool) -> None:
-        """Fail: poll() throws."""
-        self._fail(answer.error.name)
+        """Fail: poll() throws; some other client libraries retry."""
+        self._refused(answer.error)
 
     def _on_join_complete(self, answer: SyncAnswer) -> None:
         """Revoke old partitions and take new ones; rejoin if any were revoked."""
@@ -541,7 +577,7 @@ ON_JOIN: Mapping[ErrorCode, Callable[[ClassicClient, JoinAnswer, bool], None]] =
     ErrorCode.NOT_COORDINATOR: ClassicClient._join_elsewhere,
     ErrorCode.REBALANCE_IN_PROGRESS: ClassicClient._join_now,
 }
-"""The handler of each answer to JoinGroup; other errors make poll() throw."""
+"""The handler of each answer to JoinGroup; after other errors, poll() throws in Java."""
 
 ON_SYNC: Mapping[ErrorCode, Callable[[ClassicClient, SyncAnswer, bool], None]] = {
     ErrorCode.NONE: ClassicClient._synced,
@@ -551,4 +587,4 @@ ON_SYNC: Mapping[ErrorCode, Callable[[ClassicClient, SyncAnswer, bool], None]] =
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ClassicClient._sync_elsewhere,
     ErrorCode.NOT_COORDINATOR: ClassicClient._sync_elsewhere,
 }
-"""The handler of each answer to SyncGroup; other errors make poll() throw."""
+"""The handler of each answer to SyncGroup; after other errors, poll() throws in Java."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import ExitStatus, UsageError
+from kgroup.model.client_library import Certainty
 from kgroup.model.group import Group, GroupState, Member
 from kgroup.operation.plan.forecast import USUAL, ProgramBehavior
 from kgroup.operation.plan.plan import Plan, Verdict
@@ -392,3 +393,24 @@ def test_a_library_that_is_not_javas_is_named_where_it_is_not_certain() -> None:
         text for text in read_running(read_source(path), "grp-401").notes if "do not use" in text
     ]
     assert "but @platformatic/kafka or kafka-go, which is not certain" in note
+
+
+@pytest.mark.parametrize(
+    ("library", "expected"),
+    [
+        ("kafka-clients", "and poll() throws FencedInstanceIdException"),
+        ("librdkafka", "and it gives up its partitions with a fatal error"),
+        ("kafka-python", "and it sends no more heartbeats, but reads on"),
+    ],
+)
+def test_what_happens_to_the_older_of_two_processes_with_one_id(
+    library: str, expected: str
+) -> None:
+    known: dict[str, Any] = {
+        "client_library": library,
+        "client_library_certainty": Certainty.CERTAIN,
+    }
+    group = two()
+    group = replace(group, members=tuple(replace(each, **known) for each in group.members))
+    (condition,) = [each for each in planned(group).preconditions if each.code == "lasting-ids"]
+    assert f"is fenced (FENCED_INSTANCE_ID), {expected}" in (condition.check or "")

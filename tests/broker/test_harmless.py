@@ -52,7 +52,7 @@ from tests.record.wire import Wire
 from tests.waiting import PATIENCE_S, until
 
 VERSIONS = ("4.3.1", *in_depth(("2.8.2",), ()), "0.10.2.2", "0.9.0.1", "0.8.2.2")
-CONFIG = {"auto.create.topics.enable": "true", "group.max.session.timeout.ms": "600000"}
+CONFIG = {"auto.create.topics.enable": "true", "group.max.session.timeout.ms": "1800000"}
 
 LINES: Mapping[str, Sequence[str]] = {
     "list": (

@@ -44,7 +44,7 @@ TELLS_ALL = (2, 4)
 MODERN_TOOL = pytest.mark.parametrize(
     "live", [each for each in VERSIONS if version_tuple(each) >= TELLS_ALL], indirect=True
 )
-CONFIG = {"group.max.session.timeout.ms": "600000"}  # 0.9 allows half a minute
+CONFIG = {"group.max.session.timeout.ms": "1800000"}  # 0.9 allows half a minute
 
 
 @dataclass(frozen=True)

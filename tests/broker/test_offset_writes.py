@@ -73,7 +73,7 @@ def watched(
 ) -> Iterator[Watched]:
     version: str = request.param
     folder = tmp_path_factory.mktemp(f"writes-{version}")
-    config = {"group.max.session.timeout.ms": "600000"}
+    config = {"group.max.session.timeout.ms": "1800000"}
     with broker(version, folder, config=config) as server, RecordingProxy([server.port]) as proxy:
         with Wire(version, server.bootstrap) as wire:
             create_topics(wire, {"orders": 2, "payments": 1})

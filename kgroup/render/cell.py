@@ -189,17 +189,20 @@ def _duration(ms: int) -> str:
     return f"{ms // 1000} s" if ms % 1000 == 0 else f"{ms} ms"
 
 
+_AGES = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+"""Units of an age, with their seconds, each with the next smaller one."""
+
+
 def age(ms: int) -> str:
-    """Return a duration in its two largest units: "350 ms", "1.250 s", "2 h 5 min"."""
+    """Return a duration in its two largest units, rounded down: "1.250 s", "1 min", "2 h 5 min"."""
     if ms < 0:
         return f"-{age(-ms)}"
     if ms < 60_000:
         return f"{ms} ms" if ms < 1000 else f"{ms / 1000:.3f} s"
     seconds = ms // 1000
-    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit} {seconds % size // part} {smaller}"
-    return f"{seconds // 60} min {seconds % 60} s"
+    unit, size, smaller, part = next(units for units in _AGES if seconds >= units[1])
+    rest = seconds % size // part
+    return f"{seconds // size} {unit}{f' {rest} {smaller}' if rest else ''}"
 
 
 def rough_age(ms: int) -> str:

@@ -1,7 +1,8 @@
 """Offsets in a file: Kafka's CSV plans, and JSON documents or lines of `kgroup offsets show`.
 
-Kafka's CSV has only offsets; JSON has all their fields. The input of `kcl group seek --to-file` is
-read too: an array of objects with topic, partition and offset.
+Kafka's CSV has only offsets; JSON has all their fields. Read too are documents of `kgroup history
+as-of`, without the partitions that had no commit at that time, and the input of `kcl group
+seek --to-file`: an array of objects with topic, partition and offset.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from io import StringIO
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -50,12 +51,8 @@ _ENDS_LIKE_CSV = re.compile(r",\s*[0-9]+\s*,\s*[0-9]+\s*$")
 _MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
 
 
-_COMMAND = "offsets show"
-"""Command whose documents contain offsets; a plan has the same fields with another meaning."""
-
-
-_AS_CSV = "-o csv --no-headers --columns topic,partition,committed_offset"
-"""Options with which other commands write offsets of a group as Kafka's CSV."""
+_COMMAND, _PAST = "offsets show", "history as-of"
+"""Commands whose documents contain offsets; a plan has the same fields with another meaning."""
 
 
 class _Row(StoredOffset, frozen=True, gc=False):
@@ -84,10 +81,38 @@ class _Document(msgspec.Struct):
     errors: list[_Error] = []
 
 
+class _PastOffset(msgspec.Struct):
+    """A partition of a group at a time; without a commit, it was owned."""
+
+    topic: str | None
+    partition: int
+    committed_offset: int | None
+    leader_epoch: int | None = None
+    metadata: str | None = None
+    commit_timestamp_ms: int | None = None
+
+
+class _PastGroup(msgspec.Struct):
+    """A group at a time."""
+
+    group_id: str
+    offsets: list[_PastOffset]
+
+
+class _PastDocument(msgspec.Struct):
+    """The fields that are read of a document of `kgroup history as-of`."""
+
+    schema_version: int
+    command: str
+    data: list[_PastGroup]
+    errors: list[_Error] = []
+
+
 class _Object(msgspec.Struct):
-    """The field that distinguishes a document from an offset."""
+    """The fields that distinguish a document from an offset, and documents from each other."""
 
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    command: Any = None
 
 
 class _SeekRow(msgspec.Struct):
@@ -358,10 +383,14 @@ def _read(text: _Text, group_id: str | None) -> tuple[_Rows, _Place, _Document |
         return _rows_of_array("".join([*begin, text.rest()]), group_id), "$[{}]".format, None
     if _is_offset(first):
         return _rows_of_lines(lines), _line_at, None
-    if _HEAD.match(first):  # kgroup's format, one offset per line
-        document = _document(f"{first}]}}")
-        return _rows_of_elements(_elements(rest, text, document)), _DATA_AT, document
-    document = _document("".join([*begin, text.rest()]))
+    if _HEAD.match(first):  # kgroup's format, one row per line
+        document = _document(f"{first}]}}", _Document)
+        if document.command == _COMMAND:
+            return _rows_of_elements(_elements(rest, text, document)), _DATA_AT, document
+    whole = "".join([*begin, text.rest()])
+    if _object(whole).command == _PAST:
+        return _rows_of_groups(_document(whole, _PastDocument))
+    document = _document(whole, _Document)
     rows = ((at, _checked(row, _DATA_AT, at)) for at, row in enumerate(document.data))
     return rows, _DATA_AT, document
 
@@ -379,10 +408,13 @@ def _line_at(number: int) -> str:
     return f"line {number}"
 
 
-def _document(text: str) -> _Document:
+_OfOffsets = TypeVar("_OfOffsets", _Document, _PastDocument)
+
+
+def _document(text: str, kind: type[_OfOffsets]) -> _OfOffsets:
     """Decode a document, and verify that it contains offsets."""
     try:
-        document = msgspec.json.decode(text, type=_Document)
+        document = msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
         raise InputError(json_fault(error)) from None
     version = document.schema_version
@@ -391,11 +423,10 @@ def _document(text: str) -> _Document:
         raise InputError(
             f"$.schema_version: expected 1, found {version}{newer if version > 1 else ''}"
         )
-    if document.command != _COMMAND:
-        advice = f"; write one with {_AS_CSV}" if document.command == "history as-of" else ""
+    if document.command not in (_COMMAND, _PAST):
         raise InputError(
             f'$.command: expected "{_COMMAND}", found {document.command[:40]!r}, which is no '
-            f"file of offsets{advice}"
+            "file of offsets"
         )
     return document
 
@@ -433,6 +464,19 @@ def _rows_of_elements(rows: Iterable[str]) -> _Rows:
         yield number, _checked(row, _DATA_AT, number)
 
 
+def _rows_of_groups(document: _PastDocument) -> tuple[_Rows, _Place, _Document]:
+    """Return the committed offsets of groups at a time; partitions without a commit stay."""
+    found = [
+        (f"$.data[{at}].offsets[{number}]", _Row(group.group_id, *msgspec.structs.astuple(row)))
+        for at, group in enumerate(document.data)
+        for number, row in enumerate(group.offsets)
+        if row.topic is not None and row.committed_offset is not None
+    ]
+    place = [where for where, _ in found].__getitem__
+    rows = ((at, _checked(row, place, at)) for at, (_, row) in enumerate(found))
+    return rows, place, _Document(1, [], errors=document.errors)
+
+
 def _rows_of_array(text: str, group_id: str | None) -> _Rows:
     try:
         rows = msgspec.json.decode(text, type=list[_SeekRow])
@@ -467,10 +511,15 @@ def _is_json(first: str) -> bool:
 
 def _is_offset(first: str) -> bool:
     """Return whether the first line is a single offset, and not the start of a document."""
+    return _object(first).data is msgspec.UNSET
+
+
+def _object(text: str) -> _Object:
+    """Return the fields that tell what an object is; empty data if it is none."""
     try:
-        return msgspec.json.decode(first, type=_Object).data is msgspec.UNSET
+        return msgspec.json.decode(text, type=_Object)
     except msgspec.DecodeError:
-        return False
+        return _Object(msgspec.Raw(b"[]"))
 
 
 def _checked(

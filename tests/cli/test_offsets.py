@@ -48,6 +48,20 @@ def test_show(cli: Cli) -> None:
     assert {row["topic"] for row in rows(result)} == {"orders"}
 
 
+def test_what_was_committed_at_a_time_is_a_file_of_offsets(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "then.json"
+    shown = cli("offsets", "show", "--sample", "ledger", "-o", "jsonl")
+    then = cli("history", "as-of", "now", "ledger", "--sample", "-o", "json")
+    file.write_text(then.out)
+    assert cli("offsets", "show", "ledger", "--file", file, "-o", "jsonl").out == shown.out != ""
+    back = cli("offsets", "reset", "ledger", "--sample", "--to-file", file, "-o", "json")
+    lines = map(json.loads, shown.out.splitlines())
+    expected = {row["partition"]: row["committed_offset"] for row in lines}
+    assert {row["partition"]: row["target_offset"] for row in rows(back)} == expected
+    undone = cli("offsets", "import", file, "--sample", "-o", "json")
+    assert {row["partition"]: row["target_offset"] for row in rows(undone)} == expected
+
+
 def test_what_is_exported_is_shown_the_same(cli: Cli, tmp_path: Path) -> None:
     everything = cli("offsets", "show", "--sample", "--all", "-o", "jsonl").out
     for name in ("all.json", "all.jsonl"):

@@ -52,6 +52,30 @@ def test_a_document(file: Path, indent: int | None) -> None:
     assert OffsetFile(file).read_offsets().offsets == {"g": (WHOLE,)}
 
 
+PAST = {
+    "group_id": "g",
+    "members": [],
+    "offsets": [
+        {**ROW, "lag": 3, "member_id": "m"},
+        {**ROW, "partition": 0, "committed_offset": None},
+        {"topic": None, "topic_id": "AAAA", "partition": 4, "committed_offset": None},
+    ],
+}
+
+
+def past(*groups: object, version: int = 1) -> str:
+    data = {"command": "history as-of", "schema_version": version, "data": groups, "errors": []}
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_what_was_committed_at_a_time(file: Path, indent: int | None) -> None:
+    """Of a partition without a commit at that time nothing is read: its commit is to stay."""
+    file.write_text(json.dumps(json.loads(past(PAST)), indent=indent))
+    reading = OffsetFile(file).read_offsets()
+    assert (reading.offsets, reading.absent, reading.problems) == ({"g": (WHOLE,)}, {}, ())
+
+
 def test_json_lines(file: Path) -> None:
     other = {**ROW, "group_id": "data", "topic": "data"}
     file.write_text(f"{json.dumps(other)}\n\n \t\r\n{json.dumps(ROW)}\n")
@@ -158,7 +182,8 @@ def test_minus_one_is_no_offset(file: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n", "[]", '{"schema_version": 1, "data": []}', "group,topic,partition,offset\n"]
+    "text",
+    ["", "\n", "[]", '{"schema_version": 1, "data": []}', past(), "group,topic,partition,offset\n"],
 )
 def test_a_file_without_offsets_is_not_found(file: Path, text: str) -> None:
     file.write_text(text)
@@ -188,10 +213,13 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
             '{"command": "offsets reset", "data": [], "schema_version": 1}',
             r"\$.command: expected \"offsets show\", found 'offsets reset', which is no file of",
         ),
+        (past(PAST, version=2), r"\$.schema_version: expected 1, found 2: written by"),
+        (past({"group_id": "g"}), r"\$\.data\[0\]: expected a field offsets, found none"),
         (
-            '{"command": "history as-of", "data": [], "schema_version": 1}',
-            "file of offsets; write one with -o csv --no-headers --columns topic,partition,commit",
+            past(PAST, {**PAST, "offsets": [{**ROW, "partition": -1}]}),
+            r"\$\.data\[1\].offsets\[0\].partition: expected a number from 0",
         ),
+        (past(PAST, PAST), r"data\[1\].offsets\[0\]: expected each partition once, found t-1"),
         ('{"schema_version": 1, "data": ' + "[" * 9999, "found JSON of too many levels"),
         ('{"a": 1}\n{"group_id": ' + "[" * 9999, "line 1: "),
         (json.dumps(ROW) + '\n{"a": ' + "[" * 9999, "found JSON of too many levels"),

@@ -198,11 +198,11 @@ def import_command(
 ) -> ExitStatus:
     """Commit the offsets in a file, or undo a change with its backup.
 
-    The file is JSON, JSON lines or CSV as 'kgroup offsets export' writes them, or a plan of
-    kafka-consumer-groups; - is standard input. For a file without group ids
-    (topic,partition,offset), name one group. For a file with several groups, name groups or use
-    --all. Offsets out of a partition's range are rejected (or use --clamp), unless the file was
-    saved from this very store. Groups with members are not changed. Without --execute, only the
+    The file is JSON, JSON lines or CSV as 'kgroup offsets export' writes them, JSON of 'kgroup
+    history as-of', or a plan of kafka-consumer-groups; - is standard input. For a file without
+    group ids (topic,partition,offset), name one group. For a file with several groups, name groups
+    or use --all. Offsets out of a partition's range are rejected (or use --clamp), unless the file
+    was saved from this very store. Groups with members are not changed. Without --execute, only the
     plan is shown.
     """
     check_all(groups, regex, every=every)

@@ -134,7 +134,7 @@ def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> str:
     option = error.option_name
     first = f"No such option {option!r}"
     if line := _translated(option, ctx):
-        return f"{first}{_remark(option, ctx.command)}. Did you mean: {line}"
+        return f"{first}{_remark(option)}. Did you mean: {line}"
     if remark := _source_remark(option, ctx):
         return f"{first}: {remark}"
     known = _options(ctx.command)
@@ -151,13 +151,10 @@ def _no_such_option(error: click.NoSuchOption, ctx: click.Context) -> str:
     return click.NoSuchOption(option, possibilities=alike).format_message()
 
 
-def _remark(option: str, command: click.Command) -> str:
+def _remark(option: str) -> str:
     """Return why a command lacks `--dry-run` or `--execute`."""
-    if option not in ("--dry-run", "--execute"):
-        return ""
-    if "--execute" in _options(command):
-        return ": without --execute, only the plan is shown"
-    return ": this command changes no groups and no offsets"
+    is_change = option in ("--dry-run", "--execute")
+    return ": this command changes no groups and no offsets" if is_change else ""
 
 
 def _source_remark(option: str, ctx: click.Context) -> str:

@@ -235,6 +235,7 @@ ELSEWHERE = {
     *("lists_rules", "baseline", "warehouse", "cluster"),  # likewise: check
     *(
         "execute",
+        "dry_run",
         "yes",
         "backup",
         "allow_skip",

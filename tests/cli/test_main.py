@@ -160,7 +160,7 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
         ),
         (
             "--reset-offsets --all-groups --all-topics --shift-by -10 --dry-run",
-            "offsets reset --all --shift-by -10",
+            "offsets reset --all --shift-by -10 --dry-run",
         ),
         ("reset g --by-duration PT2H", "offsets reset g --to-time PT2H"),
         ("offsets reset g --from-file plan.csv", "offsets reset g --to-file plan.csv"),
@@ -210,7 +210,7 @@ def test_the_suggested_line_is_complete(cli: Cli, words: str) -> None:
         ("list --topic t:0,1", "expected the name of a topic, found 't:0,1'; use --topic t\n"),
         ("decode-offsets --topic t:0,1", "; use --topic t --partition 0 --partition 1\n"),
         ("list --execute", "'--execute': this command changes no groups and no offsets. Did you"),
-        ("offsets reset g --dry-run", "'--dry-run': without --execute, only the plan is shown. "),
+        ("offsets show g --dry-run", "'--dry-run': this command changes no groups and no offsets."),
         ("--verion", "No such option '--verion'. Did you mean '--version'?"),
         ("describe -dash", "Put an id that begins with a dash after --: kgroup describe -- -ID"),
         ("list -dash", "No such option '-d'."),

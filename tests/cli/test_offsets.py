@@ -27,6 +27,7 @@ from kgroup.operation.offsets.plan import OffsetPlan
 from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.source.sql.store import SqlOffsetStore
 from tests.cli.command_line import Cli, Result
+from tests.cli.commands import EVERY_COMMAND
 from tests.operation.offset_stores import Cluster, Store
 from tests.source.broker_answers import answering_broker, metadata, orders, topic
 
@@ -730,6 +731,34 @@ def test_what_is_refused_or_read_again_is_not_skipped(cli: Cli, database: str) -
     assert back.out.startswith("Group order-service")
     active = cli("offsets", "reset", "--sample", "order-service", "--to-latest")
     assert "Skips" not in active.out
+
+
+def test_every_change_has_a_dry_run() -> None:
+    options = [
+        {word for param in command.params for word in param.opts}
+        for command in EVERY_COMMAND.values()
+    ]
+    assert all("--dry-run" in own for own in options if "--execute" in own)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "offsets reset --sql {} order-service --shift-by -1",
+        "offsets delete --sql {} order-service",
+        "members remove --sample order-service --all",
+        "history vacuum --warehouse nowhere",
+    ],
+)
+def test_a_dry_run_is_the_default(cli: Cli, database: str, line: str) -> None:
+    before = cli("offsets", "show", "--sql", database, "--all", "-o", "jsonl").out
+    words = line.format(database).split()
+    assert cli(*words, "--dry-run") == cli(*words)
+    for flags in (["--dry-run", "--execute"], ["--execute", "--dry-run"]):
+        result = cli(*words, *flags)
+        assert (result.status, result.out) == (2, "")
+        assert "--dry-run shows the plan, and --execute carries it out: choose one" in result.err
+    assert cli("offsets", "show", "--sql", database, "--all", "-o", "jsonl").out == before != ""
 
 
 def test_a_plan_names_the_store(cli: Cli, database: str, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from kgroup.cli.option.common import (
     output_options,
     parsed,
 )
+from kgroup.cli.option.execution import dry_run_option
 from kgroup.cli.option.file import read_whole
 from kgroup.cli.option.parameter import parse_duration
 from kgroup.cli.option.source import Source, missing_source, source_options
@@ -275,12 +276,7 @@ _OF_DRY_RUNS = frozenset(
     ),
 )
 @click.argument("group", required=False, type=ID, shell_complete=suggest_groups)
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    expose_value=False,
-    help="Change nothing. The command never does, with or without this option.",
-)
+@dry_run_option(expose_value=False)
 @source_options(required=False)
 @click.option(
     "--spec",

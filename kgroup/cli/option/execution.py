@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -320,7 +321,7 @@ def _default_names() -> Iterator[Path]:
 
 
 def execution_options(*, saves: bool = True, skips: bool = False) -> Decorator:
-    """Add `--execute` and `--yes`; the command takes ``execution: Execution``.
+    """Add `--execute`, `--dry-run` and `--yes`; the command takes ``execution: Execution``.
 
     Args:
         saves: also add `--backup`: the previous state can be saved.
@@ -336,10 +337,25 @@ def _check_file(path: Path) -> Path:
     return path
 
 
-execute_option: Decorator = click.option(
-    "--execute", is_flag=True, help="Carry out the plan; otherwise only show it."
+dry_run_option = partial(
+    click.option, "--dry-run", is_flag=True, help="Change nothing. This is the default."
 )
-"""`--execute`, as ``execute``."""
+"""Makes `--dry-run`."""
+
+
+def _execute(execute: bool, dry_run: bool) -> bool:
+    if execute and dry_run:
+        raise click.UsageError("--dry-run shows the plan, and --execute carries it out: choose one")
+    return execute
+
+
+execute_option: Decorator = options_into(
+    "execute",
+    _execute,
+    click.option("--execute", is_flag=True, help="Carry out the plan; otherwise only show it."),
+    dry_run_option(),
+)
+"""`--execute` and its opposite, `--dry-run`; the command takes ``execute: bool``."""
 
 _OPTIONS = (
     execute_option,

@@ -213,6 +213,12 @@ class InputError(KgroupError):
     kind = ProblemKind.UNREADABLE
 
 
+def install_advice(*extras: str) -> str:
+    """Return how to get the packages of one of these extras, however kgroup was installed."""
+    names = " or ".join(f"[{extra}]" for extra in extras)
+    return f"install the extra {names} (docs/install.md)"
+
+
 class AbsentTableError(InputError):
     """A table, or its database file, does not exist.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from kgroup.errors import install_advice
 from kgroup.kernel.compiled import are_kept, is_installed, is_loaded, why_unusable
 from kgroup.protocol.batch.batch import LOG_OVERHEAD
 from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
@@ -28,7 +29,7 @@ _missed: list[str] = []
 
 def can_compile() -> bool:
     """Return whether compiled code is available for large input; if not, record the reason."""
-    why = why_unusable() if is_installed() else "pip install 'kgroup[fast]'"
+    why = why_unusable() if is_installed() else install_advice("fast")
     if why is not None:
         _missed.append(why)
     return why is None

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kgroup import __version__
 from kgroup.described_enum import DescribedEnum
-from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind, install_advice
 from kgroup.operation.printed_command import profile_in_use
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
@@ -165,8 +165,7 @@ def _package(package: Package) -> Diagnosis:
     version = installed_version(package.name)
     if version is not None:
         return Diagnosis("part", package.name, Availability.OK, version, package.needed_for)
-    extra = f"[{package.extra}]" if package.extra else ""
-    advice = f"pip install 'kgroup{extra}'"
+    advice = install_advice(package.extra) if package.extra else "install kgroup again"
     return Diagnosis(
         "part", package.name, Availability.MISSING, needed_for=package.needed_for, advice=advice
     )

@@ -22,7 +22,7 @@ from threading import current_thread, main_thread
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import kgroup
-from kgroup.errors import KgroupError
+from kgroup.errors import KgroupError, install_advice
 from kgroup.interrupt import kept_signals
 from kgroup.pandas_import import leave_out_pandas
 
@@ -61,8 +61,7 @@ def check_installed() -> None:
     """
     if not is_installed():
         raise KgroupError(
-            "Spark is needed, and PySpark is not installed; install it with "
-            "pip install 'kgroup[spark]'"
+            f"Spark is needed, and PySpark is not installed; {install_advice('spark')}"
         )
     if not _is_submitted() and (trouble := java_trouble()) is not None:
         raise KgroupError(trouble)

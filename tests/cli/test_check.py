@@ -394,8 +394,8 @@ def test_without_duckdb_the_state_is_checked(cli: Cli, monkeypatch: pytest.Monke
     result = cli("check", "--sample", "pricing")
     assert (result.status, result.out) == (5, cli("check", "--sample", "pricing", "--no-past").out)
     assert result.err == (
-        "kgroup: note: The past was not checked: this needs DuckDB; run pip install "
-        "'kgroup[history]', or leave it out: --no-past\n"
+        "kgroup: note: The past was not checked: this needs DuckDB; install the extra "
+        "[history] (docs/install.md), or leave it out: --no-past\n"
     )
 
 

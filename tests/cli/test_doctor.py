@@ -42,13 +42,13 @@ def test_what_is_wrong_comes_first_and_packages_last(
     assert (wrong[0], optional[0], installed[0]) == ("Problems", "Not installed", "Installed")
     kazoo, cluster = wrong[2:]
     assert kazoo.split()[0] == "kazoo"
-    assert kazoo.split()[1:] == ["not", "installed", "pip", "install", "'kgroup'"]
+    assert kazoo.split()[1:] == ["not", "installed", "install", "kgroup", "again"]
     assert "127.0.0.1:1 cannot be reached" in cluster
     assert cluster.endswith("check host and port, that the server runs, and firewalls")
     assert any(line.split()[:2] == ["pyarrow", "9"] for line in installed)
     assert "duckdb" not in "".join(installed)
     assert optional[2].split()[0] == "duckdb"
-    assert optional[2].endswith("pip install 'kgroup[history]'")
+    assert optional[2].endswith("install the extra [history] (docs/install.md)")
 
 
 def test_nothing_is_wrong(

@@ -247,7 +247,7 @@ def test_missing_engine_is_said(cli: Cli, warehouse: str, monkeypatch: pytest.Mo
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     result = cli("history", "sql", "--warehouse", warehouse, "SELECT 1", "--engine", "duckdb")
     assert result.status == 1
-    assert "pip install 'kgroup[history]'" in result.err
+    assert "install the extra [history] (docs/install.md)" in result.err
 
 
 @pytest.mark.slow
@@ -618,8 +618,7 @@ def test_without_any_engine_both_extras_are_named(
     monkeypatch.setattr(importlib.util, "find_spec", without)
     result = cli(*ASKED, "--warehouse", sample)
     assert (result.status, result.out) == (1, "")
-    assert "kgroup[history]" in result.err
-    assert "kgroup[spark]" in result.err
+    assert "the extra [history] or [spark] (docs/install.md)" in result.err
 
 
 @pytest.mark.parametrize("option", [("--master", "local[1]"), ("--spark-conf", "spark.x=1")])
@@ -638,7 +637,7 @@ def test_a_setting_of_spark_asks_for_spark(
     assert cli(*ASKED, "--warehouse", sample).out == "n\n3\n"
     result = cli(*ASKED, "--warehouse", sample, "--spark-conf", "spark.x=1")
     assert (result.status, result.out) == (1, "")
-    assert "pip install 'kgroup[spark]'" in result.err
+    assert "install the extra [spark] (docs/install.md)" in result.err
 
 
 @pytest.mark.parametrize("setting", ["=1", "spark.x"])

@@ -253,7 +253,7 @@ def test_without_pyspark_it_is_said_how_to_get_it(
     monkeypatch.setitem(sys.modules, "kgroup.spark.stream", None)  # which imports it
     result = cli("history", "stream", "-b", "127.0.0.1:9", "--to", tmp_path / "w")
     assert (result.status, result.out) == (1, "")
-    assert "pip install 'kgroup[spark]'" in result.err
+    assert "install the extra [spark] (docs/install.md)" in result.err
     assert not (tmp_path / "w").exists()
 
 

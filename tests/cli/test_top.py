@@ -434,4 +434,4 @@ def test_without_textual(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     result = as_on_a_terminal(cli, monkeypatch, "top", "--sample", "-o", "screen")
     assert result.status == 1
-    assert "pip install 'kgroup[top]'" in result.err
+    assert "install the extra [top] (docs/install.md)" in result.err

@@ -15,7 +15,7 @@ from tests.cli.command_line import Cli
 
 NOTE = (
     "kgroup: note: a large input was read without compiled code, which would be many times faster: "
-    "pip install 'kgroup[fast]'\n"
+    "install the extra [fast] (docs/install.md)\n"
 )
 
 
@@ -79,7 +79,7 @@ def test_a_compiler_that_cannot_be_loaded_is_none(
     done = without_compiler(*line, broken=tmp_path)
     assert (done.returncode, done.stdout) == (0, cli(*line).out)
     why = "the compiler cannot be loaded: no library"
-    assert done.stderr == NOTE.replace("pip install 'kgroup[fast]'", why)
+    assert done.stderr == NOTE.replace("install the extra [fast] (docs/install.md)", why)
 
 
 def test_a_warehouse_is_built(cli: Cli, tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ def test_what_is_missing_is_said_with_what_needs_it_and_how_to_get_it(
     assert [*by_name][2:] == [*(part.name for part in PACKAGES), "java"]
     missing = {row.name: row.advice for row in report.data if row.condition is Availability.MISSING}
     assert missing == {
-        "rich": "pip install 'kgroup'",
-        "pyspark": "pip install 'kgroup[spark]'",
+        "rich": "install kgroup again",
+        "pyspark": "install the extra [spark] (docs/install.md)",
         "java": "set JAVA_HOME",
     }
     assert by_name["pyspark"].version is None

@@ -41,7 +41,7 @@ from kgroup.cli.output.context import (
 )
 from kgroup.cli.shell.suggestion import suggest_rules
 from kgroup.cli.usage import usage_message
-from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
+from kgroup.errors import ExitStatus, KgroupError, UsageError, install_advice, near_names
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -461,7 +461,7 @@ def _look_back_on_log(
     from kgroup.render.cell import problem_line
 
     if engine is None and find_spec("duckdb") is None:
-        reason = "this needs DuckDB; run pip install 'kgroup[history]', or leave it out: --no-past"
+        reason = f"this needs DuckDB; {install_advice('history')}, or leave it out: --no-past"
         return Past((), notes=(f"The past was not checked: {reason}",))
     if engine is not None and records.cluster is None:
         cluster = cluster_checked(engine, evidence)

@@ -15,7 +15,7 @@ from kgroup.cli.option.common import UTC_OPTION, examples, parsed
 from kgroup.cli.option.group_filter import group_filter_options
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
-from kgroup.errors import ExitStatus, KgroupError
+from kgroup.errors import ExitStatus, KgroupError, install_advice
 from kgroup.model.group import GroupType
 from kgroup.model.instant import show_local_time
 
@@ -75,7 +75,7 @@ def command(
     """Watch all groups live, by lag, with growth and rebalances.
 
     Keys sort, filter and open a group; ? lists them. In a pipe each refresh writes a JSON line for
-    each group. The screen needs the extra [top]: pip install 'kgroup[top]'.
+    each group. The screen needs the extra [top] (docs/install.md).
     """
     from kgroup.cli.output.round_lines import is_screen
     from kgroup.operation.top import Top
@@ -123,7 +123,7 @@ def _check_screen(is_screen: bool) -> None:
 
     if find_spec("textual") is None:
         raise KgroupError(
-            "the screen is drawn by Textual, which is not installed; pip install 'kgroup[top]', "
+            f"the screen is drawn by Textual, which is not installed; {install_advice('top')}, "
             "or choose -o jsonl"
         )
 

@@ -32,7 +32,14 @@ from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn
 from kgroup.cli.output.progress import ProgressLine
-from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError, UsageError, near_names
+from kgroup.errors import (
+    KgroupError,
+    NotFoundError,
+    UnknownGroupError,
+    UsageError,
+    install_advice,
+    near_names,
+)
 from kgroup.model.instant import shown_time
 
 if TYPE_CHECKING:
@@ -175,8 +182,8 @@ def _default_engine() -> str:
         if find_spec(module) is not None:
             return name
     raise KgroupError(
-        "a query of a warehouse needs DuckDB or Spark, and neither is installed; run pip install "
-        "'kgroup[history]' (DuckDB) or pip install 'kgroup[spark]'"
+        "a query of a warehouse needs DuckDB or Spark, and neither is installed; "
+        f"{install_advice('history', 'spark')}"
     )
 
 

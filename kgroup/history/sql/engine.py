@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import pyarrow as pa
 
 from kgroup.columnar.chunk_size import processor_count
-from kgroup.errors import InputError, KgroupError, UsageError
+from kgroup.errors import InputError, KgroupError, UsageError, install_advice
 from kgroup.history.sql.allowed import check_query, missing_table, refused_statement
 from kgroup.history.sql.worker import answers_of_workers, temporary_folder
 from kgroup.history.warehouse.store import Location, RemotePath, dataset
@@ -282,8 +282,8 @@ def _connect(count: int) -> duckdb.DuckDBPyConnection:
         import duckdb
     except ImportError as error:
         raise KgroupError(
-            "DuckDB, which answers queries on a warehouse, is not installed; pip install "
-            "'kgroup[history]'"
+            "DuckDB, which answers queries on a warehouse, is not installed; "
+            f"{install_advice('history')}"
         ) from error
     connection = duckdb.connect(
         ":memory:",

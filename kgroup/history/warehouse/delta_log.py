@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.errors import InputError, KgroupError
+from kgroup.errors import InputError, KgroupError, install_advice
 from kgroup.history.warehouse.store import Location, delta_location
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import Limits, WrittenFile
@@ -272,8 +272,8 @@ def _library() -> Any:
         import deltalake.exceptions
     except ImportError as error:
         raise KgroupError(
-            "deltalake, which reads and writes the log of a warehouse, is not installed; pip "
-            "install 'kgroup[history]'"
+            "deltalake, which reads and writes the log of a warehouse, is not installed; "
+            f"{install_advice('history')}"
         ) from error
     return deltalake
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgroup.errors import AbsentTableError, UsageError
+from kgroup.errors import AbsentTableError, UsageError, install_advice
 from kgroup.redaction import keep_named_secrets, keep_secret, keep_userinfo
 from kgroup.source.config.client_setting import Secret
 from kgroup.source.config.user_file import read_user_file, user_path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL
 
 
-INSTALL = "install what kgroup needs for it: pip install 'kgroup[sql]'"
+INSTALL = install_advice("sql")
 
 _DRIVERS = {
     "sqlite": ("sqlite", "pysqlite"),

@@ -107,13 +107,13 @@ def test_no_secret_is_shown_wherever_it_stands(url: str) -> None:
 
 def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymysql", None)
-    with pytest.raises(UsageError, match=r"needs pymysql, which .* pip install 'kgroup\[sql\]'"):
+    with pytest.raises(UsageError, match=r"needs pymysql, which .* install the extra \[sql\]"):
         SqlOffsetStore("mysql://u@h/d")
 
 
 def test_missing_sqlalchemy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
-    with pytest.raises(UsageError, match=r"need SQLAlchemy, .* pip install 'kgroup\[sql\]'"):
+    with pytest.raises(UsageError, match=r"need SQLAlchemy, .* install the extra \[sql\]"):
         SqlOffsetStore("x.db")
 
 

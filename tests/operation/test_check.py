@@ -344,6 +344,21 @@ def test_many_members_without_work_are_one_finding() -> None:
     assert rows[0]["member_ids"] == [*idle.member_ids]
 
 
+def test_members_of_which_some_are_static() -> None:
+    dynamic, static = (
+        member(name, number, client_id=name, instance_id=instance_id)
+        for number, (name, instance_id) in enumerate([("web-1", None), ("web-2", "pod-2")])
+    )
+    (finding,) = audit(group("g", dynamic, static)).report.data
+    assert (finding.code, finding.severity) == (Rule.MIXED_MEMBERSHIP, Severity.INFO)
+    assert finding.reason == "1 of 2 members are static; partitions move when these restart: web-1."
+    assert finding.commands == ("kgroup plan static-membership g",)
+    for alike in (dynamic, static):
+        other = replace(alike, member_id="b", instance_id=alike.instance_id and "pod-3")
+        other = replace(other, assignment=(AssignedPartition(None, "orders", 2),))
+        assert said(audit(group("g", alike, other))) == []
+
+
 def test_on_what_a_finding_rests() -> None:
     """One look, what the log alone tells, or two looks with their times."""
     times = iter((NOW_MS - 60_000, NOW_MS))

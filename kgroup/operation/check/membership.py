@@ -316,6 +316,14 @@ def _protocols(group: Group, clients: Clients) -> Iterator[Finding]:
             f"{first_names([clients.label(member.member_id) for member in old])}.",
             group.group_id,
         )
+    dynamic = [member.member_id for member in group.members if member.instance_id is None]
+    if dynamic and len(dynamic) < len(group.members):
+        yield finding_of(
+            Rule.MIXED_MEMBERSHIP,
+            f"{len(group.members) - len(dynamic)} of {len(group.members)} members are static; "
+            f"partitions move when these restart: {_labels(dynamic, clients)}.",
+            group.group_id,
+        )
     asked = Counter(member.assignor for member in group.members if member.assignor)
     if len(asked) > 1:
         named = ", ".join(f"{count} for {name}" for name, count in sorted(asked.items()))

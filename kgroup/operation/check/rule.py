@@ -263,6 +263,14 @@ class Rule(DescribedEnum):
         Severity.WARNING,
         (_MIGRATE,),
     )
+    MIXED_MEMBERSHIP = (
+        "mixed-membership",
+        "Some members are static (group.instance.id), others are not.",
+        "Unless that is intended, finish the migration, or go back (--back); the plan changes "
+        "only the members that need it.",
+        Severity.INFO,
+        (NextCommand("plan static-membership GROUP"),),
+    )
     MIXED_ASSIGNORS = (
         "mixed-assignors",
         "Members request different server-side assignors; the coordinator uses the one that "

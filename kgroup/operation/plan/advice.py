@@ -233,15 +233,21 @@ class _Advisor:
         )
         return _summed(row, outcomes, self._unfinished(running.group))
 
-    def _unfinished(self, group: Group) -> str | None:
-        """Return what to do first in a group whose members use both protocols; None in others."""
-        count = sum(bool(member.uses_classic_protocol) for member in group.members)
-        if group.type is not GroupType.CONSUMER or not count:
+    def _unfinished(self, group: Group) -> tuple[MigrationTarget, str] | None:
+        """Return a target that only some members have reached, and what to do first."""
+        old = sum(bool(member.uses_classic_protocol) for member in group.members)
+        static = sum(member.instance_id is not None for member in group.members)
+        if group.type is GroupType.CONSUMER and old:
+            target, what = MigrationTarget.CONSUMER_PROTOCOL, "the consumer protocol"
+            found = f"{old} of {len(group.members)} members use the classic protocol"
+        elif 0 < static < len(group.members):
+            target, what = MigrationTarget.STATIC_MEMBERSHIP, "static membership"
+            found = f"{static} of {len(group.members)} members are static"
+        else:
             return None
-        command = self._command(group.group_id, MigrationTarget.CONSUMER_PROTOCOL)
-        return (
-            f"The migration to the consumer protocol is unfinished: {count} of "
-            f"{len(group.members)} members use the classic protocol. First finish it: {command}, "
+        command = self._command(group.group_id, target)
+        return target, (
+            f"The migration to {what} is unfinished: {found}. First finish it: {command}, "
             "or go back (--back)."
         )
 
@@ -468,11 +474,13 @@ def _refuted(preconditions: Sequence[Precondition]) -> str | None:
 
 
 def _summed(
-    row: GroupAdvice, outcomes: Sequence[Proposal | str], unfinished: str | None = None
+    row: GroupAdvice,
+    outcomes: Sequence[Proposal | str],
+    unfinished: tuple[MigrationTarget, str] | None = None,
 ) -> GroupAdvice:
     proposals = tuple(proposal for proposal in outcomes if isinstance(proposal, Proposal))
     reasons = tuple(outcome for outcome in outcomes if isinstance(outcome, str))
-    begun = MigrationTarget.CONSUMER_PROTOCOL if unfinished else None
+    begun, what_first = unfinished or (None, "")
     first = tuple(proposal for proposal in proposals if proposal.target is begun)
     later = [proposal for proposal in proposals if proposal.target is not begun]
     sound = tuple(proposal for proposal in later if proposal.against is None)
@@ -480,7 +488,7 @@ def _summed(
     names = ", ".join(proposal.target for proposal in sound)
     summary = f"Recommended: {names}." if sound else "No migration is recommended now."
     if unfinished:
-        summary = f"{unfinished} After that: {names}." if sound else unfinished
+        summary = f"{what_first} After that: {names}." if sound else what_first
     if others:
         targets = "; ".join(f"{proposal.target} ({proposal.against})" for proposal in others)
         summary += f" Worse according to the forecast: {targets}."

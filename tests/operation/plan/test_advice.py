@@ -129,6 +129,17 @@ def test_an_unfinished_migration_comes_first() -> None:
     assert row.proposals[0].target is MigrationTarget.CONSUMER_PROTOCOL
 
 
+def test_members_of_which_some_are_static_come_first() -> None:
+    dynamic = group_of("abc")
+    members = (*group_of("a", static=True).members, *dynamic.members[1:])
+    row = advised(FakeSource(replace(dynamic, members=members)), "g", "--sample")
+    assert row.summary.startswith(
+        "The migration to static membership is unfinished: 1 of 3 members are static. First finish "
+        "it: kgroup plan static-membership g --sample, or go back (--back). "
+    )
+    assert row.proposals[0].target is MigrationTarget.STATIC_MEMBERSHIP
+
+
 def test_fewer_heartbeats_are_a_cost_of_the_consumer_protocol() -> None:
     """Kafka's default is 5 s; classic members send one every third of a short session timeout."""
     members = [member(n, partitions=[("orders", n)], session_timeout_ms=6_000) for n in range(3)]

@@ -42,17 +42,16 @@ def settable(connectors: tuple[str, ...]) -> Iterable[Precondition]:
         )
 
 
-def own_settings(connectors: tuple[str, ...]) -> Iterable[Precondition]:
-    """Yield a refuted precondition, if there are connectors: tasks cannot have own settings."""
-    if connectors:
-        yield Precondition(
-            "own-settings",
-            "Each member can have its own settings.",
-            Verdict.REFUTED,
-            _found(connectors),
-            "Leave the tasks dynamic: with the same group.instance.id, each task would fence the "
-            "others (FENCED_INSTANCE_ID).",
-        )
+def own_settings(connectors: tuple[str, ...]) -> Precondition:
+    """Return the refuted precondition that tasks can have settings of their own."""
+    return Precondition(
+        "own-settings",
+        "Each member can have its own settings.",
+        Verdict.REFUTED,
+        _found(connectors),
+        f"Leave the tasks dynamic: with the same {OVERRIDE}group.instance.id, each task would "
+        "fence the others (FENCED_INSTANCE_ID).",
+    )
 
 
 def tasks_one_by_one() -> Precondition:

@@ -12,6 +12,7 @@ from kgroup.model.client_library import KAFKA_CLIENTS, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.member_name import MemberName, called, find_member, name_of
 from kgroup.model.problem import Problem
+from kgroup.operation.assign.connect import CONNECT
 from kgroup.operation.assign.group import find_group, protocol_of
 from kgroup.operation.group_scenario import assumptions, member_names, scenario_of
 from kgroup.operation.plan.connect import shared_settings, sink_connectors
@@ -249,6 +250,13 @@ def read_running(
     if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
         raise UnfitError(
             f"{named_group(group_id)}: expected {expected}, found one of type {group.type}",
+            group_id=group_id,
+        )
+    if group.protocol_type == CONNECT:
+        raise UnfitError(
+            f"{named_group(group_id)}: expected {expected}, found {CONNECT!r}: no plan applies to "
+            "workers of Kafka Connect, which are never static (group.instance.id is a setting of "
+            "consumers) and have assignors of their own (connect.protocol)",
             group_id=group_id,
         )
     brokers = read_brokers(source, group)

@@ -356,6 +356,9 @@ def plan_static_membership(
     members, facts = running.by_name, running.facts
     ids, made_of = proposed(members, template)
     brokers = running.brokers
+    if running.connectors:
+        refused = (running.rests, own_settings(running.connectors))
+        return plan_of(running.group, MigrationTarget.STATIC_MEMBERSHIP, None, refused).refused()
     needed_ms = -(-_MARGIN * behavior.restart_ms // _STEP_MS) * _STEP_MS
     sessions = {
         name: max(needed_ms, member.session_timeout_ms or facts.session_ms)
@@ -367,7 +370,6 @@ def plan_static_membership(
     brokers_ms = max(needed_ms, told_ms)
     conditions = [
         running.rests,
-        *own_settings(running.connectors),
         client_version(members, of_brokers, running.library),
         *running.library_condition("static members", lambda facts: facts.static_since is not None),
         *([broker_version(members, brokers)] if sessions else []),

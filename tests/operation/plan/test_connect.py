@@ -56,7 +56,9 @@ def test_tasks_cannot_have_ids_of_their_own() -> None:
     source = FakeSource(tasks())
     plan = plan_static_membership(read_running(source, "g"), ProgramBehavior())
     assert plan.steps == ()
+    assert [*verdicts(plan)] == ["stable", "own-settings"]  # others are for consumers
     assert verdicts(plan)["own-settings"] is Verdict.REFUTED
+    assert "consumer.override.group.instance.id" in (plan.preconditions[1].check or "")
     (row,) = advise(source, ["g"], ProgramBehavior()).data
     assert MigrationTarget.STATIC_MEMBERSHIP not in {proposal.target for proposal in row.proposals}
     assert any(reason.startswith("static-membership: not now.") for reason in row.reasons)

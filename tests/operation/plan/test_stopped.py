@@ -99,6 +99,14 @@ def test_groups_of_other_types_are_unfit(type_: GroupType) -> None:
 
 
 def test_members_that_were_no_consumers_are_unfit() -> None:
-    group = replace(STOPPED, protocol_type="connect")
-    with pytest.raises(UnfitError, match="found 'connect'"):
+    group = replace(STOPPED, protocol_type="other")
+    with pytest.raises(UnfitError, match="found 'other'"):
         read_running(FakeSource(group), "g")
+
+
+def test_workers_are_never_static() -> None:
+    """Kafka's `GroupRebalanceConfig` reads `group.instance.id` of consumers only."""
+    for group in (STOPPED, group_of("ab")):
+        workers = replace(group, protocol_type="connect")
+        with pytest.raises(UnfitError, match=r"found 'connect': .* which are never static"):
+            read_running(FakeSource(workers), "g")

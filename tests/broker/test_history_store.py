@@ -131,6 +131,22 @@ def test_questions_have_the_answers_of_a_folder(
     assert f"'{store}/offset_commits/east/2026-11-29/" in shown
 
 
+def test_a_folder_that_was_copied_is_a_warehouse(
+    cli: Cli, store: RemotePath, tmp_path: Path
+) -> None:
+    local = tmp_path / "w"
+    for name in ("east", "west"):
+        assert cli("history", "build", "--sample", "--to", local, "--cluster", name).status == 0
+        for path in local.rglob("*"):
+            if path.is_file():
+                (store / str(path.relative_to(local))).write_bytes(path.read_bytes())
+        question = ("history", "owner", "orders", "2", "--cluster", name, "--warehouse")
+        answer = cli(*question, as_typed(store))
+        assert (answer.status, answer.out) == (0, cli(*question, local).out)
+    more = cli("history", "build", "--sample", "--to", as_typed(store), "--cluster", "east")
+    assert (more.status, "0 segments read" in more.err) == (0, True)
+
+
 def test_a_source_continues_it(cli: Cli, s3: RemotePath, tmp_path: Path) -> None:
     early, late = tmp_path / "early", tmp_path / "late"
     write_halves(early, late)

@@ -366,22 +366,20 @@ def sizes(root: Location, paths: Iterable[str]) -> Iterator[tuple[str, int | OSE
     Raises:
         OSError: an object store cannot be asked.
     """
-    if isinstance(root, Path):
-        for path in paths:
-            try:
-                yield path, file_at(root, path).stat().st_size
-            except OSError as error:
-                yield path, error
-        return
-    folders: dict[str, list[str]] = {}
+    folders: dict[RemotePath, list[tuple[str, str]]] = {}
     for path in paths:
-        folder = "/".join(PurePosixPath(path).parts[:2])
-        pattern = f"{folder}{'/*' * (path.count('/') - 1)}"
-        folders.setdefault(pattern, []).append(path)
-    for pattern, below in folders.items():  # one list instead of a request for each file
-        found = {str(f.relative_to(root)): f.stat().st_size for f in root.glob(pattern)}
-        for path in below:
-            yield path, found.get(path, FileNotFoundError(2, "No such file or directory"))
+        file = file_at(root, path)
+        if isinstance(file, RemotePath):
+            folders.setdefault(file.parent.parent, []).append((path, file.path))
+            continue
+        try:
+            yield path, file.stat().st_size
+        except OSError as error:
+            yield path, error
+    for folder, below in folders.items():  # one list instead of a request for each file
+        found = {file.path: file.stat().st_size for file in folder.glob("*/*")}
+        for path, at in below:
+            yield path, found.get(at, FileNotFoundError(2, "No such file or directory"))
 
 
 def what_is(root: Location) -> str:

@@ -727,7 +727,7 @@ def _is_warehouse(root: Location) -> bool:
     if isinstance(root, Path):
         return (root / OWN).is_dir()
     try:
-        return (root / _STARTED).exists()
+        return not (root / OWN).is_empty()  # `started`, or all of a folder that was copied there
     except OSError as error:
         raise unreachable(error) from None
 

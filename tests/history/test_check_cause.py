@@ -89,6 +89,18 @@ def test_a_member_that_polls_too_late(tmp_path: Path) -> None:
     assert storm.reason.startswith("13 rebalances within 6 minutes, ")
 
 
+def test_the_lag_of_a_late_member_may_be_known_in_part(tmp_path: Path) -> None:
+    """Nothing is committed for its second partition."""
+    known = evidence(end=9, committed=4)
+    group = known.now.groups["g"]
+    for count, lag in ((1, "5"), (2, "at least 5")):
+        offsets = tuple(replace(row, member_id="b3") for row in group.offsets[:count])
+        now = replace(known.now, groups={"g": replace(group, offsets=offsets)})
+        with DuckEngine(write_rows(tmp_path / lag, dict(of_generations(*late_polls(3))))) as engine:
+            (finding, _) = look_back(engine, replace(known, now=now), basis=Basis.LOG).data
+        assert finding.reason.endswith(f" Its partitions have a lag of {lag} now.")
+
+
 def crash_loop(count: int, every_s: float, *others: Row, **more: Any) -> list[Generation]:
     """B is replaced by another b again and again."""
     return [

@@ -480,9 +480,10 @@ def _cause(cause: Repetition, every: Sequence[Rebalance], now: GroupDescription)
         text += f"; so did {first_names(others, _who)}, {cause.event_count - cause.count} times"
     they = "they" if others else "it"
     text += f"; {they} started {len(cause.explained)} of {len(every)} rebalances."
-    lag = sum(each.lag or 0 for each in now.offsets if each.member_id == main.member_id)
-    if lag and not others:
-        text += f" Its partitions have a lag of {lag} now."
+    lags_now = [each.lag for each in now.offsets if each.member_id == main.member_id]
+    if (lag := sum(filter(None, lags_now))) and not others:
+        least = "at least " if None in lags_now else ""
+        text += f" Its partitions have a lag of {least}{lag} now."
     return finding_of(
         rule,
         text,

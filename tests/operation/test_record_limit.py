@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from random import Random
 
 import pytest
 
+from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec, UserData
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Broker
 from kgroup.model.problem import Problem
+from kgroup.operation.assign.group_record import assigned_record_bytes
 from kgroup.operation.record_limit import compared_size, compresses_records
+from kgroup.protocol.batch.batch_v2 import batch_size
+from kgroup.protocol.record.coordinator_record import encode_key, encode_value
+from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from kgroup.source.base import SettingReading
+from tests.examples import examples
 from tests.operation.plan.fake_cluster import FakeCluster
 from tests.operation.sources import FakeSource
 
@@ -73,3 +83,56 @@ def test_compression_is_unknown_unless_it_is_told(
 
 def test_a_source_without_brokers_does_not_tell_compression() -> None:
     assert compresses_records(FakeSource()) is None
+
+
+@pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
+def test_the_size_of_a_record_is_that_of_its_bytes(strategy: str) -> None:
+    """Owned partitions count where a member sends them: in the message, in user data, or not."""
+    draw = Random(strategy)
+    for _ in range(examples(50)):
+        topics = {f"topic-{'x' * number}": TopicMetadata(9) for number in range(draw.randint(1, 5))}
+        every = [(topic, number) for topic in topics for number in range(9)]
+
+        def drawn(every: Sequence[TopicPartition] = every) -> tuple[TopicPartition, ...]:
+            return tuple(draw.sample(every, draw.randint(0, len(every))))
+
+        members = tuple(
+            MemberSpec(
+                f"member-{number}",
+                tuple(draw.sample([*topics], draw.randint(1, len(topics)))),
+                instance_id=draw.choice((None, "ä")),
+                client_id="c",
+                host="/127.0.0.1",
+                rack=draw.choice((None, "rack")),
+                owned=draw.choice((None, drawn())),
+                generation=draw.choice((None, 3)),
+                version=draw.randint(0, 3),
+                user_data=draw.choice((None, None, UserData(drawn(), 2))),
+            )
+            for number in range(draw.randint(1, 4))
+        )
+        spec = GroupSpec(strategy, members, topics, id="group", leader_id="member-0")
+        assignment = {member.member_id: drawn() for member in members}
+        value = {
+            "protocolType": "consumer",
+            "generation": 3,
+            "protocol": strategy,
+            "leader": "member-0",
+            "currentStateTimestamp": 0,
+            "members": [
+                {
+                    "memberId": member.member_id,
+                    "groupInstanceId": member.instance_id,
+                    "clientId": member.client_id,
+                    "clientHost": member.host,
+                    "rebalanceTimeout": 300_000,
+                    "sessionTimeout": 45_000,
+                    "subscription": encode_subscription(member, strategy),
+                    "assignment": encode_assignment(assignment[member.member_id], member.version),
+                }
+                for member in members
+            ],
+        }
+        key = encode_key("GroupMetadata", {"group": "group"})
+        written = batch_size(len(key), len(encode_value("GroupMetadata", 3, value)))
+        assert assigned_record_bytes(spec, assignment) == written

@@ -831,7 +831,7 @@ def _asked(spec: GroupSpec, request: AssignRequest) -> GroupSpec:
 
 
 def _largest_record(by_spec: Sequence[tuple[GroupSpec, Sequence[Run | Bounce]]]) -> int:
-    """Return the size of the largest record after the last rebalance of each run; 0 if small."""
+    """Return the size of the largest record after the last rebalance of each run; 0 if none."""
     return max(
         (
             assigned_record_bytes(replace(spec, strategy=plan.strategy), plan.assignment) or 0

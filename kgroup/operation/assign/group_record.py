@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 
 from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.record_limit import (
     SMALL_RECORD,
@@ -13,14 +17,13 @@ from kgroup.operation.record_limit import (
     record_notes,
     with_record_limit,
 )
-from kgroup.protocol.record.group_record import DEFAULT_LIMIT, member_in_record, record_size
+from kgroup.protocol.record.group_record import DEFAULT_LIMIT, MemberInRecord, record_size
 from kgroup.simulation.rules import BrokerSettings
-from kgroup.simulation.subscription import encode_assignment, encode_subscription
+from kgroup.simulation.subscription import encode_subscription
 from kgroup.source.base import GroupSource
 
-_MEMBER_SIZE = 1000
-_PARTITION_SIZE = 8
-"""Bytes that a member and a partition take at most, usually, apart from names of topics."""
+_ASSIGNMENT_SIZE = 2 + 4 + 4
+"""Bytes of an assignment without partitions: version, number of topics, no user data."""
 
 
 def assigned_record_bytes(
@@ -28,47 +31,47 @@ def assigned_record_bytes(
 ) -> int | None:
     """Return the approximate size of a classic group's record with this assignment.
 
-    Subscriptions are encoded as Java's consumer does. None if there is no such record, or if it is
-    surely small.
+    Subscriptions are those of Java's consumer. None if there is no such record.
     """
-    if spec.protocol != "classic":
+    if spec.protocol != "classic" or not spec.members:
         return None
-    sizes: dict[tuple[str, ...], int] = {}
-    most = 0
+    sizes: dict[Hashable, int] = {}
+    members = []
     for member in spec.members:
-        partitions = (*(member.owned or ()), *assignment.get(member.member_id, ()))
-        if member.topics not in sizes:
-            sizes[member.topics] = _names_size(member.topics)
-        topics = {topic for topic, _ in partitions}
-        # Owned partitions may be sent twice: by the consumer, and by a sticky assignor.
-        most += _MEMBER_SIZE + sizes[member.topics] + 2 * _names_size(topics)
-        most += 2 * _PARTITION_SIZE * len(partitions)
-    if most <= SMALL_RECORD:
-        return None
-    leader_id = spec.leader_id or spec.members[0].member_id
-    value = {
-        "protocolType": "consumer",
-        "generation": 0,
-        "protocol": spec.strategy,
-        "leader": leader_id,
-        "currentStateTimestamp": 0,
-        "members": [
-            member_in_record(
+        user_data = member.user_data
+        # What members with the same topics have in common: all but the partitions.
+        alike = MemberSpec(
+            "",
+            member.topics,
+            rack=member.rack,
+            owned=member.owned and (),
+            generation=member.generation,
+            version=member.version,
+            subscription_generation=member.subscription_generation,
+            user_data=user_data and replace(user_data, owned=user_data.owned and ()),
+        )
+        key = (
+            *(alike.topics, alike.rack, alike.owned, alike.generation),
+            *(alike.version, alike.subscription_generation, alike.user_data),
+        )
+        if key not in sizes:
+            sizes[key] = len(encode_subscription(alike, spec.strategy))
+        members.append(
+            MemberInRecord(
                 member.member_id,
                 member.instance_id,
                 member.client_id,
                 member.host,
-                encode_subscription(member, spec.strategy),
-                encode_assignment(assignment.get(member.member_id, ()), member.version),
+                sizes[key] + _owned_size(member, spec.strategy),
+                _ASSIGNMENT_SIZE + _partitions_size(assignment.get(member.member_id, ())),
             )
-            for member in spec.members
-        ],
-    }
-    return record_size(spec.id or "", value).total
+        )
+    leader_id = spec.leader_id or spec.members[0].member_id
+    return record_size(spec.id or "", "consumer", spec.strategy, leader_id, members).total
 
 
 def accepted_record_bytes(spec: GroupSpec) -> int:
-    """Return the approximate size of the record that brokers accepted for a group; 0 if small."""
+    """Return the approximate size of the record that brokers accepted for a group; 0 if none."""
     owned = {member.member_id: member.owned or () for member in spec.members}
     return assigned_record_bytes(spec, owned) or 0
 
@@ -94,5 +97,17 @@ def assigned_record_notes(
     return record_notes(size, settings)
 
 
-def _names_size(topics: Collection[str]) -> int:
-    return sum(8 + len(topic) for topic in topics)
+def _owned_size(member: MemberSpec, strategy: str) -> int:
+    """Return the bytes of a member's partitions in its subscription, or in its user data."""
+    remembered = member.owned if strategy == "sticky" else ()
+    if member.user_data is not None:
+        remembered = member.user_data.owned
+    is_sent = strategy == "cooperative-sticky" and member.version > 0
+    owned = member.owned if is_sent else ()
+    return _partitions_size(owned or ()) + _partitions_size(remembered or ())
+
+
+def _partitions_size(partitions: Iterable[TopicPartition]) -> int:
+    """Return the bytes of partitions by topic, without the number of topics."""
+    by_topic = Counter(map(itemgetter(0), partitions))
+    return sum(2 + len(topic) + 4 + 4 * number for topic, number in by_topic.items())

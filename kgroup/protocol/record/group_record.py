@@ -12,17 +12,20 @@ member and 8 bytes per group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.protocol.batch.batch_v2 import batch_size
-from kgroup.protocol.record.coordinator_record import encode_key, encode_value
+from kgroup.protocol.record.coordinator_record import encode_key
 
 DEFAULT_LIMIT = 1_048_588
 """Default of `message.max.bytes`, which `max.message.bytes` of a topic overrides."""
-_VERSION = 3
+_GROUP_SIZE = 2 + 4 + 8 + 4
+"""Bytes of version, generation, time stamp and number of members."""
+_MEMBER_SIZE = 4 * 4
+"""Bytes of a member's two timeouts, and of the lengths of metadata and assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,22 @@ class GroupRecordSize:
     assignments: int
 
 
+class MemberInRecord(NamedTuple):
+    """What a record has of a member, as far as it has no fixed size.
+
+    Attributes:
+        metadata: bytes of the metadata (subscription).
+        assignment: bytes of the assignment.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    metadata: int
+    assignment: int
+
+
 def group_record_size(group: Group) -> GroupRecordSize | None:
     """Return the size of the record of a stable group; None if it is unknown.
 
@@ -52,62 +71,44 @@ def group_record_size(group: Group) -> GroupRecordSize | None:
         if member.metadata_bytes is None or member.assignment_bytes is None:
             return None
         members.append(
-            member_in_record(
+            MemberInRecord(
                 member.member_id,
                 member.instance_id,
                 member.client_id,
                 member.client_host,
-                bytes(member.metadata_bytes),
-                bytes(member.assignment_bytes),
+                member.metadata_bytes,
+                member.assignment_bytes,
             )
         )
     if not members:
         return None
-    ids = [member.member_id for member in group.members]
     return record_size(
         group.group_id,
-        {
-            "protocolType": group.protocol_type or "",
-            "generation": 0,
-            "protocol": group.assignor,
-            "leader": group.leader_id or max(ids, key=_utf8_size),
-            "currentStateTimestamp": 0,
-            "members": members,
-        },
+        group.protocol_type,
+        group.assignor,
+        group.leader_id or max((member.member_id for member in members), key=_utf8_size),
+        members,
     )
 
 
-def member_in_record(
-    member_id: str,
-    instance_id: str | None,
-    client_id: str | None,
-    client_host: str | None,
-    subscription: bytes,
-    assignment: bytes,
-) -> Mapping[str, object]:
-    """Return a member of the record's value; timeouts, whose size is fixed, are 0."""
-    return {
-        "memberId": member_id,
-        "groupInstanceId": instance_id,
-        "clientId": client_id or "",
-        "clientHost": client_host or "",
-        "rebalanceTimeout": 0,
-        "sessionTimeout": 0,
-        "subscription": subscription,
-        "assignment": assignment,
-    }
-
-
-def record_size(group_id: str, value: Mapping[str, Any]) -> GroupRecordSize:
-    """Return the size of the record with this value (GroupMetadata); members have bytes."""
+def record_size(
+    group_id: str,
+    protocol_type: str | None,
+    protocol: str | None,
+    leader_id: str | None,
+    members: Sequence[MemberInRecord],
+) -> GroupRecordSize:
+    """Return the size of the record (GroupMetadata) of a group with these members."""
+    texts = [protocol_type, protocol, leader_id]
+    for member in members:
+        texts += member[:4]
+    metadata = sum(member.metadata for member in members)
+    assignments = sum(member.assignment for member in members)
+    value = _GROUP_SIZE + 2 * len(texts) + sum(map(_utf8_size, texts))
+    value += _MEMBER_SIZE * len(members) + metadata + assignments
     key = encode_key("GroupMetadata", {"group": group_id})
-    members = value["members"]
-    return GroupRecordSize(
-        batch_size(len(key), len(encode_value("GroupMetadata", _VERSION, value))),
-        sum(len(member["subscription"]) for member in members),
-        sum(len(member["assignment"]) for member in members),
-    )
+    return GroupRecordSize(batch_size(len(key), value), metadata, assignments)
 
 
-def _utf8_size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+def _utf8_size(text: str | None) -> int:
+    return len((text or "").encode("utf-8", "replace"))

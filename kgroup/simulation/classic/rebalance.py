@@ -11,7 +11,7 @@ from typing import Protocol as Interface
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.protocol.record.group_record import record_size
+from kgroup.protocol.record.group_record import MemberInRecord, record_size
 from kgroup.simulation import rules
 from kgroup.simulation.classic.group import ClassicGroup, ClassicMember, RebalanceCause, Watch
 from kgroup.simulation.clock import Clock
@@ -215,7 +215,20 @@ class ClassicRebalance:
 
     def fits(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> bool:
         """Compute the size of the group's record; return whether the broker accepts it."""
-        group.record_bytes = record_size(group.group_id, group.record(assignments)).total
+        members = [
+            MemberInRecord(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                len(member.metadata(group.protocol)) if group.protocol else 0,
+                len(assignments.get(member.member_id, b"")),
+            )
+            for member in group.members
+        ]
+        group.record_bytes = record_size(
+            group.group_id, group.protocol_type, group.protocol, group.leader_id, members
+        ).total
         return group.record_bytes <= self._settings.message_max_size
 
     def write(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:

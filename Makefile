@@ -25,6 +25,13 @@ GENERATORS := cli.command_pages cli.man_pages cli.json_schemas cli.console_examp
 
 BROKER := broker and not oracle_clients
 
+# Real servers on a busy machine are late at times, so tests that fail run once more, alone.
+define broker_tests
+$(BIN)/python -m pytest $(2) $(1) || { test $$? = 1 && echo 'The tests that failed, once more:' && \
+  $(BIN)/python -m pytest $(2) --numprocesses 0 --maxfail 1 --last-failed --last-failed-no-failures none; }
+endef
+SERVERS = -o cache_dir=$(VENV)/$@ -m "$(BROKER)" --dist loadfile --no-loadscope-reorder
+
 .PHONY: help venv demo test broker plans shells databases check lint unit kernels format generated docs versions release pyz oracle oracle-clients fuzz mutants bench lock clean
 
 help: ## show the targets
@@ -54,10 +61,10 @@ timed-%:
 	echo "stage $*: $$(($$(date +%s) - start)) s"; exit $$status
 
 broker: venv ## the tests with real servers, without those of plans
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(BROKER)" --ignore-glob '*/test_plan_*' --durations 60 tests/broker
+	$(call broker_tests,-n 2 --durations 60,$(SERVERS) --ignore-glob '*/test_plan_*' tests/broker)
 
 plans: venv ## the tests that carry out plans: how long partitions stop counts, so nothing else runs
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "$(BROKER)" tests/broker/test_plan_*.py
+	$(call broker_tests,-n 3,$(SERVERS) tests/broker/test_plan_*.py)
 
 shells: ## install what is missing of bash, zsh, fish, man, jq and chromium, in which completions, scripts and pages are tested
 	@missing=; for shell in bash zsh fish jq chromium tmux; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \

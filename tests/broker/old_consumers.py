@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -251,11 +251,13 @@ class OldConsumers:
 
     def owners(self, group: str) -> dict[tuple[str, int], str]:
         """Consumer thread that owns each partition, by topic and partition."""
-        return {
-            (topic, int(partition)): self._text(f"/consumers/{group}/owners/{topic}/{partition}")
-            for topic in self._children(f"/consumers/{group}/owners")
-            for partition in self._children(f"/consumers/{group}/owners/{topic}")
-        }
+        found = {}
+        for topic in self._children(f"/consumers/{group}/owners"):
+            for partition in self._children(f"/consumers/{group}/owners/{topic}"):
+                with suppress(NoNodeError):  # released since its name was read
+                    owner = self._text(f"/consumers/{group}/owners/{topic}/{partition}")
+                    found[topic, int(partition)] = owner
+        return found
 
     def _all_owners(self, groups: Iterable[str]) -> dict[str, dict[tuple[str, int], str]] | None:
         """The owners of each of the groups, None while anything is missing."""
@@ -272,10 +274,7 @@ class OldConsumers:
             topics = {
                 topic for member in members for topic in member.subscription.topics({*existing})
             }
-            try:
-                found[group] = self.owners(group)
-            except NoNodeError:  # released since its name was read
-                return None
+            found[group] = self.owners(group)
             wanted = {(topic, number) for topic in topics for number in range(existing[topic])}
             if found[group].keys() != wanted:
                 return None

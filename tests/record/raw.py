@@ -40,7 +40,10 @@ def await_coordinator(wire: Wire) -> None:
 
 
 def create_topics(wire: Wire, topics: Mapping[str, int], **config: str) -> None:
-    """Create topics with one replica, given their numbers of partitions (brokers since 0.10.1)."""
+    """Create topics with one replica, given their numbers of partitions (brokers since 0.10.1).
+
+    Returns once the broker that is asked knows a leader of each partition.
+    """
     answer = wire.call(
         "CreateTopics",
         timeout_ms=30_000,
@@ -56,6 +59,18 @@ def create_topics(wire: Wire, topics: Mapping[str, int], **config: str) -> None:
         ],
     )
     _check("CreateTopics", *answer["topics"])
+
+    def led() -> bool:
+        known = {
+            topic["name"]: topic["partitions"]
+            for topic in wire.call("Metadata", topics=None)["topics"]
+        }
+        return all(
+            sum(partition["leader_id"] >= 0 for partition in known.get(name, ())) == partitions
+            for name, partitions in topics.items()
+        )
+
+    until(led)
 
 
 def configure_group(wire: Wire, group: str, **config: str) -> None:

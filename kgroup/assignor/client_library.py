@@ -42,7 +42,8 @@ class ClientLibrary:
             the protocol does not show. None: there is no such option.
         assignors_by_rack: assignors that use the racks of partition leaders.
         inexact: strategies of which some versions assign some groups differently from the compared
-            version that stands for them: the first of these versions, and the first after them.
+            version that stands for them: each time the first of these versions, and the first
+            after them.
     """
 
     name: str
@@ -55,7 +56,7 @@ class ClientLibrary:
     since: Mapping[str, str] = field(default_factory=dict)
     version_by_rack: str | None = None
     assignors_by_rack: Collection[ClassicAssignor] = ()
-    inexact: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    inexact: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property
     def versions(self) -> tuple[str, ...]:
@@ -89,10 +90,10 @@ class ClientLibrary:
 
     def may_differ(self, version: str, strategy: str) -> bool:
         """Return whether a version may assign differently from the one that stands for it."""
-        if strategy not in self.inexact:
-            return False
-        begin, end = map(_numbers, self.inexact[strategy])
-        return begin <= _numbers(version) < end
+        at = _numbers(version)
+        return any(
+            _numbers(begin) <= at < _numbers(end) for begin, end in self.inexact.get(strategy, ())
+        )
 
     def has_static_members(self, version: str) -> bool:
         """Return whether members of a version may be static (KIP-345)."""

@@ -8,9 +8,10 @@ library writes the rest of the bytes is not enough: then the library is inferred
 client id is the library's default, because any application may choose any client id.
 
 The bytes that libraries write were recorded from their groups (`tests/data/clients`); for
-earlier versions, and for ruby-kafka, they come from the sources. node-rdkafka and
-@confluentinc/kafka-javascript contain librdkafka, and write what it writes. kafka-rust 0.10 and
-rskafka 0.6 never join a group (they have no JoinGroup request).
+earlier versions, and for ruby-kafka, they come from the sources. node-rdkafka,
+@confluentinc/kafka-javascript and rdkafka of Rust contain librdkafka, and write what it writes.
+kafka-rust 0.10 and rskafka 0.6 never join a group: they have no JoinGroup request. samsa 0.1 sends
+what none of the known libraries sends.
 """
 
 from __future__ import annotations
@@ -355,7 +356,7 @@ _LEADER_MARKS = (
         "assignments in version 2 or 3 of the message",
         _EAGER | _STICKY,
         lambda given: given["version"] in (2, 3) and given["userData"] is None,
-        lambda said: True,
+        lambda said: not _is_short(said),  # which Java's leader cannot read
     ),
     _LeaderMark(
         KAFKA_CLIENTS,
@@ -411,14 +412,14 @@ _LEADER_MARKS = (
         "assignments in version 0, and subscriptions in version 1 without its fields",
         _ROUNDROBIN,
         lambda given: given["version"] == 0,
-        _is_short,
+        lambda said: said["version"] == 1 and _is_short(said),
     ),
     _LeaderMark(
         KAFKA_GO,
         "assignments in version 1, and subscriptions in version 1 without its fields",
         _EAGER,
         lambda given: given["version"] == 1 and given["userData"] is None,
-        _is_short,
+        lambda said: said["version"] == 1 and _is_short(said),
     ),
 )
 

@@ -24,6 +24,7 @@ from kgroup.model.client_library import (
     recognize_again,
 )
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
+from tests.broker.client.program import WITH_LIBRDKAFKA
 from tests.model.records import classic, classic_member, groups
 
 FOLDER = Path(__file__).parents[1] / "data" / "clients"
@@ -86,9 +87,15 @@ def recorded() -> list[Line]:
     texts.append(gzip.decompress((FOLDER / "live-members.jsonl.gz").read_bytes()))
     rows = [json.loads(line) for text in texts for line in text.splitlines()]
     return [
-        Line(row["library"].lower(), row["strategy"], row.get("client_id") or "mine", row)
+        Line(_library(row), row["strategy"], row.get("client_id") or "mine", row)
         for row in [*rows, *_of_cooperative_sarama()]
     ]
+
+
+def _library(row: dict[str, Any]) -> str:
+    """The library whose bytes these are."""
+    name: str = row["library"].lower()
+    return "librdkafka" if name in WITH_LIBRDKAFKA else name
 
 
 def _of_cooperative_sarama() -> Iterator[dict[str, Any]]:
@@ -242,6 +249,17 @@ def test_in_mixed_groups_nobody_is_taken_for_the_leaders_library() -> None:
                 library = leading_library(leader.strategy, [lead, joined])
                 assert library in (leader.library, None)
     assert tried > 100
+
+
+def test_members_and_leaders_of_samsa_are_unknown() -> None:
+    """It writes version 3 without the fields of versions 1 to 3 (`consumer_group.rs` of 0.1.8)."""
+    topics = b"\0\3\0\0\0\1\0\1a"
+    said = decode_subscription(topics + b"\xff" * 4, "roundrobin")
+    given = decode_assignment(topics + b"\0\0\0\1\0\0\0\0" + b"\xff" * 4, "roundrobin")
+    alone = classic_member("m", subscription=said, assignment=given)
+    (found,) = recognize("g", "roundrobin", None, [alone])
+    assert found == Recognition(evidence="No known library sends such bytes.")
+    assert leading_library("roundrobin", [alone]) is None
 
 
 def test_user_data_that_the_leader_returns_is_no_mark_of_another_library() -> None:

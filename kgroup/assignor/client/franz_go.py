@@ -187,7 +187,8 @@ FRANZ_GO = ClientLibrary(
     as_sent=as_sent,
     client_id="kgo",
     is_determined=_is_determined,
-    since={"1.18.0": "1.15.2", "1.14.0": "1.0.0"},
+    since={"1.18.0": "1.15.2", "1.14.0": "1.5.0"},
+    inexact={"cooperative-sticky": (("1.15.1", "1.15.2"), ("1.21.4", "1.22.0"))},
     version_by_rack="1.21.0",
     assignors_by_rack=(COOPERATIVE_1_21, STICKY_1_21, assign_range_by_rack),
 )

@@ -239,5 +239,5 @@ JAVA = ClientLibrary(
     client_id="consumer-{group}-1",
     is_determined=_is_determined,
     since={NEWEST: "3.7.1", "3.7.0": "3.5.0", "3.3.2": "2.4.0", _WITHOUT_OWNED: "0.11.0"},
-    inexact={"sticky": ("2.3.0", "3.0.0"), "cooperative-sticky": ("2.4.0", "3.0.0")},
+    inexact={"sticky": (("2.3.0", "3.0.0"),), "cooperative-sticky": (("2.4.0", "3.0.0"),)},
 )

@@ -4,7 +4,8 @@ A member sends its topics in the order of the application and remembers nothing.
 partitions in the order of the Metadata response.
 
 Source: `RangeGroupBalancer`, `RoundRobinGroupBalancer`, `RackAffinityGroupBalancer` and
-`ConsumerGroup.assignTopicPartitions` of kafka-go 0.4.51; they have not changed since 0.3.6.
+`ConsumerGroup.assignTopicPartitions` of kafka-go 0.4.51, the same since 0.3.6. `Conn` has changed
+in 0.4.36: before, topics that exist are assigned even if another one is missing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from kgroup.assignor.base import (
     Assignment,
@@ -170,19 +172,38 @@ def _is_determined(
         for name, takers in takers_by_topic(members).items()
     ):
         return False
-    return assignor is not assign_by_rack or is_same_in_any_order(
+    if assignor is _RACK_AWARE[1]:
+        members = _without_missing(members, topics)
+    return assignor not in _RACK_AWARE or is_same_in_any_order(
         lambda order: assign_by_rack(members, topics, order)
     )
 
 
+def _without_missing(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> list[Subscriber]:
+    return [
+        replace(member, topics=tuple(filter(topics.__contains__, member.topics)))
+        for member in members
+    ]
+
+
+def _before_0_4_36(assign: ClassicAssignor) -> ClassicAssignor:
+    """Return an assignor for leaders that assign the other topics if one does not exist."""
+    return lambda members, topics: assign(_without_missing(members, topics), topics)
+
+
 _STRATEGIES = {"range": assign_range, "roundrobin": assign_round_robin, _BY_RACK: assign_by_rack}
+_STRATEGIES_0_3_6 = {name: _before_0_4_36(assign) for name, assign in _STRATEGIES.items()}
+_RACK_AWARE = (assign_by_rack, _STRATEGIES_0_3_6[_BY_RACK])
 
 KAFKA_GO = ClientLibrary(
     name="kafka-go",
-    strategies={"0.4.51": _STRATEGIES},
+    strategies={"0.4.51": _STRATEGIES, "0.4.35": _STRATEGIES_0_3_6},
     as_sent=as_sent,
     client_id="{word}@{word} (github.com/segmentio/kafka-go)",
     is_determined=_is_determined,
-    since={"0.4.51": "0.3.6"},
-    assignors_by_rack=(assign_by_rack,),
+    since={"0.4.51": "0.4.38", "0.4.35": "0.3.6"},
+    assignors_by_rack=_RACK_AWARE,
+    inexact=dict.fromkeys(_STRATEGIES, (("0.4.36", "0.4.38"),)),
 )

@@ -236,5 +236,5 @@ KAFKA_PYTHON = ClientLibrary(
     is_determined=_is_determined,
     is_same_without=_is_same_without,
     draws_topic_order=True,
-    since={"3.0.11": "3.0.0", "2.3.3": "2.3.0", "2.2.21": "2.0.3", _NO_SECOND_JOIN: "2.0.0"},
+    since={"3.0.11": "3.0.0", "2.3.3": "2.3.0", "2.2.21": "2.0.3"},
 )

@@ -32,7 +32,8 @@ _WITH_RACKS = ("franz-go", "sarama", "kafka-go")
 _TOPICS = {name: {"partitions": count} for name, count in TOPICS.items()}
 
 
-def _ask(model: Model, specs: list[dict[str, Any]], *options: str) -> list[dict[str, Any]]:
+def ask(model: Model, specs: list[dict[str, Any]], *options: str) -> list[dict[str, Any]]:
+    """Ask the library of a model; see the modules of `oracle`."""
     name = f"tests.assignor.client.oracle.{file_name(model.library).replace('-', '_')}"
     answers: list[dict[str, Any]] = import_module(name).ask(model, specs, *options)
     return answers
@@ -45,7 +46,7 @@ def _record_histories(model: Model) -> int:
         the number of answers that differ.
     """
     rounds = [list(history(model, seed)) for seed in range(_HISTORIES)]
-    answers = _ask(model, [spec for each in rounds for spec, _ in each])
+    answers = ask(model, [spec for each in rounds for spec, _ in each])
     differences = 0
     by_history = []
     for at, each in enumerate(rounds):
@@ -67,7 +68,7 @@ def _record_odd_groups(models: list[Model]) -> None:
     told = {}
     for model in models:
         specs = {name: franz_go_case.spec_of(model, name) for name in franz_go_case.CASES}
-        answers = _ask(model, list(specs.values()))
+        answers = ask(model, list(specs.values()))
         told[str(model)] = dict(zip(specs, map(answer_of, answers), strict=True))
     franz_go_case.write(told)
 
@@ -117,11 +118,11 @@ def _rounds(
     The first one leads. There is no round 2 where the library fails: sticky of kafka-python 2.0.2.
     """
     spec = {"id": "", "strategy": model.strategy, "topics": _TOPICS, "members": [first]}
-    (told,) = _ask(model, [spec], "-bytes")
+    (told,) = ask(model, [spec], "-bytes")
     yield told
     owned = told["assignment"][first["member_id"]]
     again = first | {"owned": owned, "generation": 1}
-    (told,) = _ask(model, [spec | {"members": [again, second]}], "-bytes")
+    (told,) = ask(model, [spec | {"members": [again, second]}], "-bytes")
     if "error" not in told:
         yield told
 

@@ -83,6 +83,10 @@ CASES = (
         Case("sarama", "1.61.1", (*_EAGER, "sticky"), protocol_version=spoken)
         for spoken in ("2.3.0", None, "3.6.0")
     ),
+    *(
+        Case("sarama", "1.61.1", ("cooperative-sticky",), protocol_version=spoken)
+        for spoken in ("2.4.0", None, "3.6.0")
+    ),
     Case("kafka-go", "0.4.42", (*_EAGER, "rack-affinity"), is_static=False, brokers=_OLD),
     Case("kafka-go", "0.4.51", (*_EAGER, "rack-affinity"), is_static=False),
     Case("kafka-python", "2.0.2", _EAGER, False, None, _OLD, has_rack=False),
@@ -94,6 +98,7 @@ CASES = (
     Case("kafka-node", "5.0.0", _EAGER, False, None, _OLD, has_rack=False),
     Case("@platformatic/kafka", "1.35.0", ("roundrobin",), has_rack=False),
     Case("node-rdkafka", "3.6.1", (*_EAGER, "cooperative-sticky")),
+    Case("@confluentinc/kafka-javascript", "1.10.1", (*_EAGER, "cooperative-sticky")),
 )
 
 

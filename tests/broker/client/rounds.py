@@ -77,8 +77,10 @@ _VERSIONS = {
     "kafka-node": "5.0.0",
     "aiokafka": "0.14.0",
     "node-rdkafka": "3.6.1",
+    "@confluentinc/kafka-javascript": "1.10.1",
 }
 _PROTOCOL_VERSIONS = {"sarama": "2.3.0"}
+"""Without cooperative-sticky, which needs 2.4 and is played with the default."""
 
 Outcome = dict[str, dict[str, list[int]]]
 """Partitions by client id and topic."""
@@ -184,6 +186,11 @@ KINDS = (
     *_kinds("sarama", "range", is_static=True),
     *_kinds("@platformatic/kafka", "roundrobin", topics="different"),
     *_kinds("@platformatic/kafka", "roundrobin", broker="3.9.2"),
+    *(
+        Kind("librdkafka", (("@confluentinc/kafka-javascript", strategy),))
+        for strategy in ("roundrobin", _STICKY)
+    ),
+    *_kinds("sarama", _STICKY),
     Kind("mixed", ((_JAVA, "range,cooperative-sticky"), ("librdkafka", "range,roundrobin"))),
     *(
         Kind("mixed", tuple((library, strategy) for library in libraries), topics=topics)
@@ -207,6 +214,12 @@ KINDS = (
             (("kafka-python", "librdkafka"), "range", "pattern"),
             ((_JAVA, "librdkafka"), _STICKY, "pattern"),
         )
+    ),
+    # Without deleted topics, for which a member of Sarama that joins waits.
+    Kind(
+        "mixed",
+        (("sarama", _STICKY), (_JAVA, _STICKY)),
+        changes=("join", "leave", "leave-two", "leave-leader", "restart", "grow"),
     ),
 )
 
@@ -295,7 +308,7 @@ class _Group:
                 client_id=name,
                 instance_id=instance_id,
                 version=_VERSIONS.get(library),
-                protocol_version=_PROTOCOL_VERSIONS.get(library),
+                protocol_version=None if strategy == _STICKY else _PROTOCOL_VERSIONS.get(library),
                 refresh_ms=self.random.randint(*REFRESH_MS),
                 heartbeat_ms=HEARTBEAT_MS,
             )

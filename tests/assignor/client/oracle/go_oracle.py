@@ -1,9 +1,9 @@
 """Go libraries, asked for what their members send and their leaders assign.
 
 A program of a folder beside is built against a version of a library, of which a copy may get one
-file more (`inside/`, in the folder of its package): it opens to the program what the package keeps
-for itself. Of a second copy the loops over maps go in a certain order: what the library answers by
-chance is the same then every time. Needs Go.
+file more (`inside/`, in the folder of its package; the name is the first version that it fits): it
+opens to the program what the package keeps for itself. Of a second copy the loops over maps go in a
+certain order: what the library answers by chance is the same then every time. Needs Go.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,13 @@ class GoLibrary:
         folder: of the program.
         module: that the program imports.
         walk_in_order: changes the copy in a folder so that maps are walked in order.
-        former: names of the module, by version.
+        former: name of the module before a version, and that version.
     """
 
     folder: str
     module: str
     walk_in_order: Callable[[Path], None]
-    former: Mapping[str, str] = field(default_factory=dict)
+    former: tuple[str, str] | None = None
 
     def ask(
         self, specs: Sequence[Mapping[str, Any]], version: str, *options: str, in_order: bool = True
@@ -77,7 +77,9 @@ def _built(library: GoLibrary, version: str, in_order: bool) -> Path:
     if done.exists():
         return done
     CACHE.mkdir(parents=True, exist_ok=True)
-    module = library.former.get(version, library.module)
+    module = library.module
+    if library.former is not None and _numbers(version) < _numbers(library.former[1]):
+        module = library.former[0]
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         program, copied = Path(folder) / "program", Path(folder) / "library"
         shutil.copytree(source, program, ignore=shutil.ignore_patterns("inside", "*.py*"))
@@ -86,10 +88,10 @@ def _built(library: GoLibrary, version: str, in_order: bool) -> Path:
         shutil.copytree(found["Dir"], copied, copy_function=shutil.copyfile)
         for path in (copied, *copied.rglob("*/")):
             path.chmod(0o755)
-        for path in source.glob("inside/**/*.go.txt"):
-            if version.startswith(path.name.removesuffix(".go.txt")):
-                package = path.parent.relative_to(source / "inside")
-                shutil.copyfile(path, copied / package / "inside.go")
+        inside = {_since(path): path for path in source.glob("inside/**/*.go.txt")}
+        if at := max((at for at in inside if at <= _numbers(version)), default=None):
+            package = inside[at].parent.relative_to(source / "inside")
+            shutil.copyfile(inside[at], copied / package / "inside.go")
         if in_order:
             library.walk_in_order(copied)
         _go("mod", "edit", f"-require={library.module}@v{version}", at=program)
@@ -100,6 +102,14 @@ def _built(library: GoLibrary, version: str, in_order: bool) -> Path:
     return done
 
 
+def _since(path: Path) -> tuple[int, ...]:
+    return _numbers(path.name.removesuffix(".go.txt"))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 def by_key(*names: str) -> Callable[[Path], None]:
     """Let maps be walked in the order of their keys in these files of the package (`in_order/`)."""
 
@@ -108,11 +118,16 @@ def by_key(*names: str) -> Callable[[Path], None]:
         _go("build", "-o", str(tool), ".", at=_HERE / "in_order")
         there = [name for name in names if (package / name).exists()]
         subprocess.run([tool, package, *there], check=True, stderr=subprocess.DEVNULL)
-        declared = (package / "go.mod").read_text("utf-8").split("\ngo ")[1].split()[0]
-        if tuple(map(int, declared.split("."))) < _FUNCTIONS_IN_LOOPS:
-            _go("mod", "edit", "-go={}.{}".format(*_FUNCTIONS_IN_LOOPS), at=package)
+        use_newer_go(package)
 
     return walk
+
+
+def use_newer_go(package: Path) -> None:
+    """Let a package use what its version of Go lacks: type parameters, functions in loops."""
+    declared = (package / "go.mod").read_text("utf-8").split("\ngo ")[1].split()[0]
+    if _numbers(declared) < _FUNCTIONS_IN_LOOPS:
+        _go("mod", "edit", "-go={}.{}".format(*_FUNCTIONS_IN_LOOPS), at=package)
 
 
 def _go(*words: str, at: Path) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.assignor.client.answers import Model
-from tests.assignor.client.oracle.go_oracle import GoLibrary
+from tests.assignor.client.oracle.go_oracle import GoLibrary, use_newer_go
 
 _IN_ORDER = """package sticky
 
@@ -53,6 +53,7 @@ def _as_put_in(package: Path) -> None:
         text = text.replace(loop, changed)
     source.write_text(text, "utf-8")
     source.with_name("in_order.go").write_text(_IN_ORDER, "utf-8")
+    use_newer_go(package)
 
 
 FRANZ_GO = GoLibrary("franz_go", "github.com/twmb/franz-go", _as_put_in)

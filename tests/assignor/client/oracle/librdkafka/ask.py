@@ -18,8 +18,8 @@ from tests.assignor.client.answers import Model
 from tests.assignor.client.oracle.librdkafka.leader import ENDLESS, lead
 from tests.broker.maven import CACHE
 
-_WHEELS = {"2.16.0": ("2.16.1", "3.11"), "2.6.0": ("2.6.0", "3.11"), "2.1.1": ("2.1.1", "3.11")}
-"""By version of librdkafka, the one of confluent-kafka that brings it, and of its Python."""
+_WHEELS = {"2.16.0": "2.16.1"}
+"""By version of librdkafka, the one of confluent-kafka that brings it, if it is another one."""
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2010_x86_64")
 
 
@@ -50,7 +50,8 @@ def ask(model: Model, specs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 @cache
 def library(version: str) -> Path:
     """Return the file of librdkafka of a version; the wheel is fetched if it is not installed."""
-    wheel, python = _WHEELS[version]
+    wheel = _WHEELS.get(version, version)
+    python = "3.11" if wheel.startswith("2.") else "3.9"
     folder = CACHE / f"librdkafka-{version}"
     if wheel == metadata.version("confluent-kafka"):
         folder = Path(str(metadata.distribution("confluent-kafka").locate_file("")))

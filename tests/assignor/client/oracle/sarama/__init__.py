@@ -17,7 +17,7 @@ SARAMA = GoLibrary(
         "consumer_group_members.go",
         "sticky_assignor_user_data.go",
     ),
-    {"1.30.0": "github.com/Shopify/sarama"},
+    ("github.com/Shopify/sarama", "1.40.0"),
 )
 
 

@@ -160,7 +160,8 @@ def test_every_record_is_in_the_tables_once(
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 143
     assert "Traceback" not in log.read_text()
-    assert sum(map(int, re.findall(r"(\d+) offset_commits", log.read_text()))) == 15
+    rows = ask(warehouse, "SELECT 1 FROM offset_commits")  # other tests have committed, too
+    assert sum(map(int, re.findall(r"(\d+) offset_commits", log.read_text()))) == len(rows) >= 15
     ends = (
         "SELECT DISTINCT partition, log_start_offset, log_end_offset FROM log_ends "
         "WHERE topic = 'orders' ORDER BY 1"

@@ -537,14 +537,14 @@ def test_partitions_that_nobody_owns(live: Live) -> None:
 
 def test_rebalances_that_follow_each_other(live: Live) -> None:
     """And a static member that leaves for now, in a group of the consumer protocol."""
-    join_java(live.clients, "busy", "busy-1", "orders", **NEW)
+    join_java(live.clients, "busy", "busy-1", "orders", **NEW, group_instance_id="pod-1")
     settle(live.clients, 3, "busy-1")
     live.await_members("busy", 1)
 
     def come_and_go() -> None:
         join_java(live.clients, "busy", "busy-2", "orders", **NEW, group_instance_id="pod-2")
         settle(live.clients, 3, "busy-1", "busy-2")
-        join_java(live.clients, "busy", "busy-3", "orders", **NEW)
+        join_java(live.clients, "busy", "busy-3", "orders", **NEW, group_instance_id="pod-3")
         settle(live.clients, 3, "busy-1", "busy-2", "busy-3")
         live.await_members("busy", 3)
 

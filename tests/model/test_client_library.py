@@ -24,7 +24,6 @@ from kgroup.model.client_library import (
     recognize_again,
 )
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
-from tests.broker.client.program import WITH_LIBRDKAFKA
 from tests.model.records import classic, classic_member, groups
 
 FOLDER = Path(__file__).parents[1] / "data" / "clients"
@@ -87,15 +86,9 @@ def recorded() -> list[Line]:
     texts.append(gzip.decompress((FOLDER / "live-members.jsonl.gz").read_bytes()))
     rows = [json.loads(line) for text in texts for line in text.splitlines()]
     return [
-        Line(_library(row), row["strategy"], row.get("client_id") or "mine", row)
+        Line(row["library"].lower(), row["strategy"], row.get("client_id") or "mine", row)
         for row in [*rows, *_of_cooperative_sarama()]
     ]
-
-
-def _library(row: dict[str, Any]) -> str:
-    """The library whose bytes these are."""
-    name: str = row["library"].lower()
-    return "librdkafka" if name in WITH_LIBRDKAFKA else name
 
 
 def _of_cooperative_sarama() -> Iterator[dict[str, Any]]:

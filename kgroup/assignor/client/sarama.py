@@ -7,8 +7,9 @@ partitions a member gets or loses is mostly random, because the library iterates
 Source: `consumerGroup.joinGroupRequest`, `consumerGroup.balance`, `subscriptionMetadata`,
 `ownedPartitions`, `balanceStrategy.Plan`, `NewBalanceStrategyRange`, `roundRobinBalancer.Plan`,
 `stickyBalanceStrategy.Plan` and `partitionMovements` of Sarama 1.61.1 (github.com/IBM/sarama; up to
-1.38 github.com/Shopify/sarama), the same since 1.28.0; `cooperativeStickyBalanceStrategy`, since
-1.60.1; `BalanceStrategyRange` and `balanceStrategyHashValue` of 1.30.0.
+1.38 github.com/Shopify/sarama), the same since 1.28.0, `range` since 1.34.1;
+`cooperativeStickyBalanceStrategy`, since 1.60.1; `BalanceStrategyRange` and
+`balanceStrategyHashValue` of 1.30.0.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetada
 def assign_range_1_28(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as versions before 1.35.0 do: members in hash order, bounds rounded half up.
+    """Assign as versions before 1.34.1 do: members in hash order, bounds rounded half up.
 
     A topic that a member lists twice counts for two members. The order of two members with the
     same hash is random; here the lower id comes first.
@@ -545,5 +546,5 @@ SARAMA = ClientLibrary(
     as_sent=as_sent,
     client_id="sarama",
     is_determined=_is_determined,
-    since={"1.61.1": "1.60.1", "1.47.0": "1.35.0", "1.30.0": "1.28.0"},
+    since={"1.61.1": "1.60.1", "1.47.0": "1.34.1", "1.30.0": "1.28.0"},
 )

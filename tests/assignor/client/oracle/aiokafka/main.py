@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any
 
 ASSIGNORS = "aiokafka.coordinator.assignors."
 cluster: Any = import_module("aiokafka.cluster")
 protocol: Any = import_module("aiokafka.coordinator.protocol")
-metadata: Any = import_module("aiokafka.protocol.metadata")
 sticky: Any = import_module(ASSIGNORS + "sticky.sticky_assignor")
 movements: Any = import_module(ASSIGNORS + "sticky.partition_movements")
 STRATEGIES = {
@@ -48,10 +48,12 @@ def subscription_of(member: dict[str, Any], assignor: Any) -> bytes:
         if member.get("owned") is not None:
             by_topic = groupby(member["owned"], key=lambda at: at[0])
             rows = [(topic, [number for _, number in own]) for topic, own in by_topic]
-            assignor.on_assignment(protocol.ConsumerProtocolMemberAssignment(0, rows, b""))
+            given = protocol.ConsumerProtocolMemberAssignment(0, rows, b"")
+            assignor.on_assignment(given)
             generation = member.get("generation")
             assignor.on_generation_assignment(-1 if generation is None else generation)
-    return bytes(assignor.metadata(member["topics"]).encode())
+    said = assignor.metadata(member["topics"])  # which old versions keep by a weak reference
+    return bytes(said.encode())
 
 
 def answer(spec: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +65,11 @@ def answer(spec: dict[str, Any]) -> dict[str, Any]:
         if name in subscribed
     ]
     known = cluster.ClusterMetadata()
-    known.update_metadata(metadata.MetadataResponse[1]([(1, "localhost", 9092, None)], 1, topics))
+    known.update_metadata(
+        SimpleNamespace(
+            API_VERSION=1, brokers=[(1, "localhost", 9092, None)], controller_id=1, topics=topics
+        )
+    )
     try:
         members = {
             member["member_id"]: protocol.ConsumerProtocolMemberMetadata.decode(

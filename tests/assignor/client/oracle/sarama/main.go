@@ -80,7 +80,7 @@ func strategy(name string) sarama.BalanceStrategy {
 // config has the version of Kafka that makes members send that version of a subscription.
 func config(version int) *sarama.Config {
 	config := sarama.NewConfig()
-	config.Version = []sarama.KafkaVersion{sarama.V2_0_0_0, sarama.V2_8_0_0, sarama.MaxVersion}[version]
+	config.Version = []sarama.KafkaVersion{sarama.V2_0_0_0, sarama.V2_6_0_0, sarama.MaxVersion}[version]
 	return config
 }
 

@@ -21,6 +21,7 @@ from kgroup.model.snapshot import Snapshot
 from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group
 from kgroup.operation.assign.what_if import Changes
 from kgroup.operation.group_scenario import group_as_it_is, with_steps
+from kgroup.operation.plan.forecast import Course
 from kgroup.operation.simulate import simulate
 from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.scenario.file import read_scenario
@@ -375,3 +376,21 @@ def test_a_refused_member_ends_or_retries_as_its_library_does(
     else:
         assert 50 <= len(refused) <= 60
         assert not [e for e in events if e.event == "failed"]
+
+
+def test_a_forecast_names_the_members_that_are_refused_to_the_end() -> None:
+    """A member of librdkafka joins when those with the other strategy have left."""
+    (scenario,) = group_as_it_is(
+        FakeCluster(group_of_library("librdkafka", "range"), topics={"u": 5, "t": 7}), "g"
+    ).data
+    plan = scenario.members["c"]
+    other = replace(plan, config=replace(plan.config, strategies=("roundrobin",)))
+    refused = Step(1_000, Action.RESTART, "c", 1_000, other)
+    others = [Step(30_000, Action.STOP, name) for name in "ab"]
+    for steps, failed in (
+        ((refused,), {"c": "INCONSISTENT_GROUP_PROTOCOL"}),
+        ((refused, *others), {}),
+    ):
+        simulation = play(replace(scenario, steps=steps), 0)
+        costs = Course.of(simulation).costs(0, simulation.end_ms, 0, 0, 0)
+        assert costs.failed == failed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, repeat
 
 from kgroup.assignor.base import (
     Assignment,
@@ -96,13 +96,17 @@ def _assign_ranges(
 
     for (_, count), alike in groupby(consumers, key=shape):
         names = list(alike)
-        columns = list(zip(*([(name, p) for p in range(count)] for name in names), strict=True))
+        lists = [[*zip(repeat(name), range(count))] for name in names]
+        columns = list(zip(*lists, strict=True)) if count < len(names) else []
         indices = consumers[names[0]]
         quota, extras = divmod(count, len(indices))
         start = 0
         for turn, at in enumerate(indices[:count]):
             end = start + quota + (turn < extras)
-            given[at] += chain.from_iterable(zip(*columns[start:end], strict=True))
+            runs = (
+                zip(*columns[start:end], strict=True) if columns else (p[start:end] for p in lists)
+            )
+            given[at] += chain.from_iterable(runs)
             start = end
 
 

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, groupby, repeat
+from operator import itemgetter
 from typing import TypeAlias
 
 from kgroup.model.group import Broker
 
 TopicPartition: TypeAlias = tuple[str, int]
 """Name of a topic, and number of a partition; kafka-python's `TopicPartition` is one."""
+
+
+def numbers_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic (name or id), in their order."""
+    numbers: dict[str, list[int]] = {}
+    for topic, run in groupby(partitions, itemgetter(0)):
+        numbers.setdefault(topic, []).extend(map(itemgetter(1), run))
+    return numbers
+
+
+def partitions_of(numbers: Iterable[tuple[str, Sequence[int]]]) -> Iterator[tuple[str, int]]:
+    """Return the partitions of topics with these numbers, in order.
+
+    Equal partitions are the same object if possible: sets and dicts find it twice as fast.
+    """
+    return chain.from_iterable(
+        zip(repeat(topic), some)
+        if not 0 <= min(some, default=0) <= max(some, default=0) < _MOST
+        else map(_first_partitions(topic, max(some, default=0).bit_length()).__getitem__, some)
+        for topic, some in numbers
+    )
+
+
+_MOST = 1 << 20
+
+
+@lru_cache(maxsize=1 << 10)
+def _first_partitions(topic: str, bits: int) -> Sequence[tuple[str, int]]:
+    return [*zip(repeat(topic), range(1 << bits))]
 
 
 @dataclass(frozen=True, slots=True)

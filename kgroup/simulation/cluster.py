@@ -5,13 +5,13 @@ Answers of brokers are recorded in the timeline; answers without news are only c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from kgroup.model.cluster import TopicPartition
+from kgroup.model.cluster import TopicPartition, partitions_of
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import uuid_text
@@ -20,8 +20,8 @@ from kgroup.simulation.clock import Timer
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
 from kgroup.simulation.consumer.message import AnyRequest as Request
-from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer, IdPartition
-from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
+from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer
+from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage, named
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinatorShard
 from kgroup.simulation.message import (
@@ -121,7 +121,7 @@ class SimulatedCluster(World):
             before = topics.get(topic) or KnownTopic(
                 topic, self._topic_ids.get(topic) or _topic_id(topic), 0
             )
-            new = [(topic, number) for number in range(before.partitions, count)]
+            new = [*partitions_of([(topic, range(before.partitions, count))])]
             for partition in new:
                 self.logs.create(partition)
             self.timeline.owners.exist(new)
@@ -362,14 +362,10 @@ class SimulatedCluster(World):
         if isinstance(answer, SyncAnswer):
             return "assigned", decode_assignment(answer.assignment) or ()
         if isinstance(answer, ConsumerHeartbeatAnswer) and answer.member_epoch >= 0:
-            return f"epoch {answer.member_epoch}", self._named(answer.assignment)
+            owned = answer.assignment
+            partitions = None if owned is None else named(self.topics, owned)
+            return f"epoch {answer.member_epoch}", partitions
         return "done", None
-
-    def _named(self, partitions: Iterable[IdPartition] | None) -> tuple[TopicPartition, ...] | None:
-        if partitions is None:
-            return None
-        names = {topic.topic_id: topic.name for topic in self.topics}
-        return tuple(sorted((names[topic_id], number) for topic_id, number in partitions))
 
 
 def _topic_id(topic: str) -> str:

@@ -162,15 +162,11 @@ class OffsetManager:
         """Return the answer to an OffsetFetch."""
         if request.partitions is None:
             return FetchAnswer(ErrorCode.NONE, dict(self.of(request.group_id)))
-        offsets = self._offsets.get(request.group_id, {})
-        wanted = {
-            partition: offsets[partition]
-            for partition in request.partitions
-            if partition in offsets
-        }
-        if (commits := self._commits.get(request.group_id)) is not None:
-            for offset in commits.offsets(request.partitions):
-                wanted[offset.topic, offset.partition] = offset
+        partitions, commits = request.partitions, self._commits.get(request.group_id)
+        wanted = {} if commits is None else commits.offsets(partitions)
+        offsets = self._offsets.get(request.group_id)
+        if offsets and len(wanted) < len(partitions):
+            wanted = {at: offsets[at] for at in partitions if at in offsets} | wanted
         return FetchAnswer(ErrorCode.NONE, wanted)
 
     def delete_unread(self, group: OffsetOwner, request: OffsetDelete) -> OffsetDeleteAnswer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.clock import Clock
@@ -21,13 +22,13 @@ class PartitionLogs:
     Attributes:
         ends: initial log end offsets of partitions that had records at the start.
         is_held: new records are not replicated, so they cannot be read yet.
-        readers: current readers of each partition: functions that return their position, with the
-            offset at which each began.
+        readers: current readers: functions that return their position in a partition, with the
+            offset at which each began in each of its partitions.
     """
 
     def __init__(self, clock: Clock, rate: float) -> None:
         self.ends: dict[TopicPartition, int] = {}
-        self.readers: dict[TopicPartition, dict[Callable[[TopicPartition], int], int]] = {}
+        self.readers: dict[Callable[[TopicPartition], int], dict[TopicPartition, int]] = {}
         self.is_held = False
         self._clock = clock
         self._rate = rate
@@ -89,7 +90,7 @@ class PartitionLogs:
         ends, created = self.ends, self._created_ms
         if len(grown) == 1:
             (more,) = grown.values()
-            return [ends.get(partition, 0) + more for partition in partitions]
+            return [end + more for end in map(ends.get, partitions, repeat(0))]
         return [ends.get(partition, 0) + grown[created[partition]] for partition in partitions]
 
     def position(self, partition: TopicPartition, begin: int, since_ms: int, read_ms: int) -> int:
@@ -116,15 +117,16 @@ class PartitionLogs:
 
     def was_read(self, partition: TopicPartition, offset: int) -> None:
         """Record that everything before an offset was read before the simulation."""
-        self._note_read(partition, 0, offset)
+        self._note_read([(partition, 0, offset)])
 
-    def _note_read(self, partition: TopicPartition, begin: int, end: int) -> None:
+    def _note_read(self, read: Iterable[tuple[TopicPartition, int, int]]) -> None:
         """Record that records were read; what was read in one go becomes one span."""
-        spans = self._read.setdefault(partition, [])
-        if spans and spans[-1][1] == begin:
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((begin, end))
+        for partition, begin, end in read:
+            spans = self._read.setdefault(partition, [])
+            if spans and spans[-1][1] == begin:
+                spans[-1] = (spans[-1][0], end)
+            else:
+                spans.append((begin, end))
 
     def begin(
         self,
@@ -157,14 +159,15 @@ class PartitionLogs:
             The offset at which the reader starts in each partition.
         """
         is_latest, begins = reset == "latest", {}
-        for partition, end in zip(partitions, self.end_offsets(partitions), strict=True):
-            offset, start = offsets.get(partition), self._starts.get(partition, 0)
+        for partition in self.readers.get(position, {}).keys() & partitions:
+            self.end(partition, position)
+        ends, committed = self.end_offsets(partitions), map(offsets.get, partitions)
+        for partition, end, offset in zip(partitions, ends, committed, strict=True):
+            start = self._starts.get(partition, 0) if self._starts else 0
             if offset is None or not start <= offset <= end:
                 offset = end if is_latest else start
-            readers = self.readers.setdefault(partition, {})
-            if position in readers:
-                self.end(partition, position)
-            readers[position] = begins[partition] = offset
+            begins[partition] = offset
+        self.readers.setdefault(position, {}).update(begins)
         return begins
 
     def end(self, partition: TopicPartition, position: Callable[[TopicPartition], int]) -> None:
@@ -173,7 +176,7 @@ class PartitionLogs:
 
     def end_all(
         self,
-        partitions: Iterable[TopicPartition],
+        partitions: Sequence[TopicPartition],
         position: Callable[[TopicPartition], int],
         offsets: Iterable[int],
     ) -> None:
@@ -184,24 +187,41 @@ class PartitionLogs:
             position: returns its position in a partition.
             offsets: its position in each of them.
         """
-        for partition, offset in zip(partitions, offsets, strict=True):
-            self._note_read(partition, self.readers[partition].pop(position), offset)
+        begins = self.readers.get(position, {})
+        self._note_read(zip(partitions, map(begins.pop, partitions), offsets, strict=True))
+        if not begins:
+            self.readers.pop(position, None)
 
     def is_read_to(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether a reader of the partition has reached an offset, or it has no reader."""
-        readers = self.readers.get(partition)
+        readers = [position for position, begins in self.readers.items() if partition in begins]
         return not readers or any(position(partition) >= offset for position in readers)
 
-    def again_and_skipped(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return the number of records read again, and the number skipped so far.
+    def again_and_skipped(self, partitions: Iterable[TopicPartition]) -> list[tuple[int, int]]:
+        """Return the number of records of each partition read again so far, and skipped.
 
         Two readers of the same record read it twice. Records after the last one read were not
         skipped.
         """
-        readers, read = self.readers.get(partition, {}), self._read.get(partition, [])
-        if [begin for begin, _ in read] == [0] and [*readers.values()] in ([], [read[0][1]]):
+        readers: dict[TopicPartition, list[tuple[int, Callable[[TopicPartition], int]]]] = {}
+        for position, begins in self.readers.items():
+            for partition, begin in begins.items():
+                readers.setdefault(partition, []).append((begin, position))
+        return [
+            self._counts(partition, self._read.get(partition, []), readers.get(partition, []))
+            for partition in partitions
+        ]
+
+    @staticmethod
+    def _counts(
+        partition: TopicPartition,
+        read: list[tuple[int, int]],
+        readers: list[tuple[int, Callable[[TopicPartition], int]]],
+    ) -> tuple[int, int]:
+        begins = [begin for begin, _ in readers]
+        if len(read) == 1 and read[0][0] == 0 and begins in ([], [read[0][1]]):
             return 0, 0  # read in one go
-        spans = [*read, *((at, of(partition)) for of, at in readers.items())]
+        spans = [*read, *((begin, position(partition)) for begin, position in readers)]
         once = skipped = read_to = 0
         for begin, end in sorted(spans):
             skipped += max(begin - read_to, 0)

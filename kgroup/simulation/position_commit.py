@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -34,11 +36,17 @@ class PositionCommit:
     log_offset: int = 0
 
     def offsets(self, partitions: Sequence[TopicPartition]) -> Iterator[CommittedOffset]:
-        """Yield the committed offset of each of some partitions."""
-        commit_ms, expire_ms = self.commit_ms, self.expire_ms
-        offsets = self.positions.offsets(partitions)
-        for (topic, number), offset in zip(partitions, offsets, strict=True):
-            yield CommittedOffset(topic, number, offset, None, "", commit_ms, expire_ms)
+        """Return the committed offset of each of some partitions."""
+        return map(
+            CommittedOffset,
+            map(itemgetter(0), partitions),
+            map(itemgetter(1), partitions),
+            self.positions.offsets(partitions),
+            repeat(None),
+            repeat(""),
+            repeat(self.commit_ms),
+            repeat(self.expire_ms),
+        )
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -77,14 +85,18 @@ class PositionCommits:
             self._of.update(dict.fromkeys(begins, place))
             place.is_whole = True
 
-    def offsets(self, partitions: Iterable[TopicPartition]) -> Iterator[CommittedOffset]:
-        """Yield the offsets of those of the partitions that were committed."""
+    def offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return the offsets of those of the partitions that were committed."""
         chosen: dict[_Place, list[TopicPartition]] = {}
-        for partition in partitions:
-            if (place := self._of.get(partition)) is not None:
-                chosen.setdefault(place, []).append(partition)
+        for found, run in groupby(partitions, self._of.get):
+            if found is not None:
+                chosen.setdefault(found, []).extend(run)
+        offsets: dict[TopicPartition, CommittedOffset] = {}
         for place, some in chosen.items():
-            yield from place.commit.offsets(some)
+            offsets.update(zip(some, place.commit.offsets(some), strict=True))
+        return offsets
 
     def take(self) -> Iterator[tuple[int, CommittedOffset]]:
         """Remove all commits; yield each offset, with the log offset of its record."""

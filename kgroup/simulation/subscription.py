@@ -8,6 +8,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from kgroup.assignor.base import AssignorError, Subscriber
@@ -15,7 +16,7 @@ from kgroup.assignor.client.java import as_sent, as_sent_1_1
 from kgroup.assignor.group_spec import CLIENTS
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
-from kgroup.model.cluster import TopicPartition
+from kgroup.model.cluster import TopicPartition, numbers_by_topic, partitions_of
 from kgroup.protocol.record import consumer_protocol
 from kgroup.simulation.message import NO_GENERATION, JoinedMember
 
@@ -121,21 +122,26 @@ def encode_assignment(partitions: Iterable[TopicPartition], version: int) -> byt
     )
 
 
+@lru_cache(maxsize=64)  # members often get what one of them had in an earlier generation
 def decode_assignment(raw: bytes) -> tuple[TopicPartition, ...] | None:
     """Return the partitions of an assignment; None if the bytes are not an assignment."""
     data = consumer_protocol.decode_assignment(raw)
     return _partitions(data["assignedPartitions"]) if "assignedPartitions" in data else None
 
 
+@lru_cache(maxsize=64)
+def sorted_assignment(raw: bytes) -> tuple[TopicPartition, ...]:
+    """Return the partitions of an assignment, sorted."""
+    return tuple(sorted(set(decode_assignment(raw) or ())))
+
+
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
-    grouped: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        grouped.setdefault(topic, []).append(number)
-    return [{"topic": topic, "partitions": numbers} for topic, numbers in grouped.items()]
+    numbers = numbers_by_topic(partitions)
+    return [{"topic": topic, "partitions": some} for topic, some in numbers.items()]
 
 
 def _partitions(topics: Iterable[Mapping[str, Any]]) -> tuple[TopicPartition, ...]:
-    return tuple((topic["topic"], number) for topic in topics for number in topic["partitions"])
+    return tuple(partitions_of((topic["topic"], topic["partitions"]) for topic in topics))
 
 
 def _or_no_generation(generation: int | None) -> int:

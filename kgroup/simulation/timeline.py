@@ -568,7 +568,7 @@ class Timeline:
 
     def again_and_skipped(self) -> tuple[int, int]:
         """Return the number of records read again, and skipped, until now, of all partitions."""
-        counts = [self._logs.again_and_skipped(partition) for partition in self.owners]
+        counts = self._logs.again_and_skipped(self.owners)
         return sum(again for again, _ in counts), sum(skipped for _, skipped in counts)
 
     def _count_state(self) -> None:
@@ -601,9 +601,11 @@ class Timeline:
                     owners.unread.total_ms(partition),
                     owners.unowned.longest_ms(partition),
                     owners.unread.longest_ms(partition),
-                    *self._logs.again_and_skipped(partition),
+                    *counts,
                 )
-                for partition in owners
+                for partition, counts in zip(
+                    owners, self._logs.again_and_skipped(owners), strict=True
+                )
             ),
             dict(sorted(self._refused_commits.items())),
             dict(sorted(self._requests.items())),

@@ -14,6 +14,7 @@ from kgroup.assignor.java.bulk_order import bulk_order, first_seen, ranks_within
 from kgroup.assignor.java.java_hash import JavaHashMap, utf16
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
 from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.server import server
 from kgroup.assignor.server.server import IntSet, ServerGroup, Target
 from kgroup.model.offsets_partition import string_hash
 from tests.assignor.case.hash_map import MAPS, MapCase, own_order, recorded_orders
@@ -229,9 +230,13 @@ def _are_numbers(case: MapCase) -> bool:
     return len(numbers) == len(keys) and all(kind != "compute" for kind, _ in case.steps)
 
 
+@pytest.mark.parametrize("many", [1, 1_000])
 @pytest.mark.parametrize("name", [name for name, case in MAPS.items() if _are_numbers(case)])
-def test_a_set_of_numbers_iterates_as_in_java(name: str) -> None:
+def test_a_set_of_numbers_iterates_as_in_java(
+    name: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A number is its own hash, so those of the texts are taken."""
+    monkeypatch.setattr(server, "_MANY", many)
     numbers = IntSet((), MAPS[name].capacity)
     for kind, key in MAPS[name].steps:
         if kind == "remove":

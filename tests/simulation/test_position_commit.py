@@ -51,7 +51,7 @@ def test_the_last_commit_of_a_partition_counts() -> None:
                 kept[partition] = (end, positions.offset(partition))
                 end += 1
             asked = {
-                (o.topic, o.partition): o.committed_offset for o in commits.offsets(partitions)
+                at: offset.committed_offset for at, offset in commits.offsets(partitions).items()
             }
             assert asked == {partition: offset for partition, (_, offset) in kept.items()}
         taken = {(o.topic, o.partition): (at, o.committed_offset) for at, o in commits.take()}

@@ -22,9 +22,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kgroup.model.offsets_partition import java_int, string_hash
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _K = TypeVar("_K")
 
@@ -97,7 +101,10 @@ def map_order(
 
 
 def uncrowded_size(
-    spreads: Sequence[int], count: int, capacity: int | None, removed: int = 0
+    spreads: Sequence[int] | npt.NDArray[np.int64],
+    count: int,
+    capacity: int | None,
+    removed: int = 0,
 ) -> int | None:
     """Return the final number of buckets of a map; None if a bucket was ever crowded.
 
@@ -112,12 +119,21 @@ def uncrowded_size(
     size = _table_size(capacity)
     while True:
         room = size * 3 // 4
-        buckets = [spread & (size - 1) for spread in spreads[: room + 1 + removed]]
-        if len(buckets) >= CROWD and max(Counter(buckets).values()) >= CROWD:
+        first = spreads[: room + 1 + removed]
+        if len(first) >= CROWD and _largest_bucket(first, size) >= CROWD:
             return None
         if count <= room:
             return size
         size *= 2
+
+
+def _largest_bucket(spreads: Sequence[int] | npt.NDArray[np.int64], size: int) -> int:
+    """Return the number of keys in the largest bucket of a map with this size."""
+    if isinstance(spreads, Sequence):
+        return max(Counter([spread & (size - 1) for spread in spreads]).values())
+    import numpy as np
+
+    return int(np.bincount(spreads & (size - 1)).max())
 
 
 def spread(hash_code: int) -> int:

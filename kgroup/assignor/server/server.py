@@ -30,6 +30,7 @@ _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3
 _FEW = 7  # this number of keys neither doubles the table nor crowds a bucket
 _BITS = 2  # low bits of a step, below the topic number
+_MANY = 1_000  # numbers; from here on NumPy pays
 
 
 def capacity_for(size: int) -> int:
@@ -45,13 +46,14 @@ class IntSet:
         capacity: initial capacity; None for the default.
     """
 
-    __slots__ = ("_capacity", "_numbers", "_peak", "_steps")
+    __slots__ = ("_capacity", "_numbers", "_peak", "_removed", "_removed_before", "_steps")
 
     def __init__(self, numbers: Iterable[int] = (), capacity: int | None = None) -> None:
         self._capacity = capacity
         self._numbers = dict.fromkeys(numbers)
         self._peak = len(self._numbers)
         self._steps: list[int] | None = None  # after a removal: all steps, removals as ~number
+        self._removed = self._removed_before = 0  # removals: all, and those before the last number
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -62,10 +64,12 @@ class IntSet:
     def __iter__(self) -> Iterator[int]:
         if len(self._numbers) < 2:
             return iter(list(self._numbers))
+        if len(self._numbers) > _MANY:
+            return iter(self._many())
         size: int | None = TABLE
         if self._capacity is not None or self._steps is not None or self._peak > _FEW:
             put = [step for step in self._steps or self._numbers if step >= 0]
-            removed = len(put) - len(self._numbers)
+            removed = self._removed_before
             size = uncrowded_size([n ^ n >> 16 for n in put], self._peak, self._capacity, removed)
         if size is None:
             return iter(_replayed(tuple(self._steps or self._numbers), self._capacity))
@@ -73,9 +77,24 @@ class IntSet:
             return iter(sorted(self._numbers))
         return iter(sorted(self._numbers, key=lambda n: (n ^ n >> 16) & (size - 1)))
 
+    def _many(self) -> list[int]:
+        """Return many numbers in order."""
+        import numpy as np
+
+        numbers = np.fromiter(self._numbers, np.int64)
+        steps = numbers if self._steps is None else np.array(self._steps, np.int64)
+        put = steps[steps >= 0]
+        size = uncrowded_size(put ^ put >> 16, self._peak, self._capacity, self._removed_before)
+        if size is None:
+            return _replayed(tuple(self._steps or self._numbers), self._capacity)
+        buckets = (numbers ^ numbers >> 16) & (size - 1)
+        in_order: list[int] = numbers[np.argsort(buckets, kind="stable")].tolist()
+        return in_order
+
     def add(self, numbers: Iterable[int]) -> None:
         """Insert numbers."""
         if self._steps is not None:
+            self._removed_before = self._removed
             self._steps += [number for number in numbers if number not in self._numbers]
         self._numbers.update(dict.fromkeys(numbers))
         self._peak = max(self._peak, len(self._numbers))
@@ -85,6 +104,7 @@ class IntSet:
         if self._steps is None:
             self._steps = list(self._numbers)
         self._steps.append(~number)
+        self._removed += 1
         del self._numbers[number]
 
 

@@ -84,6 +84,8 @@ class Consumer(Process):
         self._busy_until_ms = 0
         self._is_late = False
         """Whether processing takes longer than usual."""
+        self._is_still = False
+        """Whether its partitions are recorded as not being read."""
         self._commits = 0
         """Number of the operator's commits that are not answered."""
         self._begins: dict[TopicPartition, tuple[int, int]] = {}
@@ -148,8 +150,10 @@ class Consumer(Process):
 
     def standing_changed(self) -> None:
         """Record whether the partitions that it owns are not being read."""
-        is_still = self.is_paused or self._is_late
-        self._cluster.timeline.owners.stand(self.name, self.client.owned, is_still=is_still)
+        was_still, self._is_still = self._is_still, self.is_paused or self._is_late
+        if was_still or self._is_still:
+            owners = self._cluster.timeline.owners
+            owners.stand(self.name, self.client.owned, is_still=self._is_still)
 
     def commit(self, generation_id: int | None = None) -> None:
         """Commit the current positions, even if the member has been removed."""
@@ -263,7 +267,8 @@ class Consumer(Process):
             for partition in partitions
             if partition in self._begins
         }
-        self._begins = {**self._begins, **paused}
+        if paused:
+            self._begins = {**self._begins, **paused}
 
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop reading partitions, and store the positions."""
@@ -308,7 +313,7 @@ class Consumer(Process):
         self._cluster.timeline.owners.begin(self.name, partitions)
         self.standing_changed()
         store = self._settings.store or {}
-        if self._settings.takes_later:
+        if self._settings.takes_later or not store:
             self._fetch(partitions)
             return
         self._seek(tuple(partition for partition in partitions if partition in store), store)
@@ -329,7 +334,7 @@ class Consumer(Process):
                     partition: at.committed_offset for partition, at in answer.offsets.items()
                 }
                 store = self._settings.store or {}
-                for partition in store.keys() & set(partitions):
+                for partition in store.keys() & set(partitions) if store else ():
                     committed[partition] = max(
                         store[partition], committed.get(partition, store[partition])
                     )
@@ -347,12 +352,12 @@ class Consumer(Process):
         self, partitions: tuple[TopicPartition, ...], offsets: Mapping[TopicPartition, int]
     ) -> None:
         """Start to read at the given offsets."""
-        now_ms, owned = self.clock.now_ms, set(self.client.owned)
+        now_ms = self.clock.now_ms
+        if partitions != self.client.owned:
+            owned = set(self.client.owned)
+            partitions = tuple(partition for partition in partitions if partition in owned)
         begins = self._cluster.logs.begin_all(
-            [partition for partition in partitions if partition in owned],
-            offsets,
-            self._settings.auto_offset_reset,
-            self.position,
+            partitions, offsets, self._settings.auto_offset_reset, self.position
         )
         self._begins = self._begins | {at: (begin, now_ms) for at, begin in begins.items()}
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kgroup.described_enum import DescribedEnum
@@ -41,7 +42,7 @@ from kgroup.simulation.consumer.message import (
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
-from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.consumer.topic_image import TopicImage, named
 from kgroup.simulation.message import NO_GENERATION, CommitAnswer, CommittedPartition, OffsetCommit
 
 _Said: TypeAlias = tuple[tuple[str, ...] | None, str | None, tuple[int, frozenset[IdPartition]]]
@@ -571,7 +572,7 @@ class ConsumerClient:
             return
         if self._target == _NOTHING_YET or assignment != self._target.partitions:
             self._target = Assignment(self._target.epoch + 1, assignment)
-            self._assigned_ids = frozenset(topic_id for topic_id, _ in assignment)
+            self._assigned_ids = frozenset(map(itemgetter(0), assignment))
         if self._current != self._target:
             self._go(ConsumerClientState.RECONCILING)
             if self._waits:
@@ -586,17 +587,15 @@ class ConsumerClient:
         is_due = self.state is ConsumerClientState.RECONCILING and self._current != self._target
         if not is_due or self._is_reconciling:
             return
-        names = {topic_id: self._metadata.name_of(topic_id) for topic_id, _ in self._target[1]}
-        if None in names.values():
+        known, ids = self._target.partitions, {*map(itemgetter(0), self._target.partitions)}
+        if unknown := {topic_id for topic_id in ids if self._metadata.name_of(topic_id) is None}:
             self._look_for_topics()
-        known = frozenset(
-            partition for partition in self._target.partitions if names[partition[0]] is not None
-        )
+            known = frozenset(partition for partition in known if partition[0] not in unknown)
         assignment = Assignment(self._target.epoch, known)
         if self._current != _NOTHING_YET and known == self._current.partitions:
             self._acknowledge(assignment)
             return
-        new = tuple(sorted((names[topic_id] or "", number) for topic_id, number in known))
+        new = named(self._metadata, known)
         kept = set(new)
         revoked = tuple(partition for partition in self.owned if partition not in kept)
         self._is_reconciling, self._has_rejoined = True, False

@@ -45,6 +45,7 @@ from kgroup.simulation.subscription import (
     decode_subscription,
     encode_assignment,
     encode_subscription,
+    sorted_assignment,
 )
 
 
@@ -325,9 +326,11 @@ class ClassicClient(GroupMember):
             if owned:
                 self._application.lost(owned)
         else:
-            keeps = self._topics if self.config.is_cooperative else ()
-            self.owned = tuple(partition for partition in owned if partition[0] in keeps)
-            if revoked := tuple(partition for partition in owned if partition[0] not in keeps):
+            self.owned, revoked = (), owned
+            if self.config.is_cooperative:
+                self.owned = tuple(at for at in owned if at[0] in self._topics)
+                revoked = tuple(at for at in owned if at[0] not in self._topics)
+            if revoked:
                 self._application.revoked(revoked)
         self._assigned_for = None
         if not self.is_closed:
@@ -542,18 +545,17 @@ class ClassicClient(GroupMember):
             self._needs_prepare = True
             self._join_again()
             return
-        before, self.owned = self.owned, tuple(sorted(set(assigned)))
+        before, self.owned = self.owned, sorted_assignment(answer.assignment)
         assert self._protocol is not None
         self._remembered[self._protocol] = (assigned, self.generation_id)
-        had, now = set(before), set(assigned)
+        had, now = set(before), set(assigned) if before else ()
         if revoked := tuple(partition for partition in before if partition not in now):
             self._rejoin_needed = True
             self._application.revoked(revoked)
         self._is_joining = False
         self._needs_prepare = True
-        self._application.assigned(
-            tuple(partition for partition in self.owned if partition not in had)
-        )
+        new = tuple(at for at in self.owned if at not in had) if had else self.owned
+        self._application.assigned(new)
         self._continue()
 
     def close(self) -> None:

@@ -501,7 +501,7 @@ class ConsumerCoordinator:
             raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         for member_id, target in targets.items():
             before = group.targets.get(member_id)
-            if before is None or frozenset(before) != frozenset(target):
+            if before is None or len(before) != len(target) or {*before} != {*target}:
                 records.append(record_of.target_assignment(group.group_id, member_id, target))
         epoch = subscribed.epoch
         records.append(record_of.assignment_epoch(group.group_id, epoch, now_ms))

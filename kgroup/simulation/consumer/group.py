@@ -380,7 +380,8 @@ class ConsumerGroup:
     def _put(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         """Replace a member by its new version; remove it if there is none."""
         if old is not None:
-            self._release(old.assigned, old.epoch)
+            kept: Held = {} if new is None else new.assigned
+            self._release((at for at in old.assigned if at not in kept), old.epoch)
             self._release(old.revoking, old.epoch)
             self._stable[old.epoch] -= old.state is MemberState.STABLE
             if old.assignor is not None:
@@ -403,7 +404,7 @@ class ConsumerGroup:
         self.subscriptions.replace(old, new)
         self.is_homogeneous = self.subscriptions.is_homogeneous(len(self.members))
 
-    def _release(self, held: Held, epoch: int) -> None:
+    def _release(self, held: Iterable[IdPartition], epoch: int) -> None:
         for partition in held:
             if self._held.get(partition) == epoch:
                 del self._held[partition]

@@ -7,11 +7,14 @@ Source: `GroupCoordinatorRecordHelpers` of 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+from kgroup.model.cluster import numbers_by_topic, partitions_of
 from kgroup.model.group_log import MEMBER_STATES, partitions_since
-from kgroup.simulation.consumer.member import ConsumerMember, Data
+from kgroup.simulation.consumer.member import ConsumerMember, Data, Held
 from kgroup.simulation.consumer.message import IdPartition
 
 _STATE_NUMBERS = {state: number for number, state in MEMBER_STATES.items()}
@@ -58,7 +61,7 @@ def target_assignment(
     value = {
         "topicPartitions": [
             {"topicId": topic_id, "partitions": numbers}
-            for topic_id, numbers in _by_topic(assigned).items()
+            for topic_id, numbers in numbers_by_topic(assigned).items()
         ]
     }
     key = _member_key(group_id, member_id)
@@ -134,7 +137,7 @@ def group_tombstones(
 
 def partitions(topics: Iterable[Data]) -> tuple[IdPartition, ...]:
     """Return the partitions of a record, in its order."""
-    return tuple((topic["topicId"], number) for topic in topics for number in topic["partitions"])
+    return tuple(partitions_of((topic["topicId"], topic["partitions"]) for topic in topics))
 
 
 def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartition, int]:
@@ -143,30 +146,27 @@ def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartiti
     Before 4.3 the epochs were not recorded (`Utils.assignmentFromTopicPartitions`).
     """
     unknown = max(member_epoch, 0)
-    return {
-        (topic["topicId"], number): unknown if epoch is None else epoch
-        for topic in topics
-        for number, epoch in partitions_since(topic)
-    }
+    held: dict[IdPartition, int] = {}
+    for topic in topics:
+        epochs = [unknown if epoch is None else epoch for _, epoch in partitions_since(topic)]
+        of_topic = partitions_of([(topic["topicId"], topic["partitions"])])
+        held.update(zip(of_topic, epochs, strict=True))
+    return held
 
 
 def _member_key(group_id: str, member_id: str) -> Data:
     return {"groupId": group_id, "memberId": member_id}
 
 
-def _by_topic(assigned: Iterable[IdPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for topic_id, number in assigned:
-        topics.setdefault(topic_id, []).append(number)
-    return topics
-
-
-def _with_epochs(held: Mapping[IdPartition, int]) -> list[Data]:
+def _with_epochs(held: Held) -> list[Data]:
+    epochs = iter(held.values())
+    topics: dict[str, tuple[list[int], list[int]]] = {}
+    for topic_id, run in groupby(held, itemgetter(0)):
+        numbers, since = topics.setdefault(topic_id, ([], []))
+        some = [number for _, number in run]
+        numbers += some
+        since += islice(epochs, len(some))
     return [
-        {
-            "topicId": topic_id,
-            "partitions": numbers,
-            "assignmentEpochs": [held[topic_id, number] for number in numbers],
-        }
-        for topic_id, numbers in _by_topic(held).items()
+        {"topicId": topic_id, "partitions": numbers, "assignmentEpochs": since}
+        for topic_id, (numbers, since) in topics.items()
     ]

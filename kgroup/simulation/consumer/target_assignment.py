@@ -18,13 +18,15 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import itemgetter
 
 from kgroup.assignor.base import Assignment, TopicMetadata
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.member_spec import MemberSpec
-from kgroup.assignor.server.server import ServerGroup, capacity_for
+from kgroup.assignor.server.server import ServerGroup, Target, capacity_for, copied_set
 from kgroup.assignor.strategy import assignor_of
+from kgroup.model.cluster import numbers_by_topic
 from kgroup.model.group import MemberState
 from kgroup.protocol.message.primitives import uuid_bytes
 from kgroup.simulation.consumer.group import ConsumerGroup
@@ -55,9 +57,9 @@ class Reconciliation:
     owned: frozenset[IdPartition] | None
     is_held: Callable[[IdPartition], bool]
 
-    def wants(self, partition: IdPartition) -> bool:
-        """Return whether the member subscribes to a partition's topic."""
-        return self.topics.name_of(partition[0]) in self.subscribed
+    def wants(self, topic_id: str) -> bool:
+        """Return whether the member subscribes to a topic."""
+        return self.topics.name_of(topic_id) in self.subscribed
 
     def still_has(self, partitions: Collection[IdPartition]) -> bool:
         """Return whether the member owns some of these partitions, or does not report any."""
@@ -83,11 +85,14 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
 
     Kafka: `computeNextAssignment`.
     """
-    target = frozenset(filter(way.wants, way.target))
-    kept = {partition: since for partition, since in member.assigned.items() if partition in target}
-    revoking = {
-        partition: since for partition, since in member.assigned.items() if partition not in target
-    }
+    target = frozenset(way.target)
+    topic_ids = {*map(itemgetter(0), target)}
+    if unread := {topic_id for topic_id in topic_ids if not way.wants(topic_id)}:
+        target = frozenset(at for at in target if at[0] not in unread)
+    kept, revoking = member.assigned, dict[IdPartition, int]()
+    if not kept.keys() <= target:
+        revoking = {at: since for at, since in kept.items() if at not in target}
+        kept = {at: since for at, since in kept.items() if at in target}
     if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, kept, revoking)
@@ -101,13 +106,14 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     ]
     is_complete = len(free) == len(missing)
     state = MemberState.STABLE if is_complete else MemberState.UNRELEASED_PARTITIONS
-    return member.moved(state, way.epoch, kept | dict.fromkeys(free, way.epoch), {})
+    assigned = {**kept, **dict.fromkeys(free, way.epoch)}
+    return member.moved(state, way.epoch, assigned, {})
 
 
 def _unsubscribed(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     """Revoke partitions of topics to which it no longer subscribes (`updateCurrentAssignment`)."""
     assigned = {
-        partition: since for partition, since in member.assigned.items() if way.wants(partition)
+        partition: since for partition, since in member.assigned.items() if way.wants(partition[0])
     }
     # without a subscription, the member is always written again, as in Kafka
     is_same = len(assigned) == len(member.assigned)
@@ -160,8 +166,9 @@ def target_assignments(
     replaced = group.statics.get(updated.instance_id or "")
     if replaced is not None and replaced != updated.member_id:
         del members[replaced]
-    owned = {**group.targets, updated.member_id: _target(group, updated)}
-    names = _names(topics, group.targets.values())
+    targets = {name: numbers_by_topic(target) for name, target in group.targets.items()}
+    owned = {**targets, updated.member_id: targets.get(replaced or updated.member_id, {})}
+    names = _names(topics, targets.values())
     spec = GroupSpec(
         assignor,
         tuple(
@@ -170,9 +177,6 @@ def target_assignments(
                 tuple(dict.fromkeys([*member.topic_order, *sorted(group.topics_of(member))])),
                 instance_id=member.instance_id,
                 rack=member.rack_id,
-                owned=tuple(
-                    (names[topic_id], number) for topic_id, number in owned.get(member_id, ())
-                ),
             )
             for member_id, member in members.items()
         ),
@@ -183,27 +187,22 @@ def target_assignments(
     server = ServerGroup(spec)
     server.is_homogeneous = is_homogeneous
     numbers = {name: number for number, name in enumerate(server.names)}
+    server.targets = {member_id: Target(server) for member_id in server.member_ids}
+    for member_id, target in server.targets.items():
+        by_topic = owned.get(member_id, {})
+        target.put({numbers[names[at]]: copied_set(some) for at, some in by_topic.items()})
     # partitions of a replaced member count as owned, although no member has them
     server.owned = taken = defaultdict(set)
-    for topic_id, number in chain.from_iterable(group.targets.values()):
-        taken[numbers[names[topic_id]]].add(number)
+    for topic_id, some in chain.from_iterable(by_topic.items() for by_topic in targets.values()):
+        taken[numbers[names[topic_id]]].update(some)
     for member_id, member in members.items():
         if both := _union_order(group, member):
             server.subscriptions[member_id] = [
                 numbers[name] for name in both if name in spec.topics
             ]
-    ids = {name: topic_id for topic_id, name in names.items()}
+    server.names = list(names)  # so that the result has topic ids
     assigned: Assignment = assignor_of("consumer", assignor, group_id=group.group_id)(server)
-    return {
-        member_id: tuple((ids[name], number) for name, number in partitions)
-        for member_id, partitions in assigned.items()
-    }
-
-
-def _target(group: ConsumerGroup, updated: ConsumerMember) -> tuple[IdPartition, ...]:
-    """Return the current target of the member's instance, or else of the member."""
-    replaced = group.statics.get(updated.instance_id or "")
-    return group.targets.get(replaced or updated.member_id, ())
+    return {member_id: tuple(partitions) for member_id, partitions in assigned.items()}
 
 
 def _union_order(group: ConsumerGroup, member: ConsumerMember) -> list[str]:
@@ -217,10 +216,9 @@ def _union_order(group: ConsumerGroup, member: ConsumerMember) -> list[str]:
     return list(dict.fromkeys(in_order[0] + in_order[1]))
 
 
-def _names(topics: TopicImage, targets: Iterable[tuple[IdPartition, ...]]) -> dict[str, str]:
+def _names(topics: TopicImage, targets: Iterable[Iterable[str]]) -> dict[str, str]:
     """Return topic names by id; a deleted topic has its id as name."""
     names = {topic.topic_id: topic.name for topic in topics}
-    for target in targets:
-        for topic_id, _ in target:
-            names.setdefault(topic_id, topic_id)
+    for topic_id in chain.from_iterable(targets):
+        names.setdefault(topic_id, topic_id)
     return names

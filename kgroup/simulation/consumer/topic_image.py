@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
+
+from kgroup.model.cluster import TopicPartition, numbers_by_topic, partitions_of
+from kgroup.simulation.consumer.message import IdPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +69,11 @@ class TopicImage:
     def has_new_since(self, before: TopicImage) -> bool:
         """Return whether a topic was created."""
         return not self._names.keys() <= before._names.keys()
+
+
+@lru_cache(maxsize=64)  # the coordinator and a member name the same assignment
+def named(topics: TopicImage, partitions: frozenset[IdPartition]) -> tuple[TopicPartition, ...]:
+    """Return partitions of existing topics by topic name, sorted."""
+    numbers = numbers_by_topic(partitions)
+    by_name = {topics._names[topic_id]: sorted(some) for topic_id, some in numbers.items()}
+    return tuple(partitions_of(sorted(by_name.items())))

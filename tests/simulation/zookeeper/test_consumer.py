@@ -484,7 +484,7 @@ def test_offsets_are_read_when_their_broker_is_found() -> None:
     assert failed.error == "NETWORK_EXCEPTION"
     world.run(5_000)
     assert world.owned()["a"] == [*orders(0, 1)]
-    assert list(world.cluster.logs.readers["orders", 0].values()) == [7]
+    assert {("orders", 0): 7} in world.cluster.logs.readers.values()
 
 
 def test_who_ends_when_others_change_rebalances_no_more() -> None:

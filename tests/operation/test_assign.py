@@ -362,6 +362,36 @@ def test_a_member_may_be_back_only_after_a_rebalance_without_it(
     assert not any("single rebalance" in text for text in left.last.warnings)
 
 
+@pytest.mark.parametrize(
+    ("client", "strategy", "topic", "warns"),
+    [
+        ("sarama", "sticky", "gone", True),
+        ("sarama", "cooperative-sticky", "gone", True),
+        ("java", "sticky", "gone", False),
+        ("sarama", "range", "gone", False),  # without memory
+        ("sarama", "sticky", "t", False),
+    ],
+)
+def test_new_members_may_join_one_after_another_if_sarama_waits_for_a_topic(
+    client: str, strategy: str, topic: str, warns: bool
+) -> None:
+    """Java's member a leads; leaders of Sarama cannot assign a topic that does not exist."""
+    topics = list(dict.fromkeys(["t", topic]))
+    members = [
+        {
+            "member_id": name,
+            "topics": topics,
+            "owned": [["t", number] for number in owned],
+            "generation": 3,
+            "client": client if name == "b" else "java",
+        }
+        for name, owned in {"a": (3, 5), "b": (0, 1, 2, 4), "c": ()}.items()
+    ]
+    spec = replace(group(strategy, members=members, topics={"t": {"partitions": 6}}), leader_id="a")
+    run = settled(what_if.add_members(spec, AddedMembers(2)))
+    assert any("in a single rebalance" in text for text in run.last.warnings) == warns
+
+
 def test_a_new_member_is_not_called_like_one_that_has_left() -> None:
     spec = replace(group("range"), members=(MemberSpec("new-1", ("t",), owned=(("t", 0),)),))
     spec = what_if.changed(spec, Changes(remove=["new-1"], add=[AddedMembers()]))

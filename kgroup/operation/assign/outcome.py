@@ -18,7 +18,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS, SARAMA
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import (
     StreamsRebalance,
@@ -414,6 +414,8 @@ def _other_steps(spec: GroupSpec) -> Iterator[Sequence[tuple[MemberSpec, ...]]]:
     gone, staying, joining = spec.departed, _staying(spec), _joining(spec)
     if (spec.protocol, spec.strategy) == ("classic", "sticky") and gone and joining and staying:
         yield [staying, spec.members]
+    if staying and len(joining) > 1 and _may_wait(spec):
+        yield _joined(spec)
     if spec.protocol != "consumer":
         return
     if gone and joining:
@@ -422,6 +424,19 @@ def _other_steps(spec: GroupSpec) -> Iterator[Sequence[tuple[MemberSpec, ...]]]:
         for order in (gone, gone[::-1]):
             left = [(*staying, *order[number:]) for number in range(1, len(order) + 1)]
             yield [*left, *_joined(spec)]
+
+
+def _may_wait(spec: GroupSpec) -> bool:
+    """Return whether new members may join one after another, which matters to this strategy.
+
+    Sarama looks for all subscribed topics before it joins, and tries again if one does not exist.
+    """
+    return (
+        spec.protocol == "classic"
+        and spec.strategy in ("sticky", "cooperative-sticky")
+        and any(SARAMA in (m.may_be or {spec.client_of(m).name}) for m in spec.members)
+        and any(topic not in spec.topics for m in _joining(spec) for topic in m.topics)
+    )
 
 
 def _joining(spec: GroupSpec) -> tuple[MemberSpec, ...]:

@@ -361,7 +361,7 @@ def test_no_server(cli: Cli, parameters: str) -> None:
     place = f"s3://{BUCKET}/w?endpoint_override={HOST}%3A{free_port()}&scheme=http&region=eu-west-1"
     result = cli("history", "show", "--warehouse", place)
     assert (result.status, result.out) == (1, "")
-    assert f"s3://{BUCKET}/w/_kgroup/started: " in result.err
+    assert f"s3://{BUCKET}/w/_kgroup: " in result.err
     assert "Check the name of the bucket, the endpoint" in result.err
 
 

@@ -231,9 +231,11 @@ class _Advisor:
             *self._consumer_protocol(running, now),
             *self._static(running),
         )
-        return _summed(row, outcomes, self._unfinished(running.group))
+        return _summed(row, outcomes, self._unfinished(running.group, outcomes))
 
-    def _unfinished(self, group: Group) -> tuple[MigrationTarget, str] | None:
+    def _unfinished(
+        self, group: Group, outcomes: Sequence[Proposal | str]
+    ) -> tuple[MigrationTarget, str] | None:
         """Return a target that only some members have reached, and what to do first."""
         old = sum(bool(member.uses_classic_protocol) for member in group.members)
         static = sum(member.instance_id is not None for member in group.members)
@@ -245,11 +247,12 @@ class _Advisor:
             found = f"{static} of {len(group.members)} members are static"
         else:
             return None
-        command = self._command(group.group_id, target)
-        return target, (
-            f"The migration to {what} is unfinished: {found}. First finish it: {command}, "
-            "or go back (--back)."
-        )
+        begun = f"The migration to {what} is unfinished: {found}."
+        if any(isinstance(outcome, Proposal) and outcome.target is target for outcome in outcomes):
+            command = self._command(group.group_id, target)
+            return target, f"{begun} First finish it: {command}, or go back (--back)."
+        back = kgroup_command(f"plan {target}", (group.group_id,), ("--back", *self.options))
+        return target, f"{begun} Finishing it is not recommended; to go back: {back}."
 
     def now(self, running: RunningGroup) -> Compared:
         """Simulate a rolling restart of the unchanged group."""

@@ -140,6 +140,21 @@ def test_members_of_which_some_are_static_come_first() -> None:
     assert row.proposals[0].target is MigrationTarget.STATIC_MEMBERSHIP
 
 
+def test_members_that_cannot_be_static_are_not_to_become_it() -> None:
+    """Members of kafka-go are never static: the plan to finish the migration is refused."""
+    dynamic = [
+        replace(one, client_library_candidates=("kafka-go",))
+        for one in group_of("abc", "roundrobin", library="kafka-go").members[1:]
+    ]
+    members = (*group_of("a", "roundrobin", static=True).members, *dynamic)
+    row = advised(FakeSource(replace(group_of("abc", "roundrobin"), members=members)), "g", "-q")
+    assert row.summary.startswith(
+        "The migration to static membership is unfinished: 1 of 3 members are static. Finishing it "
+        "is not recommended; to go back: kgroup plan static-membership g --back -q."
+    )
+    assert [reason for reason in row.reasons if "without static members: kafka-go" in reason]
+
+
 def test_fewer_heartbeats_are_a_cost_of_the_consumer_protocol() -> None:
     """Kafka's default is 5 s; classic members send one every third of a short session timeout."""
     members = [member(n, partitions=[("orders", n)], session_timeout_ms=6_000) for n in range(3)]

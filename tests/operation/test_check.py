@@ -357,6 +357,10 @@ def test_members_of_which_some_are_static() -> None:
         other = replace(alike, member_id="b", instance_id=alike.instance_id and "pod-3")
         other = replace(other, assignment=(AssignedPartition(None, "orders", 2),))
         assert said(audit(group("g", alike, other))) == []
+    for library, is_found in (("kafka-go", False), ("kafka-clients", True)):
+        other = replace(dynamic, client_library=library)
+        found = audit(group("g", other, static)).report.data
+        assert any(each.code == Rule.MIXED_MEMBERSHIP for each in found) is is_found
 
 
 def test_on_what_a_finding_rests() -> None:

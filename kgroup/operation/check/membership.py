@@ -317,7 +317,7 @@ def _protocols(group: Group, clients: Clients) -> Iterator[Finding]:
             group.group_id,
         )
     dynamic = [member.member_id for member in group.members if member.instance_id is None]
-    if dynamic and len(dynamic) < len(group.members):
+    if 0 < len(dynamic) < len(group.members) and any(map(_could_be_static, group.members)):
         yield finding_of(
             Rule.MIXED_MEMBERSHIP,
             f"{len(group.members) - len(dynamic)} of {len(group.members)} members are static; "
@@ -481,6 +481,12 @@ def replaced_members(before: Look, after: Look) -> Mapping[tuple[str, str], tupl
         for instance_id, new in _static(now.group).items()
         if (old := _static(earlier.group).get(instance_id)) is not None and old != new
     }
+
+
+def _could_be_static(member: Member) -> bool:
+    """Return whether a member is dynamic, though its library may have static members."""
+    library = ON_ERROR.get(member.client_library or "")
+    return member.instance_id is None and (library is None or library.fenced is not None)
 
 
 def _static(group: Group) -> dict[str, str]:

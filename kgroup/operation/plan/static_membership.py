@@ -231,9 +231,18 @@ def unique_ids(ids: Mapping[str, str], made_of: str) -> Precondition:
     return Precondition("unique-ids", text, Verdict.VERIFIED, f"made of {made_of}")
 
 
-def lasting_ids(members: Mapping[str, Member], library: str | None) -> Precondition:
-    """Return the precondition that a process keeps its instance id when it restarts."""
+def lasting_ids(
+    members: Mapping[str, Member], library: str | None, *, are_classic: bool = True
+) -> Precondition:
+    """Return the precondition that a process keeps its instance id when it restarts.
+
+    With the consumer protocol, an instance id in use is refused to other members (KIP-848).
+    """
     fenced = ON_ERROR[library or KAFKA_CLIENTS].fenced
+    clash = "the newer one is refused (UNRELEASED_INSTANCE_ID)"
+    if are_classic:
+        clash = "the older one is fenced (FENCED_INSTANCE_ID)"
+        clash += f", and {fenced}" if fenced else ""
     text = (
         "An application keeps its id over restarts, and no two applications have the "
         "same id at a time."
@@ -248,8 +257,7 @@ def lasting_ids(members: Mapping[str, Member], library: str | None) -> Precondit
         "a group does not show how its applications are deployed",
         "Derive the id from where the application runs: the name of a StatefulSet's pod, of the "
         "host, or of the unit; never generate it at startup. Stop a member before its successor "
-        "starts: of two members with the same id, the older one is fenced (FENCED_INSTANCE_ID)"
-        f"{f', and {fenced}' if fenced else ''}.",
+        f"starts: of two members with the same id, {clash}.",
     )
 
 
@@ -374,7 +382,7 @@ def plan_static_membership(
         *running.library_condition("static members", lambda facts: facts.static_since is not None),
         *([broker_version(members, brokers)] if sessions else []),
         unique_ids(ids, made_of),
-        lasting_ids(members, running.library),
+        lasting_ids(members, running.library, are_classic=bool(sessions)),
         restart_time(behavior, is_measured=is_measured),
         *(
             [session_of_members(max(sessions.values()), brokers, facts.session_setting)]

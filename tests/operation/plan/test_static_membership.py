@@ -414,3 +414,10 @@ def test_what_happens_to_the_older_of_two_processes_with_one_id(
     group = replace(group, members=tuple(replace(each, **known) for each in group.members))
     (condition,) = [each for each in planned(group).preconditions if each.code == "lasting-ids"]
     assert f"is fenced (FENCED_INSTANCE_ID), {expected}" in (condition.check or "")
+
+
+def test_an_instance_id_in_use_is_refused_with_the_consumer_protocol() -> None:
+    """Kafka's `throwIfInstanceIdIsUnreleased`: the member that has the id stays."""
+    conditions = planned(two_of_consumer_protocol()).preconditions
+    (check,) = [each.check or "" for each in conditions if each.code == "lasting-ids"]
+    assert check.endswith("the newer one is refused (UNRELEASED_INSTANCE_ID).")

@@ -136,3 +136,15 @@ def test_the_size_of_a_record_is_that_of_its_bytes(strategy: str) -> None:
         key = encode_key("GroupMetadata", {"group": "group"})
         written = batch_size(len(key), len(encode_value("GroupMetadata", 3, value)))
         assert assigned_record_bytes(spec, assignment) == written
+
+
+@pytest.mark.parametrize("size", [32_767, 32_768])
+def test_names_that_are_too_long_for_kafka_have_no_record(size: int) -> None:
+    name = "x" * size
+    has_record = size <= 32_767  # a string's length is a signed 16-bit integer
+    for spec in (
+        GroupSpec("range", (MemberSpec("m", ("t",)),), {}, id=name),
+        GroupSpec("range", (MemberSpec("m", (name,)),), {}, id="g"),
+        GroupSpec("range", (MemberSpec("m", ("t",), rack=name),), {}, id="g"),
+    ):
+        assert (assigned_record_bytes(spec, {}) is not None) is has_record

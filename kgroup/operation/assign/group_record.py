@@ -31,10 +31,18 @@ def assigned_record_bytes(
 ) -> int | None:
     """Return the approximate size of a classic group's record with this assignment.
 
-    Subscriptions are those of Java's consumer. None if there is no such record.
+    Subscriptions are those of Java's consumer. None if there is no such record, as for a name in a
+    spec that is too long for Kafka's messages.
     """
     if spec.protocol != "classic" or not spec.members:
         return None
+    try:
+        return _record_bytes(spec, assignment)
+    except ValueError:
+        return None
+
+
+def _record_bytes(spec: GroupSpec, assignment: Mapping[str, Sequence[TopicPartition]]) -> int:
     sizes: dict[Hashable, int] = {}
     members = []
     for member in spec.members:

@@ -452,6 +452,20 @@ def test_a_failure_that_depends_on_who_leads_is_no_certain_one() -> None:
     assert dry_run(what_if.lead(spec, "b")).error is None
 
 
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_leader_that_may_be_of_aiokafka_tries_again_after_its_assignor_failed(
+    is_told: bool,
+) -> None:
+    """Its roundrobin, like that of kafka-python, fails with different subscriptions."""
+    members = [{"member_id": "a", "topics": ["t", "u"]}, {"member_id": "b", "topics": ["u"]}]
+    spec = group("roundrobin", members=members, client="kafka-python")
+    names = ("kafka-python", "aiokafka") if is_told else ("kafka-python",)
+    alike = tuple(replace(member, may_be=frozenset(names)) for member in spec.members)
+    (warning,) = dry_run(replace(spec, members=alike, leader_id="a")).warnings
+    assert "Then, poll() raises an exception, which ends the application" in warning
+    assert ("(in aiokafka: getone() and getmany() raise KafkaError, and the" in warning) is is_told
+
+
 @pytest.mark.parametrize("seed", range(examples(12)))
 @pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
 def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kgroup.assignor.base import Assignment, AssignorError, java_order
 from kgroup.assignor.client_facts import ON_ERROR
-from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.group_spec import ASSIGNS_LIKE, GroupSpec
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec
@@ -612,9 +612,14 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
     until = "until the members' subscriptions or claimed partitions change."
     if spec.protocol != "classic":
         return f"{fails} The group is stuck {until}"
+    then = ON_ERROR[library].assignor_failed
+    leader = spec.leader
+    for name, like in ASSIGNS_LIKE.items():
+        if like.name == library and leader is not None and name in (leader.may_be or ()):
+            then += f" (in {name}: {ON_ERROR[name].assignor_failed})"
     return (
-        f"{fails} Then, {ON_ERROR[library].assignor_failed}. Unless a member with another library "
-        f"leads, the group is stuck {until}"
+        f"{fails} Then, {then}. Unless a member with another library leads, the group is stuck "
+        f"{until}"
     )
 
 

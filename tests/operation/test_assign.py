@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.group_spec import ASSIGNS_LIKE, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.model.cluster import TopicPartition
@@ -214,6 +215,19 @@ def test_an_instance_id_counts_only_where_there_are_static_members(
     assert len(bounce.runs) == 2 * bounce.dynamic
     back = random_ids(what_if.restart_member(spec, "a"), 0)["new-1"]
     assert back.startswith("ia-" if static else "c-")
+
+
+def test_members_of_aiokafka_may_be_static() -> None:
+    """They have been since 0.10.0 (`CHANGES.rst`); their assignors are those of kafka-python 2."""
+    like = ASSIGNS_LIKE["aiokafka"]
+    members = tuple(
+        MemberSpec(name, ("t",), f"i{name}", "c", owned=(("t", number),), client=like)
+        for number, name in enumerate("ab")
+    )
+    spec = GroupSpec("range", members, {"t": TopicMetadata(2)}, leader_id="a")
+    assert (bounced(spec).static, bounced(spec).can_be_static) == (2, True)
+    asked = replace(spec, client=like, asked_version="2.2.21")
+    assert (bounced(asked).static, bounced(asked).can_be_static) == (0, False)
 
 
 def test_no_two_members_have_one_instance_id() -> None:

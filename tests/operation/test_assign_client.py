@@ -154,7 +154,7 @@ def test_a_leader_that_is_known_by_signs_only_is_named_if_that_matters() -> None
             "franz-go 1.22.0",
             "kafka-python would assign differently; --client LIBRARY chooses one.",
         ),
-        ({"sarama", "aiokafka"}, "sarama 1.61.1", None),  # it has no static members
+        ({"sarama", "aiokafka"}, "sarama 1.61.1", None),  # both ignore instance ids
         ({"kafka-clients", "kafka-node"}, "kafka-clients 4.3.1", None),  # whose range is Java's
         ({"kafka-node"}, "kafka-clients 4.3.1", None),
         (

@@ -124,6 +124,16 @@ def test_brokers_on_zookeeper_are_remarked_on_too() -> None:
     ]
 
 
+def test_streams_that_are_busy_stand_still_in_order() -> None:
+    text = (
+        'protocol = "zookeeper"\n[topics]\norders = 9\n'
+        '[[member]]\nname = "m"\nstart = "0s"\ntopics = "orders:9"\n'
+        '[[step]]\nat = "30s"\ndo = "pause"\nmember = "m"\nwhat = "processing"\nfor = "9s"\n'
+    )
+    standstills = play(read_scenario(text, "test"), 0).standstills
+    assert [still.partition for still in standstills] == [*range(9)]
+
+
 def test_the_longest_time_is_one_time_since_there_was_an_owner() -> None:
     """Not the sum of two restarts, and not the wait for the first rebalance."""
     simulation = played(

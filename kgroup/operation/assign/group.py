@@ -196,7 +196,8 @@ def group_spec(
     known, ids = _topics(source, members, topics, notes, advice.partitions)
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
-    for name in {topic for member in members for topic, _ in member.owned or ()} | known.keys():
+    owned = {topic for member in members for topic, _ in member.owned or ()}
+    for name in sorted(owned | known.keys()):
         if protocol in ("consumer", "share") and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is unknown; the order may be different")

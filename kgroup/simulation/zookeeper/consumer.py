@@ -314,7 +314,7 @@ class ZookeeperConsumer(Process):
 
     def process(self, duration_ms: int) -> None:
         """Make all streams busy for this duration."""
-        for stream in set(self._streams.values()):
+        for stream in dict.fromkeys(self._streams.values()):
             stream.be_busy(duration_ms)
 
     def standing_changed(self) -> None:

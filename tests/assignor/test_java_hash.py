@@ -236,7 +236,7 @@ def test_a_set_of_numbers_iterates_as_in_java(
     name: str, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A number is its own hash, so those of the texts are taken."""
-    monkeypatch.setattr(server, "_MANY", many)
+    monkeypatch.setattr(server, "MANY", many)
     numbers = IntSet((), MAPS[name].capacity)
     for kind, key in MAPS[name].steps:
         if kind == "remove":

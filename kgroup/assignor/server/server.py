@@ -30,7 +30,8 @@ _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3
 _FEW = 7  # this number of keys neither doubles the table nor crowds a bucket
 _BITS = 2  # low bits of a step, below the topic number
-_MANY = 1_000  # numbers; from here on NumPy pays
+MANY = 1_000
+"""From so many numbers on, NumPy computes the order of a set sooner."""
 
 
 def capacity_for(size: int) -> int:
@@ -64,7 +65,7 @@ class IntSet:
     def __iter__(self) -> Iterator[int]:
         if len(self._numbers) < 2:
             return iter(list(self._numbers))
-        if len(self._numbers) > _MANY:
+        if len(self._numbers) > MANY:
             return iter(self._many())
         size: int | None = TABLE
         if self._capacity is not None or self._steps is not None or self._peak > _FEW:

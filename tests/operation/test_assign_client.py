@@ -514,6 +514,19 @@ def of_libraries(*clients: str | None, **more: Any) -> GroupSpec:
     return read_spec({"topics": {"t": {"partitions": 3}}, "members": members, **more})
 
 
+@pytest.mark.parametrize(
+    ("topics", "client", "warns"),
+    [(["t", "gone"], None, True), (["t"], None, False), (["t", "gone"], "kafka-go@0.4.51", False)],
+)
+def test_older_versions_of_kafka_go_assign_although_a_topic_is_missing(
+    topics: list[str], client: str | None, warns: bool
+) -> None:
+    members = [{"member_id": name, "topics": topics, "client": "kafka-go"} for name in "ab"]
+    more = {} if client is None else {"client": client}
+    plan = dry_run(read_spec({"topics": {"t": {"partitions": 3}}, "members": members, **more}))
+    assert any("kafka-go before 0.4.36" in warning for warning in plan.warnings) == warns
+
+
 def test_the_library_of_a_specs_leader_assigns() -> None:
     spec = of_libraries("kafka-go", "java")
     of_go, of_java = (dry_run(lead(spec, name)) for name in "ab")

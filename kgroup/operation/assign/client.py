@@ -18,6 +18,7 @@ from kgroup.errors import near_names
 from kgroup.model.client_library import (
     FRANZ_GO,
     KAFKA_CLIENTS,
+    KAFKA_GO,
     KAFKA_NODE,
     KAFKA_PYTHON,
     KAFKAJS,
@@ -131,6 +132,14 @@ def version_warnings(spec: GroupSpec) -> Iterator[str]:
             f"subscriptions, and {release} assigns differently from {leads}. --client {leads.name}"
             f"@{release} computes with it."
         )
+    if spec.client is None and leads == CLIENTS[KAFKA_GO].newest and spec.protocol == "classic":
+        old = CLIENTS[KAFKA_GO].versions[-1]
+        if _shares(spec, Software(KAFKA_GO, old)) != _shares(spec, leads):
+            yield (
+                f"The actual assignment may be different: {KAFKA_GO} before 0.4.36 assigns the "
+                "other topics if one does not exist, and members do not send their version. "
+                f"--client {KAFKA_GO}@{old} computes with it."
+            )
     if asked is None or leads != spec.client:
         return
     if CLIENTS[leads.name].may_differ(asked, spec.strategy):

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
-from kgroup.model.cluster import TopicPartition
+from kgroup.model.cluster import TopicPartition, numbers_by_topic
 from kgroup.model.log_range import EpochPosition, LogRange, LogReading, OffsetMark
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
@@ -144,9 +144,7 @@ async def read_log_sizes(
         if await client.version(leader, DescribeLogDirsRequest) is None:
             return {}
         topic_of = DescribeLogDirsRequest.DescribableLogDirTopic
-        numbers: dict[str, list[int]] = {}
-        for topic, partition in ats:
-            numbers.setdefault(topic, []).append(partition)
+        numbers = numbers_by_topic(ats)
         topics = [topic_of(topic=name, partitions=own) for name, own in numbers.items()]
         answer = await client.ask(leader, DescribeLogDirsRequest, topics=topics)
         remote = await _partly_remote(client, leader, ats)

@@ -1,9 +1,9 @@
 """Go libraries, asked for what their members send and their leaders assign.
 
-A program of a folder beside is built against a version of a library, of which a copy may get one
-file more (`inside/`, in the folder of its package; the name is the first version that it fits): it
-opens to the program what the package keeps for itself. Of a second copy the loops over maps go in a
-certain order: what the library answers by chance is the same then every time. Needs Go.
+The program in a folder next to this file is built against a version of a library. A copy of the
+library may get one more file (`inside/`, in the folder of its package; its name is the first
+version that it fits), which exports what the package does not. In a second copy, loops over maps
+have a fixed order, so that answers that depend on chance are always the same. Needs Go.
 """
 
 from __future__ import annotations

@@ -1022,6 +1022,8 @@ def test_the_size_of_what_is_partly_in_remote_storage_is_unknown(
     with LiveCluster(broker.bootstrap) as source:
         sizes = source.log_sizes([("orders", 0)])
     assert sizes == ({("orders", 0): 750_000} if is_known else {})
+    (request,) = [request for name, _, request in broker.asked if name == "DescribeLogDirs"]
+    assert [(each.topic, each.partitions) for each in request.topics] == [("orders", [0])]
 
 
 # ---- the loop on which requests to brokers run

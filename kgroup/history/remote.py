@@ -45,8 +45,9 @@ def is_uri(location: str) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error; pyarrow's messages can be pages long."""
-    return str(getattr(error, "strerror", None) or error).partition("\n")[0]
+    """Return the first line of an error, without its full stop; some messages are pages long."""
+    text = str(getattr(error, "strerror", None) or error)
+    return text.partition("\n")[0].rstrip(" .")
 
 
 @lru_cache(maxsize=16)

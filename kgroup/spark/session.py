@@ -171,7 +171,9 @@ def first_line(error: BaseException) -> str:
     if java_error is not None and "awaitResult:" in text.splitlines()[0]:
         text = str(java_error.getCause() or text)  # cause from the thread that was waited for
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]) if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    return re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]).removesuffix(".")
 
 
 def reason_of_start(error: BaseException, stderr: str) -> str:

@@ -292,10 +292,10 @@ def _errors(path: Location, convert: Callable[[Location, str], Exception]) -> It
 
 
 def _reason(error: Exception) -> str:
-    """Return an error and its causes in one line, without colours and stack traces."""
+    """Return an error and its causes in one line, without colours, stack traces and full stop."""
     first, *rest = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines() or [""]
     causes = [line.partition("↳")[2].strip() for line in rest if "↳" in line]
-    return ": ".join([first.strip() or type(error).__name__, *causes])
+    return ": ".join([first.strip() or type(error).__name__, *causes]).rstrip(" .")
 
 
 def _unreadable(path: Location, reason: str) -> InputError:

@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from kgroup.errors import InputError
+from kgroup.history.remote import first_line
 from kgroup.history.warehouse.state import ClusterState, PartitionState, SeenSegment
 from kgroup.history.warehouse.store import Location
 from kgroup.history.warehouse.table import TABLES
@@ -119,9 +120,8 @@ def _read(path: Path, kind: type[_T]) -> _T:
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
-    reason = (error.strerror if isinstance(error, OSError) else None) or error
     return InputError(
-        f"{path}: not as the build wrote it; {reason}. The warehouse cannot be converted without "
-        "this file: restore it, or build a new warehouse in another folder.",
+        f"{path}: not as the build wrote it; {first_line(error)}. The warehouse cannot be "
+        "converted without this file: restore it, or build a new warehouse in another folder.",
         path=str(path),
     )

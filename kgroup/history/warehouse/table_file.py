@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.errors import InputError
+from kgroup.history.remote import first_line
 from kgroup.history.warehouse.store import Location, file_at, open_input, open_output
 from kgroup.history.warehouse.table import ADDED, PLACE, TABLES
 
@@ -460,7 +461,7 @@ def check_columns(path: Location, schema: pa.Schema) -> None:
     except FileNotFoundError:
         raise  # a build may have replaced the file meanwhile; the caller handles this
     except (OSError, pa.ArrowException) as error:
-        raise damaged_file(str(path), str(error)) from None
+        raise damaged_file(str(path), first_line(error)) from None
     for field in schema:
         index = written.get_field_index(field.name)
         if index < 0 and field.name in ADDED:
@@ -481,7 +482,7 @@ def lacks_columns(path: Location, table: str) -> bool:
         with open_input(path) as source:
             return not {*TABLES[table].columns} <= {*pq.read_schema(source).names}
     except (OSError, pa.ArrowException) as error:
-        raise damaged_file(str(path), str(error)) from None
+        raise damaged_file(str(path), first_line(error)) from None
 
 
 def row_groups(
@@ -511,7 +512,7 @@ def row_groups(
                         rows = rows.append_column(name, pa.nulls(len(rows), pa.int64()))
                     yield rows.select(schema.names).cast(schema)
     except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: no such column
-        raise damaged_file(str(path), str(error)) from None
+        raise damaged_file(str(path), first_line(error)) from None
 
 
 def _may_have(group: pq.RowGroupMetaData, partitions: Collection[int]) -> bool:

@@ -42,6 +42,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.errors import BusyError, InputError
+from kgroup.history.remote import first_line
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.delta_log import (
     NO_FILES,
@@ -797,10 +798,9 @@ def _bytes(path: Location) -> bytes:
 
 
 def _damaged(path: Location, error: Exception) -> InputError:
-    reason = (error.strerror if isinstance(error, OSError) else None) or error
     return InputError(
-        f"{path}: not as the build wrote it; {reason}. A warehouse cannot be read without this "
-        "file: restore it, or build a new warehouse in another folder.",
+        f"{path}: not as the build wrote it; {first_line(error)}. A warehouse cannot be read "
+        "without this file: restore it, or build a new warehouse in another folder.",
         path=str(path),
     )
 

@@ -367,6 +367,20 @@ def test_a_leader_that_may_be_of_sarama_may_not_keep_deleted_topics(other: str) 
     assert any("the leader may use sarama" in text for text in plan.warnings) == (other == "sarama")
 
 
+def test_a_deleted_topic_stays_known_if_only_the_member_that_leaves_owned_it() -> None:
+    """Recorded: franz-go's next leader did not notice the deletion, and assigned the topic."""
+    members = [
+        MemberSpec(name, ("gone", "t"), client=FRANZ_GO, owned=owned)
+        for name, owned in (("a", (("gone", 0), ("t", 0))), ("b", (("t", 1),)), ("c", ()))
+    ]
+    spec = GroupSpec(
+        "range", tuple(members), {"t": TopicMetadata(2)}, leader_id="a", member_order=("b", "c")
+    )
+    plan = dry_run(changed(spec, Changes(remove=["a"])))
+    assert plan.leader_id == "b"
+    assert plan.assignment == {"b": (("gone", 0), ("t", 0)), "c": (("t", 1),)}
+
+
 def test_no_assignor_runs_where_no_rebalance_follows() -> None:
     """The leader of KafkaJS fails if a topic of its own is gone, but it does not assign."""
     client = software("kafkajs")

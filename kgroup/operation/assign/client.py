@@ -595,8 +595,13 @@ _UNABLE = (KAFKA_PYTHON, PLATFORMATIC)
 
 
 def _deleted_topics(spec: GroupSpec) -> list[str]:
-    owned = {topic for member in spec.members for topic, _ in member.owned or ()}
-    return sorted(owned - spec.topics.keys())
+    return sorted({topic for topic, _ in _owned(spec)} - spec.topics.keys())
+
+
+def _owned(spec: GroupSpec) -> Iterator[TopicPartition]:
+    """Yield the partitions of members, and of those that have left: their owner may have led."""
+    for member in (*spec.members, *spec.departed):
+        yield from member.owned or ()
 
 
 def _keeper(spec: GroupSpec) -> str | None:
@@ -655,7 +660,7 @@ def with_kept_topics(spec: GroupSpec) -> GroupSpec:
     if not gone or _keeper(spec) != FRANZ_GO:
         return spec
     counts: dict[str, int] = {}
-    for topic, number in (at for member in spec.members for at in member.owned or ()):
+    for topic, number in _owned(spec):
         counts[topic] = max(counts.get(topic, 0), number + 1)
     members = tuple(
         replace(member, topics=tuple(topic for topic in member.topics if topic in spec.topics))

@@ -577,6 +577,26 @@ def test_a_classic_static_member_that_does_not_come_back(live: Live) -> None:
     ]
 
 
+@pytest.mark.parametrize(("group", "options"), [("half", STICKY), ("half-new", NEW)])
+def test_members_of_which_one_is_static(
+    live: Live, cli: Cli, group: str, options: dict[str, str]
+) -> None:
+    """The finding's plan is about the other one, and no failure for a monitoring system."""
+    static, dynamic = f"{group}-static", f"{group}-dynamic"
+    join_java(live.clients, group, static, "orders", **options, group_instance_id="pod-1")
+    join_java(live.clients, group, dynamic, "orders", **options)
+    settle(live.clients, 3, static, dynamic)
+    live.await_members(group, 2)
+    (finding,) = live.findings(group, rules=[Rule.MIXED_MEMBERSHIP])
+    assert finding.reason.startswith("1 of 2 members are static; partitions move when these ")
+    assert finding.reason.endswith(f" restart: {dynamic} at 127.0.0.1.")
+    plan = cli(*finding.commands[0].split()[1:], "-b", live.server.bootstrap)
+    assert plan.status == 0
+    assert re.findall(r"(\S+): group\.instance\.id=", plan.out) == [dynamic]
+    past = cli("check", group, "-b", live.server.bootstrap, "--nagios", "--limit", "past=1h")
+    assert past.out.startswith(("KGROUP OK", "KGROUP WARNING")), past.out
+
+
 def test_members_of_two_protocols(live: Live) -> None:
     join_java(live.clients, "mixed", "mixed-old", "orders", **STICKY)
     settle(live.clients, 3, "mixed-old")

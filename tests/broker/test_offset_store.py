@@ -6,9 +6,12 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
@@ -18,6 +21,7 @@ from tests.broker.maven import version_tuple
 from tests.broker.process import HOST
 from tests.broker.proxy import RecordingProxy, Request, groups_written, why_not_harmless
 from tests.broker.servers import Broker, broker
+from tests.cli.command_line import Cli
 from tests.contract.offset_store import LARGEST, OffsetStoreContract, changes_to, essence
 from tests.record.raw import (
     RawMember,
@@ -87,6 +91,29 @@ def test_what_kafkas_own_tool_wrote_is_what_was_there(server: Broker, store: Liv
         "The group has changed since that was planned: orders-0: expected offset 7, found offset 0."
     )
     assert offsets_by_kafka(server, "moved") == found, "nothing was written"
+
+
+def test_offsets_of_a_time_are_written_back(
+    server: Broker, store: LiveCluster, cli: Cli, tmp_path: Path
+) -> None:
+    """As docs/howto/reset-offsets.md does it."""
+    with closing(KafkaProducer(bootstrap_servers=server.bootstrap)) as producer:
+        for _ in range(5):
+            producer.send("payments", b"x", partition=0).get(30)
+    assert store.write_offsets({"back": changes_to({("payments", 0): 3})}) == ()
+    time.sleep(0.1)
+    then = datetime.now(UTC).isoformat()
+    time.sleep(0.1)
+    later = changes_to({("payments", 0): 5}, {("payments", 0): 3})
+    assert store.write_offsets({"back": later}) == ()
+    where, file = ("-b", server.bootstrap), tmp_path / "then.json"
+    as_of = cli("history", "as-of", then, "back", *where, "-o", "json")
+    assert as_of.status == 0, as_of.err
+    file.write_text(as_of.out)
+    for execute, offset in (((), 5), (("--execute",), 3)):
+        reset = cli("offsets", "reset", "back", *where, "--to-file", file, *execute)
+        assert reset.status == 0, reset.err
+        assert offsets_by_kafka(server, "back") == {("payments", 0): offset}
 
 
 def test_members_alone_commit(server: Broker, store: LiveCluster) -> None:

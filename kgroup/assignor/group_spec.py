@@ -99,13 +99,14 @@ class GroupSpec:
             they do not vote, because the user chose it.
         have_left: members left for good, so that the others vote on the strategy again.
         new_topics: topics that were created since the last assignment.
-        grown_topics: topics that got more partitions since the last assignment.
+        grown_topics: topics that got more partitions since the last assignment, as they were.
         dropped_topics: topics that a dry run deletes, also after its first rebalance.
         lags: lag in records by partition, where known.
         connect: what else a Connect cluster has; None for other groups.
         streams: what else a streams group has; None for other groups.
         application: what else threads of classic Streams have; None for other groups.
         returning: Connect: workers that restart, and join when the rebalance without them is over.
+        restarting: member ids of static members that restart, and return without a rebalance.
         is_leader_new: whether the leader of a classic group has left, and another member, known or
             not, leads for the first time.
         have_subscribed: members changed their subscriptions, so that they join again.
@@ -130,13 +131,14 @@ class GroupSpec:
     has_votes: bool | None = None
     have_left: bool = False
     new_topics: frozenset[str] = frozenset()
-    grown_topics: frozenset[str] = frozenset()
+    grown_topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
     dropped_topics: frozenset[str] = frozenset()
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
     connect: ConnectCluster | None = None
     streams: StreamsTasks | None = None
     application: StreamsApplication | None = None
     returning: tuple[MemberSpec, ...] = ()
+    restarting: frozenset[str] = frozenset()
     asked_version: str | None = None
     is_leader_new: bool = False
     have_subscribed: bool = False

@@ -182,7 +182,7 @@ def test_a_static_member_that_restarts_keeps_its_partitions() -> None:
     del members[3]["instance_id"]
     spec = group(members=members)
     back = what_if.changed(spec, Changes(restart=["a", "b"]))
-    assert back == spec
+    assert back == replace(spec, restarting=frozenset("ab"))
     assert settled(back).first.moves == ()
     assert [
         note.partition(" is a ")[0] for note in what_if.notes(spec, Changes(restart=["a"]))
@@ -374,6 +374,51 @@ def test_a_member_may_be_back_only_after_a_rebalance_without_it(
     assert len(warned) == warns
     left = settled(what_if.remove_member(spec, "b"))
     assert not any("single rebalance" in text for text in left.last.warnings)
+
+
+_OWN_8 = {"a": [["t", at] for at in range(4)], "b": [["u", at] for at in range(4)]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        (Changes(add=[AddedMembers(client_id=name) for name in "xyz"]), "all new members join"),
+        (Changes(add=[AddedMembers(client_id=name) for name in "xy"]), None),
+        (Changes(remove=["a"], add=[AddedMembers(client_id="z")]), "members leave and join"),
+        (Changes(restart=["a"]), None),  # a note
+        (Changes(partitions=[("t", 9)], add=[AddedMembers()]), "topics change"),
+        (Changes(partitions=[("t", 5), ("u", 9)]), "all topics change"),
+        (Changes(partitions=[("t", 9)]), None),
+    ],
+)
+def test_changes_may_cause_several_rebalances(changes: Changes, warning: str | None) -> None:
+    """Rounds of `tests/data/rounds` with several changes ended like a rebalance after each."""
+    sizes = {"t": {"partitions": 4}, "u": {"partitions": 4}}
+    members = [
+        {"member_id": name, "client_id": name, "topics": ["t", "u"], "owned": own, "generation": 3}
+        for name, own in _OWN_8.items()
+    ]
+    expected = [warning] if warning else []
+    for strategy in ("cooperative-sticky", "range"):
+        spec = group(strategy, members=members, topics=sizes)
+        warnings = settled(what_if.changed(spec, changes)).last.warnings
+        found = [text for text in warnings if "in a single rebalance" in text]
+        assert len(found) == len(expected) * (strategy != "range"), found
+        assert all(each in text for each, text in zip(expected, found, strict=False))
+
+
+def test_a_static_member_that_restarts_claims_nothing_in_a_rebalance_meanwhile() -> None:
+    """Recorded: the subscription that it sent in that rebalance had no owned partitions."""
+    own = {"a": [["t", 1]], "b": [["t", 0], ["t", 2]], "c": [["t", 3]]}
+    members = [
+        {"member_id": n, "instance_id": n, "topics": ["t"], "owned": owned, "generation": 3}
+        for n, owned in own.items()
+    ]
+    spec = group(members=members, topics={"t": {"partitions": 4}})
+    run = settled(what_if.changed(spec, Changes(remove=["c"], restart=["b"])))
+    assert any("static members that restart" in text for text in run.last.warnings)
+    run = settled(what_if.changed(spec, Changes(remove=["c"])))
+    assert not any("static members that restart" in text for text in run.last.warnings)
 
 
 @pytest.mark.parametrize(

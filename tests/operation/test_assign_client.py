@@ -308,11 +308,6 @@ def test_members_of_other_libraries_are_no_warning_where_the_leader_is_known() -
         ),
         (
             "@platformatic/kafka",
-            Changes(partitions=[("t", 4)], subscribe=[("b", ["t"])]),
-            "No rebalance may follow",
-        ),
-        (
-            "@platformatic/kafka",
             Changes(partitions=[("t", 4)], add_topics=[("new", 2)]),
             "No rebalance may follow",
         ),
@@ -438,7 +433,7 @@ def test_partitions_whose_leaders_are_in_no_known_rack_are_told(
     imitated = software(client)
     spec = GroupSpec(strategy, members, {"t": known, "u": TopicMetadata(9)}, client=imitated)
     assert dry_run(spec).warnings == ()
-    grown = replace(set_partitions(spec, "t", 3), grown_topics=frozenset())
+    grown = replace(set_partitions(spec, "t", 3), grown_topics={})
     unknown = replace(spec, topics={"t": TopicMetadata(2)})
     for each, named in (grown, "t-2"), (unknown, "t-0, t-1"):
         assert dry_run(each).warnings == goes_by_racks * (
@@ -792,12 +787,42 @@ def test_partitions_with_equal_hash_codes_in_a_crowded_bucket(
 def test_partitions_that_nobody_may_notice(client: str, topic: str, is_warned: bool) -> None:
     leads = software(client)
     other = leads if client == "kafka-go" else NEW  # it cannot read what Java's consumer sends
-    members = (member("a", leads), MemberSpec("b", ("t", "of-java"), client=other))
+    members = (
+        member("a", leads, owned=()),
+        MemberSpec("b", ("t", "of-java"), client=other, owned=()),
+    )
     topics = {name: TopicMetadata(2) for name in ("t", "of-java")}
     spec = set_partitions(GroupSpec("range", members, topics, leader_id="a"), topic, 5)
     warnings = [text for text in dry_run(spec).warnings if text.startswith("No rebalance may")]
     assert bool(warnings) == is_warned
     assert "WatchPartitionChanges" in "".join(warnings) or client != "kafka-go"
+    left = dry_run(changed(spec, Changes(remove=["b"])))  # the rebalance that follows has them
+    assert not any(text.startswith("No rebalance") for text in left.warnings)
+
+
+@pytest.mark.parametrize(
+    ("library", "restarts", "is_warned"),
+    [
+        ("java", "a", True),
+        ("sarama", "a", True),
+        ("java", "b", False),  # the leader looks
+        ("librdkafka", "a", False),  # every member looks
+    ],
+)
+def test_a_static_leader_that_restarts_may_not_notice_what_changed_meanwhile(
+    library: str, restarts: str, is_warned: bool
+) -> None:
+    """Recorded of kafka-clients, kafka-python and aiokafka: the generation stayed the same."""
+    members = tuple(
+        member(name, software(library), owned=(("t", at),), instance_id=name)
+        for at, name in enumerate("abc")
+    )
+    spec = GroupSpec("range", members, {"t": TopicMetadata(3)}, leader_id="a")
+    changes = Changes(partitions=[("t", 5)], restart=[restarts])
+    warnings = dry_run(changed(spec, changes)).warnings
+    assert any(text.startswith("No rebalance may follow") for text in warnings) == is_warned
+    more = dry_run(changed(spec, replace(changes, remove=["c"])))
+    assert not any(text.startswith("No rebalance") for text in more.warnings)
 
 
 @pytest.mark.parametrize(

@@ -567,12 +567,22 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         )
     may_lead = (leader.may_be or ()) if leader is not None and spec.client is None else ()
     slow = sorted(LESSER_KNOWN.keys() & may_lead)
-    if slow and spec.new_topics | spec.grown_topics | spec.dropped_topics:
+    changed = spec.new_topics.union(spec.grown_topics, spec.dropped_topics)
+    if changed and spec.leader_id in spec.restarting and not _has_changed(spec):
+        libraries = {spec.client_of(member).name for member in spec.members}
+        if LIBRDKAFKA not in libraries:
+            yield (
+                "No rebalance may follow: the leader restarts, and returns without a rebalance. It "
+                f"only notices what changes later; now, {first_names(sorted(changed))} changed."
+            )
+    if slow and changed and not _has_changed(spec):
         yield (
             f"No rebalance may follow soon: the leader may use {' or '.join(slow)}, and when these "
             "look for changed topics is not imitated."
         )
     unnoticed = sorted(topic for topic in spec.grown_topics if not _is_noticed(spec, topic))
+    if _has_changed(spec):
+        return  # the leader asks for the partitions of topics when it assigns
     if unnoticed and keeps_assignment(spec):
         yield (
             f"No rebalance follows: members of {spec.computed_as.name} do not look for new "

@@ -44,10 +44,21 @@ from kgroup.operation.assign.outcome import (
     Move,
     after,
     dry_run,
+    joined,
+    joining,
     other_assignments,
+    staying,
 )
 from kgroup.operation.assign.spec import read_specs
-from kgroup.operation.assign.what_if import Changes, changed, comes_back, is_static, leaves, notes
+from kgroup.operation.assign.what_if import (
+    Changes,
+    changed,
+    comes_back,
+    forgetful,
+    is_static,
+    leaves,
+    notes,
+)
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
 
@@ -392,9 +403,13 @@ _IN_OTHER_STEPS = (
     "The actual assignment may be different: computed as if the coordinator assigned once after "
     "all members have left, and once after each that joins. It depends on the heartbeats of others."
 )
-_IN_TWO_STEPS = (
-    "The actual assignment may be different: computed as if members leave and join in a single "
-    "rebalance. If the others have rejoined before a new member joins, there are two."
+_IN_SEVERAL = (
+    "The actual assignment may be different: computed as if {} in a single rebalance. If {}, there "
+    "are several."
+)
+_AWAY = (
+    "The actual assignment may be different: computed as if static members that restart had "
+    "returned before the rebalance. If they return during it, they claim no partitions."
 )
 _RACING = (
     "The actual assignment may be different if a member revokes partitions and rejoins before "
@@ -501,9 +516,15 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
             if assignment is None or not _ends_like(
                 run, {name: frozenset(assignment[made]) for name, made in _ids(spec, ids)}
             ):
-                steps = _IN_OTHER_STEPS if spec.protocol == "consumer" else _IN_TWO_STEPS
-                run = _warned(run, steps)
+                run = _warned(run, _IN_OTHER_STEPS)
                 break
+        other = list(_other_steps(spec))
+        # What follows may end alike, so the first cooperative rebalance alone is not compared.
+        end = settled(spec) if other and alone and spec.is_cooperative else run
+        for warning, steps in other:
+            differs = warning in end.last.warnings or not _ends_like(end, _in_steps(steps))
+            if differs and warning not in run.last.warnings:
+                run = _warned(run, warning)
     members = noticing(spec)
     if members:
         # Recorded: members that noticed late kept partitions of the deleted topic.
@@ -535,6 +556,84 @@ def _ids(spec: GroupSpec, ids: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
     return replace(run, first=plans[0], following=tuple(plans[1:]))
+
+
+_MANY_JOIN = 3
+"""Number of new members of which some are likely to join later than others."""
+
+
+def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
+    """Yield what else may happen: the warning, and the group before each rebalance.
+
+    It matters to strategies with memory. Members that restart may be back only after a rebalance
+    without them; with `cooperative-sticky`, that mostly matters, and a note says so (`notes`).
+    Sarama looks for all subscribed topics before it joins, and tries again if one does not exist.
+    """
+    has_memory = spec.strategy in ("sticky", "cooperative-sticky")
+    if spec.protocol != "classic" or not has_memory:
+        return
+    new, others = joining(spec), staying(spec)
+    if new and others and spec.departed and (spec.strategy == "sticky" or spec.have_left):
+        first = replace(spec, members=others)
+        what = "members leave and join", "the others have rejoined before a new member joins"
+        yield _IN_SEVERAL.format(*what), (first, spec)
+    waits = any(SARAMA in (m.may_be or {spec.client_of(m).name}) for m in spec.members) and any(
+        topic not in spec.topics for member in new for topic in member.topics
+    )
+    back = {member.client_id for member in spec.departed}
+    many = sum(member.client_id not in back for member in new) >= _MANY_JOIN
+    if len(new) > 1 and (many or waits or not others):
+        what = "all new members join", "some join later"
+        yield _IN_SEVERAL.format(*what), (replace(spec, members=some) for some in joined(spec))
+    changed_topics = sorted(spec.new_topics.union(spec.grown_topics))
+    if changed_topics and (new or spec.departed):
+        what = "members leave or join, and topics change,", "topics are noticed later"
+        yield _IN_SEVERAL.format(*what), (_before(spec, changed_topics), spec)
+    if len(changed_topics) > 1:
+        what = "all topics change", "one is noticed later"
+        for at in (0, -1):
+            yield _IN_SEVERAL.format(*what), (_before(spec, [changed_topics[at]]), spec)
+    if spec.restarting and (new or spec.departed or changed_topics):
+        members = tuple(
+            forgetful(member) if member.member_id in spec.restarting else member
+            for member in spec.members
+        )
+        yield _AWAY, (replace(spec, members=members),)
+
+
+def _before(spec: GroupSpec, unnoticed: Sequence[str]) -> GroupSpec:
+    """Return the group as if some topics had not yet changed."""
+    new = spec.new_topics.intersection(unnoticed)
+    topics = {name: topic for name, topic in spec.topics.items() if name not in new}
+    topics |= {name: spec.grown_topics[name] for name in unnoticed if name in spec.grown_topics}
+    members = tuple(
+        replace(member, topics=tuple(name for name in member.topics if name not in new))
+        for member in spec.members
+    )
+    return replace(spec, members=members, topics=topics)
+
+
+def _in_steps(steps: Iterable[GroupSpec]) -> Mapping[str, frozenset[TopicPartition]] | None:
+    """Return the final partitions of each member after several changes; None if a run fails."""
+    shares: Mapping[str, frozenset[TopicPartition]] | None = None
+    last: GroupSpec | None = None
+    for step in steps:
+        if last is not None:
+            known = {member.member_id: member for member in last.members}
+            step = replace(
+                step,
+                departed=(),
+                members=tuple(
+                    replace(known.get(member.member_id, member), topics=member.topics)
+                    for member in step.members
+                ),
+            )
+        run, group = _settle(step)
+        shares = _shares(run)
+        if run.last.assignment is None or shares is None:
+            return None
+        last = after(group, run.last)
+    return shares
 
 
 _ANSWER_IN_BACKGROUND = frozenset({LIBRDKAFKA, FRANZ_GO, SARAMA})

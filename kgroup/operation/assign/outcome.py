@@ -18,7 +18,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.model.client_library import KAFKA_CLIENTS, SARAMA
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import (
     StreamsRebalance,
@@ -387,14 +387,14 @@ def _assigned(spec: GroupSpec) -> Assignment:
     """
     if keeps_assignment(spec):
         return {member.member_id: list(member.owned or ()) for member in spec.members}
-    new = _joining(spec)
+    new = joining(spec)
     if spec.protocol != "consumer" or len(new) + bool(spec.departed) < 2:
         return assign(with_kept_topics(spec))
-    return _assigned_in_turn(spec, [*([_staying(spec)] if spec.departed else ()), *_joined(spec)])
+    return _assigned_in_turn(spec, [*([staying(spec)] if spec.departed else ()), *joined(spec)])
 
 
 def other_assignments(spec: GroupSpec) -> Iterator[Assignment | None]:
-    """Yield the assignments of a group if its members leave and join in other steps.
+    """Yield the assignments of a consumer group if its members leave and join in other steps.
 
     None stands for a failure of the assignor.
     """
@@ -406,53 +406,31 @@ def other_assignments(spec: GroupSpec) -> Iterator[Assignment | None]:
 
 
 def _other_steps(spec: GroupSpec) -> Iterator[Sequence[tuple[MemberSpec, ...]]]:
-    """Yield other sequences of rebalances, each with its members.
-
-    Members of a classic group that restart may be back only after a rebalance without them. This
-    matters to `sticky`; with `cooperative-sticky`, it is not tried.
-    """
-    gone, staying, joining = spec.departed, _staying(spec), _joining(spec)
-    if (spec.protocol, spec.strategy) == ("classic", "sticky") and gone and joining and staying:
-        yield [staying, spec.members]
-    if staying and len(joining) > 1 and _may_wait(spec):
-        yield _joined(spec)
-    if spec.protocol != "consumer":
-        return
-    if gone and joining:
+    """Yield other sequences of rebalances, each with its members."""
+    gone = spec.departed if spec.protocol == "consumer" else ()
+    if gone and joining(spec):
         yield [spec.members]
     if len(gone) > 1:
         for order in (gone, gone[::-1]):
-            left = [(*staying, *order[number:]) for number in range(1, len(order) + 1)]
-            yield [*left, *_joined(spec)]
+            left = [(*staying(spec), *order[number:]) for number in range(1, len(order) + 1)]
+            yield [*left, *joined(spec)]
 
 
-def _may_wait(spec: GroupSpec) -> bool:
-    """Return whether new members may join one after another, which matters to this strategy.
-
-    Sarama looks for all subscribed topics before it joins, and tries again if one does not exist.
-    """
-    return (
-        spec.protocol == "classic"
-        and spec.strategy in ("sticky", "cooperative-sticky")
-        and any(SARAMA in (m.may_be or {spec.client_of(m).name}) for m in spec.members)
-        and any(topic not in spec.topics for m in _joining(spec) for topic in m.topics)
-    )
-
-
-def _joining(spec: GroupSpec) -> tuple[MemberSpec, ...]:
+def joining(spec: GroupSpec) -> tuple[MemberSpec, ...]:
     """Return the new members of a group, which have no assignment yet."""
     return tuple(member for member in spec.members if member.unknown_id and member.owned is None)
 
 
-def _staying(spec: GroupSpec) -> tuple[MemberSpec, ...]:
-    new = _joining(spec)
+def staying(spec: GroupSpec) -> tuple[MemberSpec, ...]:
+    """Return the members of a group that are not new."""
+    new = joining(spec)
     return tuple(member for member in spec.members if member not in new)
 
 
-def _joined(spec: GroupSpec) -> list[tuple[MemberSpec, ...]]:
+def joined(spec: GroupSpec) -> list[tuple[MemberSpec, ...]]:
     """Return the members of a group after each one that joins."""
-    new = _joining(spec)
-    return [(*_staying(spec), *new[:number]) for number in range(1, len(new) + 1)]
+    new = joining(spec)
+    return [(*staying(spec), *new[:number]) for number in range(1, len(new) + 1)]
 
 
 def _assigned_in_turn(spec: GroupSpec, groups: Iterable[tuple[MemberSpec, ...]]) -> Assignment:
@@ -507,7 +485,8 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         is_leader_new=False,
         have_subscribed=False,
         new_topics=frozenset(),
-        grown_topics=frozenset(),
+        grown_topics={},
+        restarting=frozenset(),
         connect=None if plan.connect is None else plan.connect.cluster,
         application=None if plan.streams is None else plan.streams.application,
         members=tuple(

@@ -147,6 +147,7 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     for name in changes.restart:
         member = _find(spec, name)
         if is_static(spec, member):
+            spec = replace(spec, restarting=spec.restarting | {member.member_id})
             continue
         member_id = member.member_id
         spec = restart_member(spec, name)
@@ -316,7 +317,7 @@ def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
         if old.leader_racks is not None:
             leaders = old.leader_racks[:number] + (None,) * more
         if more:
-            spec = replace(spec, grown_topics=spec.grown_topics | {topic})
+            spec = replace(spec, grown_topics={topic: old, **spec.grown_topics})
     return _with_topic(
         spec, topic, replace(_new_topic(spec, number), racks=racks, leader_racks=leaders)
     )
@@ -380,7 +381,7 @@ def forget(spec: GroupSpec) -> GroupSpec:
     """Remove all previous assignments, as if the group had been empty for some time."""
     return replace(
         spec,
-        members=tuple(map(_forgetful, spec.members)),
+        members=tuple(map(forgetful, spec.members)),
         connect=spec.connect and spec.connect.with_new_leader(),
         application=spec.application and replace(spec.application, states={}),
     )
@@ -452,12 +453,13 @@ def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
     if spec.protocol == "zookeeper" and not member.unknown_id:
         host = consumer_host(spec.id or "", member.member_id)
         if host is None:
-            return replace(spec, members=(*spec.members, _forgetful(member)))
-    back = replace(_forgetful(member), member_id=next(_new_ids(spec)), unknown_id=True, host=host)
+            return replace(spec, members=(*spec.members, forgetful(member)))
+    back = replace(forgetful(member), member_id=next(_new_ids(spec)), unknown_id=True, host=host)
     return replace(spec, members=(*spec.members, back))
 
 
-def _forgetful(member: MemberSpec) -> MemberSpec:
+def forgetful(member: MemberSpec) -> MemberSpec:
+    """Return a member without previous assignment."""
     return replace(
         member,
         owned=None,

@@ -72,6 +72,7 @@ class MemberSpec:
         client: library that wrote the subscription; None if unknown.
         is_client_inferred: `client` is likely, not certain.
         may_be: known libraries that write such subscriptions; None if they are unknown.
+        is_subscription_assumed: a new member's subscription is unknown, and others differ.
     """
 
     member_id: str
@@ -96,6 +97,7 @@ class MemberSpec:
     assignor: str | None = None
     regex: str | None = None
     matched: tuple[str, ...] = ()
+    is_subscription_assumed: bool = False
 
     def streams_of(self, topic: str) -> int:
         """Return the number of threads for a topic; the largest number for a topic not listed."""

@@ -46,7 +46,7 @@ from kgroup.operation.assign.outcome import (
     dry_run,
     joined,
     joining,
-    other_assignments,
+    other_plans,
     staying,
 )
 from kgroup.operation.assign.spec import read_specs
@@ -68,6 +68,12 @@ TRIES = 6
 
 SEEDS = range(1, 1 + TRIES)
 """Seeds of the repetitions."""
+
+MANY_SEEDS = range(1, 1 + 5 * TRIES)
+"""Seeds for few partitions and members: detect a probability of 1/10 in 24 of 25 cases."""
+
+_FEW = 100
+"""Maximum number of partitions, and of members, for these."""
 
 MOST_IDS = 5_000
 """Maximum number of partitions, and of members, for repetitions, which take a few seconds."""
@@ -121,8 +127,7 @@ def _made_up(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> GroupSpec:
             m,
             member_id=ids[m.member_id],
             topics=_drawn(m, spec, seed),
-            process_id=processes.get(m.process_id or "", m.process_id)
-            or _random_process(m, spec, seed),
+            process_id=processes.get(m.process_id or "", m.process_id),
         )
         if m.unknown_id
         else m
@@ -139,21 +144,13 @@ def _made_up(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> GroupSpec:
 
 
 def _random_processes(spec: GroupSpec, seed: int) -> dict[str, str]:
-    """Return a possible id for each new client of classic Streams, by its placeholder."""
+    """Return a possible id for each new instance of Streams, by its placeholder."""
     names = {member.process_id or "" for member in spec.members}
     return {
         name: str(UUID(int=Random(f"{seed} {name}").getrandbits(128), version=4))
         for name in names
         if name.startswith(NEW_PROCESS)
     }
-
-
-def _random_process(member: MemberSpec, spec: GroupSpec, seed: int) -> str | None:
-    """Return a possible id of a new member's process; None except for Streams."""
-    if spec.protocol != "streams":
-        return None
-    bits = Random(f"{seed} {member.member_id} process").getrandbits(128)
-    return str(UUID(int=bits, version=4))
 
 
 def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
@@ -179,7 +176,7 @@ def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...
         return spec.member_order
     order = [member.member_id for member in spec.members_as_sent if member.member_id not in ids]
     for number, (name, made) in enumerate(ids.items()):
-        spread = (seed - 1) * (len(order) + 1) // TRIES
+        spread = (seed - 1) % TRIES * (len(order) + 1) // TRIES
         at = Random(f"{seed} {name}").randint(0, len(order)) if number else spread
         order.insert(at, made)
     return tuple(order)
@@ -399,10 +396,16 @@ _ONE_AFTER_ANOTHER = (
     "another. The group may need several rebalances, in which other partitions move, too; computed "
     "as if all noticed them at once."
 )
-_IN_OTHER_STEPS = (
+_IN_OTHER_STEPS = dict.fromkeys(
+    ("consumer", "share"),
     "The actual assignment may be different: computed as if the coordinator assigned once after "
-    "all members have left, and once after each that joins. It depends on the heartbeats of others."
-)
+    "all members have left, and once after each that joins. It depends on the heartbeats of "
+    "others.",
+) | {
+    "streams": "The actual assignment may be different: computed as if the coordinator assigned "
+    "once after all members have left, and for each new process to its first thread, then to all. "
+    "It depends on the heartbeats of others."
+}
 _IN_SEVERAL = (
     "The actual assignment may be different: computed as if {} in a single rebalance. If {}, there "
     "are several."
@@ -499,7 +502,9 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     run, _ = _settle(spec, most=most)
     if any(member.unknown_id for member in (*spec.members, *spec.returning)):
         if is_small(spec):
-            tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in SEEDS]
+            is_quick = _size(spec) <= _FEW and spec.protocol in ("share", "streams")
+            seeds = MANY_SEEDS if is_quick else SEEDS
+            tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in seeds]
             run = _with_plans(run, mark(run.plans, tries))
         else:
             run = _with_plans(run, unmarked(run.plans))
@@ -508,15 +513,14 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     # Workers and threads of Streams stop what they give up before they join again.
     may_race = spec.protocol not in ("connect", CLASSIC_STREAMS)
     may_race = may_race and is_small(spec) and 0 < len(run.following) < most
-    if may_race and any(not _ends_like(run, _shares(other)) for other in _races(spec, run.first)):
+    if may_race and any(not _ends_like(run, other.last) for other in _races(spec, run.first)):
         run = _warned(run, _RACING)
     if is_small(spec):
         ids = random_ids(spec, 0)
-        for assignment in other_assignments(_made_up(spec, ids, 0) if ids else spec):
-            if assignment is None or not _ends_like(
-                run, {name: frozenset(assignment[made]) for name, made in _ids(spec, ids)}
-            ):
-                run = _warned(run, _IN_OTHER_STEPS)
+        names = {made: name for name, made in ids.items()}
+        for plan in other_plans(_made_up(spec, ids, 0) if ids else spec):
+            if not _ends_like(run, _renamed(plan, names)):
+                run = _warned(run, _IN_OTHER_STEPS[spec.protocol])
                 break
         other = list(_other_steps(spec))
         # What follows may end alike, so the first cooperative rebalance alone is not compared.
@@ -529,29 +533,21 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     if members:
         # Recorded: members that noticed late kept partitions of the deleted topic.
         is_open = (spec.dropped_topics and spec.is_cooperative) or not is_small(spec)
-        if is_open or any(
-            not _ends_like(run, _shares(each)) for each in _noticed(spec, members, most)
-        ):
+        if is_open or any(not _ends_like(run, each.last) for each in _noticed(spec, members, most)):
             libraries = sorted({spec.client_of(member).name for member in members})
             run = _warned(run, _ONE_AFTER_ANOTHER.format(" and ".join(libraries)))
     return run
 
 
-def _ends_like(run: Run, shares: Mapping[str, frozenset[TopicPartition]] | None) -> bool:
-    """Return whether members own the same in the end, except those that are marked."""
-    end = _shares(run)
-    if shares is None or end is None:
+def _ends_like(run: Run, plan: AssignPlan | None) -> bool:
+    """Return whether members have the same in the end, except those that are marked."""
+    if run.last.assignment is None or plan is None or plan.assignment is None:
         return False
     return all(
-        shares[member.member_id] == end[member.member_id]
+        _tasks_of(run.last, member.member_id) == _tasks_of(plan, member.member_id)
         for member in run.last.members
         if not member.depends_on_id
     )
-
-
-def _ids(spec: GroupSpec, ids: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the id of each member, and the possible one that takes its place."""
-    return [(m.member_id, ids.get(m.member_id, m.member_id)) for m in spec.members]
 
 
 def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
@@ -613,9 +609,9 @@ def _before(spec: GroupSpec, unnoticed: Sequence[str]) -> GroupSpec:
     return replace(spec, members=members, topics=topics)
 
 
-def _in_steps(steps: Iterable[GroupSpec]) -> Mapping[str, frozenset[TopicPartition]] | None:
-    """Return the final partitions of each member after several changes; None if a run fails."""
-    shares: Mapping[str, frozenset[TopicPartition]] | None = None
+def _in_steps(steps: Iterable[GroupSpec]) -> AssignPlan | None:
+    """Return the last rebalance after several changes; None if a run fails."""
+    plan: AssignPlan | None = None
     last: GroupSpec | None = None
     for step in steps:
         if last is not None:
@@ -629,11 +625,11 @@ def _in_steps(steps: Iterable[GroupSpec]) -> Mapping[str, frozenset[TopicPartiti
                 ),
             )
         run, group = _settle(step)
-        shares = _shares(run)
-        if run.last.assignment is None or shares is None:
+        plan = run.last
+        if plan.assignment is None:
             return None
-        last = after(group, run.last)
-    return shares
+        last = after(group, plan)
+    return plan
 
 
 _ANSWER_IN_BACKGROUND = frozenset({LIBRDKAFKA, FRANZ_GO, SARAMA})
@@ -706,19 +702,6 @@ def _noticed(spec: GroupSpec, members: Sequence[MemberSpec], most: int) -> Itera
             group = after(group, run.last)
         if run is not None:
             yield run
-
-
-def _shares(run: Run) -> dict[str, frozenset[TopicPartition]] | None:
-    """Return the final partitions of each member, unordered; None if the run fails."""
-    if run.last.assignment is None:
-        return None
-    return _owners(run.last.assignment)
-
-
-def _owners(
-    assignment: Mapping[str, Iterable[TopicPartition]],
-) -> dict[str, frozenset[TopicPartition]]:
-    return {member_id: frozenset(own) for member_id, own in assignment.items()}
 
 
 def compared(spec: GroupSpec) -> list[Run]:

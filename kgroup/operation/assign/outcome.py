@@ -37,7 +37,7 @@ from kgroup.operation.assign.client import (
     with_kept_topics,
 )
 from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, connect_warnings
-from kgroup.operation.assign.streams import assign_tasks, streams_warnings
+from kgroup.operation.assign.streams import assign_tasks, other_tasks, streams_warnings
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names
 
@@ -356,7 +356,7 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
     return replace(
         plan,
         before=before,
-        assignment={member_id: tuple(partitions) for member_id, partitions in assignment.items()},
+        assignment=_as_tuples(assignment),
         members=tuple(
             _member_plan(by_id[member_id], len(before[member_id]), len(partitions), kept[member_id])
             for member_id, partitions in assignment.items()
@@ -380,40 +380,58 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
 
 
 def _assigned(spec: GroupSpec) -> Assignment:
-    """Return the assignment; in a consumer group, members leave, then join one after another.
+    """Return the assignment; if the coordinator assigns, members leave, then join one by one.
 
-    The coordinator assigns when it gets the first heartbeat after members have left, and with each
-    member that joins (`GroupMetadataManager.consumerGroupHeartbeat`).
+    It assigns when it gets the first heartbeat after members have left, and with each member that
+    joins (`GroupMetadataManager.consumerGroupHeartbeat`, `shareGroupHeartbeat`), but not again
+    within `group.consumer.assignment.interval.ms`.
     """
     if keeps_assignment(spec):
         return {member.member_id: list(member.owned or ()) for member in spec.members}
     new = joining(spec)
-    if spec.protocol != "consumer" or len(new) + bool(spec.departed) < 2:
+    if not spec.has_topic_ids or len(new) + bool(spec.departed) < 2:
         return assign(with_kept_topics(spec))
     return _assigned_in_turn(spec, [*([staying(spec)] if spec.departed else ()), *joined(spec)])
 
 
-def other_assignments(spec: GroupSpec) -> Iterator[Assignment | None]:
-    """Yield the assignments of a consumer group if its members leave and join in other steps.
+def other_plans(spec: GroupSpec) -> Iterator[AssignPlan]:
+    """Yield plans of a coordinator's group whose members leave and join in other steps.
 
-    None stands for a failure of the assignor.
+    They only have the assignment, and standby tasks; if the assignor fails, not even these.
     """
+    plan = AssignPlan(spec.id, spec.protocol, spec.strategy, str(spec.computed_as), "")
+    if spec.protocol == "streams":
+        for active, standby in other_tasks(spec):
+            yield replace(plan, assignment=_as_tuples(active), standby=standby)
     for groups in _other_steps(spec):
         try:
-            yield _assigned_in_turn(spec, groups)
+            yield replace(plan, assignment=_as_tuples(_assigned_in_turn(spec, groups)))
         except AssignorError:
-            yield None
+            yield plan
+
+
+def _as_tuples(assignment: Assignment) -> dict[str, tuple[TopicPartition, ...]]:
+    return {member_id: tuple(partitions) for member_id, partitions in assignment.items()}
 
 
 def _other_steps(spec: GroupSpec) -> Iterator[Sequence[tuple[MemberSpec, ...]]]:
-    """Yield other sequences of rebalances, each with its members."""
-    gone = spec.departed if spec.protocol == "consumer" else ()
-    if gone and joining(spec):
+    """Yield other sequences of assignments, each with its members."""
+    if not spec.has_topic_ids:
+        return
+    gone, stays, new = spec.departed, staying(spec), joining(spec)
+    if gone and new:
         yield [spec.members]
+    if len(new) > 1:
+        left = [stays] if gone else []
+        if gone:
+            yield [stays, spec.members]
+        for first in {new[0].topics: new[0], new[-1].topics: new[-1]}.values():
+            yield [*left, (*stays, first), spec.members]
     if len(gone) > 1:
         for order in (gone, gone[::-1]):
-            left = [(*staying(spec), *order[number:]) for number in range(1, len(order) + 1)]
-            yield [*left, *joined(spec)]
+            steps = [(*stays, *order[number:]) for number in range(1, len(order) + 1)]
+            yield [*steps, *joined(spec)]
+            yield from ([step, stays, *joined(spec)] for step in steps[: min(3, len(order) - 1)])
 
 
 def joining(spec: GroupSpec) -> tuple[MemberSpec, ...]:
@@ -457,7 +475,7 @@ def _protocol_warnings(
     if plan.streams is not None:
         return application_warnings(spec, plan.streams)
     if plan.standby is not None:
-        return streams_warnings(spec, assignment)
+        return streams_warnings(spec)
     return _warnings(spec, assignment, by_topic, moves)
 
 
@@ -663,6 +681,11 @@ def _warnings(
         )
     if nobody:
         yield f"Not assigned, although members subscribe: {_named(nobody)}."
+    if any(member.is_subscription_assumed for member in spec.members):
+        yield (
+            "The actual assignment may be different: members subscribe differently, and those that "
+            "join are taken to have the most common subscription; topics= says otherwise."
+        )
 
 
 def _named(partitions: Iterable[TopicPartition]) -> str:

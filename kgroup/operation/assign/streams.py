@@ -106,25 +106,15 @@ def with_standbys(spec: GroupSpec, stateful: frozenset[str], replicas: int | Non
 
 
 def assign_tasks(spec: GroupSpec) -> tuple[Assignment, Mapping[str, tuple[TopicPartition, ...]]]:
-    """Return active and standby tasks by member, after each change one after the other.
+    """Return active and standby tasks by member, after members left, then joined.
 
-    The coordinator assigns when a member has left, and when one has joined.
+    The coordinator assigns at the first heartbeat after members have left, and when one has joined;
+    but not again within `streams.assignment.interval.ms`, while more threads of its process join.
     """
-    states = _states(spec)
-    changes = [*(member.member_id for member in spec.departed), *_new(spec)]
-    for changed_id in changes:
-        if changed_id in states:
-            del states[changed_id]
-        else:
-            states[changed_id] = StreamsMember(_process(spec, changed_id))
-        if states:
-            states = _assigned(spec, states)
-    if not changes:
-        states = _assigned(spec, states)
-    return _result(spec, states)
+    return _assigned_in_turn(spec, _steps(spec))
 
 
-def streams_warnings(spec: GroupSpec, assignment: Assignment) -> Iterator[str]:
+def streams_warnings(spec: GroupSpec) -> Iterator[str]:
     """Yield what makes the result uncertain."""
     streams = spec.streams
     assert streams is not None
@@ -135,22 +125,44 @@ def streams_warnings(spec: GroupSpec, assignment: Assignment) -> Iterator[str]:
             "standby tasks that each task has now. More would not fit: each process already has "
             "one copy. --standbys says otherwise."
         )
+
+
+def _steps(spec: GroupSpec) -> list[list[str]]:
+    """Return the ids of the members at each assignment."""
+    now = [member.member_id for member in spec.members if member.owned is not None]
+    processes: dict[str, list[str]] = {}
+    for member_id in _new(spec):
+        processes.setdefault(_process(spec, member_id), []).append(member_id)
+    steps = [now] if spec.departed or not processes else []
+    for threads in processes.values():
+        steps += [[*now, threads[0]]] * (len(threads) > 1)
+        now = [*now, *threads]
+        steps.append(now)
+    return steps
+
+
+def other_tasks(
+    spec: GroupSpec,
+) -> Iterator[tuple[Assignment, Mapping[str, tuple[TopicPartition, ...]]]]:
+    """Yield active and standby tasks if members leave and join in other steps."""
+    return (_assigned_in_turn(spec, steps) for steps in _other_steps(spec))
+
+
+def _other_steps(spec: GroupSpec) -> Iterator[list[list[str]]]:
     new = _new(spec)
-    if len(new) > 1 or len(spec.departed) > 1 or len(new) > len(spec.departed) > 0:
-        states = {
-            name: state
-            for name, state in _states(spec).items()
-            if name not in {member.member_id for member in spec.departed}
-        }
-        states |= {name: StreamsMember(_process(spec, name)) for name in new}
-        together, _ = _result(spec, _assigned(spec, states))
-        if {name: set(own) for name, own in together.items()} != {
-            name: set(own) for name, own in assignment.items()
-        }:
-            yield (
-                "Computed as if members left, then joined, one after the other. The coordinator "
-                "assigns otherwise if several do within streams.assignment.interval.ms."
-            )
+    now = [member.member_id for member in spec.members if member.owned is not None]
+    gone = [member.member_id for member in spec.departed]
+    processes = {_process(spec, member_id) for member_id in new}
+    if len(processes) > (not gone):
+        yield [[*now, *new]]
+    one_by_one = [[*now, *new[: number + 1]] for number in range(len(new))]
+    if len(processes) > 1:
+        yield [*([now] if gone else ()), *one_by_one]
+    if len(gone) > 1:
+        for order in (gone, gone[::-1]):
+            left = [[*now, *order[number + 1 :]] for number in range(len(order))]
+            yield [*left, *one_by_one]
+            yield from ([step, now, *one_by_one] for step in left[: min(3, len(order) - 1)])
 
 
 def _states(spec: GroupSpec) -> dict[str, StreamsMember]:
@@ -165,6 +177,21 @@ def _states(spec: GroupSpec) -> dict[str, StreamsMember]:
     }
     ranks = {member_id: rank for rank, member_id in enumerate(spec.member_order)}
     return dict(sorted(before.items(), key=lambda item: ranks.get(item[0], len(ranks))))
+
+
+def _assigned_in_turn(
+    spec: GroupSpec, steps: list[list[str]]
+) -> tuple[Assignment, Mapping[str, tuple[TopicPartition, ...]]]:
+    states = _states(spec)
+    for ids in filter(None, steps):
+        staying = {name: state for name, state in states.items() if name in ids}
+        joining = {name: StreamsMember(_process(spec, name)) for name in ids if name not in states}
+        states = _assigned(spec, staying | joining)
+    ids = [member.member_id for member in spec.members]
+    return (
+        {name: list(states[name].active) for name in ids},
+        {name: tuple(states[name].standby) for name in ids},
+    )
 
 
 def _new(spec: GroupSpec) -> list[str]:
@@ -188,16 +215,6 @@ def _assigned(spec: GroupSpec, states: Mapping[str, StreamsMember]) -> dict[str,
         name: StreamsMember(state.process_id, active[name], standby[name])
         for name, state in states.items()
     }
-
-
-def _result(
-    spec: GroupSpec, states: Mapping[str, StreamsMember]
-) -> tuple[Assignment, Mapping[str, tuple[TopicPartition, ...]]]:
-    ids = [member.member_id for member in spec.members]
-    return (
-        {name: list(states[name].active) for name in ids},
-        {name: tuple(states[name].standby) for name in ids},
-    )
 
 
 def _items(tasks: tuple[Task, ...]) -> tuple[TopicPartition, ...]:

@@ -243,9 +243,11 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
                 f"--add-member: members of {spec.protocol} groups have no {name.partition('_')[0]}="
             )
     topics = added.topics
+    is_assumed = False
     if topics is None:
         known = spec.members or spec.departed
         topics = Counter(member.topics for member in known).most_common(1)[0][0]
+        is_assumed = len({(frozenset(member.topics), member.regex) for member in known}) > 1
     alike = (m.streams for m in (*spec.members, *spec.departed) if m.topics == topics)
     streams = next(alike, {})
     if added.streams is not None:
@@ -264,7 +266,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     is_shared = len(by_regex) == 1 and added.topics is None
     regex, matched = by_regex.pop() if is_shared else (None, ())
     process_id = None
-    if spec.protocol == CLASSIC_STREAMS:  # the threads of one new client
+    if spec.protocol in (STREAMS, CLASSIC_STREAMS):  # the threads of one new instance
         taken = {member.process_id for member in (*spec.members, *spec.departed)}
         process_id = next(name for at in count(1) if (name := f"{NEW_PROCESS}{at}") not in taken)
     joined = (
@@ -280,6 +282,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
             process_id=process_id,
             regex=regex,
             matched=matched,
+            is_subscription_assumed=is_assumed,
         )
         for member_id, suffix in zip(_new_ids(spec), suffixes, strict=False)
     )

@@ -11,13 +11,14 @@ import pytest
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.bulk_order import bulk_order, first_seen, ranks_within, stable_order
-from kgroup.assignor.java.java_hash import JavaHashMap, utf16
+from kgroup.assignor.java.java_hash import JavaHashMap, spread, utf16
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.server import server
 from kgroup.assignor.server.server import IntSet, ServerGroup, Target
 from kgroup.model.offsets_partition import string_hash
 from tests.assignor.case.hash_map import MAPS, MapCase, own_order, recorded_orders
+from tests.examples import examples
 
 RECORDED = recorded_orders()
 
@@ -244,6 +245,22 @@ def test_a_set_of_numbers_iterates_as_in_java(
         else:
             numbers.add([string_hash(key)])
     assert list(numbers) == list(map(string_hash, RECORDED[name]))
+
+
+def test_a_crowded_set_that_never_doubles_iterates_as_a_map() -> None:
+    random = Random(8)
+    for _ in range(examples(60, 240)):
+        capacity = random.choice((64, 100, 1_000))
+        numbers, table = IntSet((), capacity), JavaHashMap[int](capacity)
+        hashes = [random.randrange(1 << 12) * 1024 + random.choice((0, 0, 5)) for _ in range(40)]
+        for number in dict.fromkeys(map(spread, hashes)):  # which is its own inverse
+            numbers.add([number])
+            table.put(number, number)
+            if random.random() < 0.2:
+                gone = random.choice(list(table))
+                numbers.remove(gone)
+                table.remove(gone)
+        assert list(numbers) == list(table)
 
 
 @pytest.mark.parametrize("name", MAPS)

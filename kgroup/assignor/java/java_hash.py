@@ -116,7 +116,7 @@ def uncrowded_size(
         capacity: initial capacity of the map; None for the default.
         removed: number of keys that were removed again.
     """
-    size = _table_size(capacity)
+    size = table_size(capacity)
     while True:
         room = size * 3 // 4
         first = spreads[: room + 1 + removed]
@@ -142,7 +142,7 @@ def spread(hash_code: int) -> int:
     return unsigned ^ unsigned >> 16
 
 
-def _table_size(capacity: int | None) -> int:
+def table_size(capacity: int | None) -> int:
     """Return the initial number of buckets for a capacity."""
     return TABLE if capacity is None else 1 << max(capacity - 1, 0).bit_length()
 
@@ -320,7 +320,7 @@ class JavaHashMap(Generic[_K]):
     """
 
     def __init__(self, capacity: int | None = None) -> None:
-        self._size = _table_size(capacity)
+        self._size = table_size(capacity)
         self._buckets: dict[int, _Bucket[_K]] = {}
         self._nodes: dict[_K, _Node[_K]] = {}
 

@@ -17,11 +17,14 @@ from functools import cached_property, lru_cache
 from kgroup.assignor.base import Assignment, static_first
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import (
+    CROWD,
     TABLE,
+    TREE_TABLE,
     JavaHashMap,
     hash_order,
     map_order,
     spread,
+    table_size,
     uncrowded_size,
 )
 from kgroup.model.cluster import TopicPartition
@@ -112,12 +115,45 @@ class IntSet:
 @lru_cache(maxsize=1 << 12)  # many sets are equal, such as those of every 64th partition
 def _replayed(steps: tuple[int, ...], capacity: int | None) -> list[int]:
     """Return the order of one set; a step is an inserted number, or ~number for a removed one."""
-    table = JavaHashMap[int](capacity)
+    size = table_size(capacity)
+    if size < TREE_TABLE or len(steps) > size * 3 // 4:
+        return _order_after(steps, steps, capacity)
+    # The table never doubles: no bucket depends on another one.
+    buckets: dict[int, list[int]] = defaultdict(list)
     for step in steps:
+        number = step if step >= 0 else ~step
+        buckets[(number ^ number >> 16) & (size - 1)].append(step)
+    order: list[int] = []
+    for _, some in sorted(buckets.items()):
+        order += some if len(some) <= CROWD and min(some) >= 0 else _bucket_order(some)
+    return order
+
+
+def _bucket_order(steps: Sequence[int]) -> list[int]:
+    """Return the order of one bucket, which depends on the ranks of the hashes only."""
+    hashes = sorted({step ^ step >> 16 for step in steps if step >= 0})
+    ranks = {spread(code): rank for rank, code in enumerate(hashes)}  # `spread` is its own inverse
+    numbers = list(ranks)
+    ranked = tuple([ranks[step] if step >= 0 else ~ranks[~step] for step in steps])
+    return [numbers[rank] for rank in _rank_order(ranked)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _rank_order(steps: tuple[int, ...]) -> list[int]:
+    capacity = max(capacity_for(len(steps)), TREE_TABLE)
+    codes = [spread(max(step, 0) * table_size(capacity)) for step in steps]
+    return _order_after(steps, codes, capacity)
+
+
+def _order_after(
+    steps: Iterable[int], hash_codes: Iterable[int], capacity: int | None
+) -> list[int]:
+    table = JavaHashMap[int](capacity)
+    for step, code in zip(steps, hash_codes, strict=True):
         if step < 0:
             table.remove(~step)
         else:
-            table.put(step, step)
+            table.put(step, code)
     return list(table)
 
 

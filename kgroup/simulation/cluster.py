@@ -34,7 +34,7 @@ from kgroup.simulation.message import (
     OffsetCommit,
     SyncAnswer,
 )
-from kgroup.simulation.position_commit import PositionCommit
+from kgroup.simulation.position_commit import PositionCommits
 from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from kgroup.simulation.subscription import decode_assignment
 from kgroup.simulation.world import OPERATOR, World
@@ -291,9 +291,9 @@ class SimulatedCluster(World):
         """Write a record."""
         self.log.append(type_, key, value, self.clock.now_ms)
 
-    def append_positions(self, commit: PositionCommit) -> None:
-        """Write the records of a commit of positions."""
-        self.log.append_positions(commit)
+    def append_positions(self, commits: PositionCommits, count: int) -> int:
+        """Write records that are made of the commits when they are read; return their offset."""
+        return self.log.append_positions(commits, count)
 
     def new_member_id(self, prefix: str) -> str:
         """Return a new member id for the client whose request is being handled."""

@@ -16,7 +16,7 @@ from kgroup.protocol.record.coordinator_record import (
     decode_members,
     decode_subscriptions,
 )
-from kgroup.simulation.position_commit import PositionCommit, PositionCommits, commit_record
+from kgroup.simulation.position_commit import PositionCommits, commit_record
 
 Data: TypeAlias = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ class CoordinatorLog:
         self.end_offset = 0
         self._records: dict[tuple[object, ...], tuple[int, int, str, Data, Data]] = {}
         self._commits: dict[str, PositionCommits] = {}
-        """Commits of each group whose records are not made yet."""
+        """Commits of each group whose records are not made yet; the offset manager adds to them."""
 
     def __iter__(self) -> Iterator[DecodedRecord]:
         self._make_records()
@@ -69,16 +69,23 @@ class CoordinatorLog:
             self._records[place] = (self.end_offset, now_ms, type_, key, value)
         self.end_offset += 1
 
-    def append_positions(self, commit: PositionCommit) -> None:
-        """Append the records of a commit of positions."""
-        commits = self._commits.setdefault(commit.group_id, PositionCommits())
-        commits.add(replace(commit, log_offset=self.end_offset))
-        self.end_offset += len(commit.positions)
+    def append_positions(self, commits: PositionCommits, count: int) -> int:
+        """Append a number of records, which are made of the commits when they are read.
+
+        Returns:
+            The offset of the first one.
+        """
+        before = self._commits.get(commits.group_id)
+        if before is not None and before is not commits:
+            self._make_records()
+        self._commits[commits.group_id] = commits
+        first, self.end_offset = self.end_offset, self.end_offset + count
+        return first
 
     def _make_records(self) -> None:
         groups, self._commits = self._commits, {}
         for group_id, commits in groups.items():
-            for log_offset, offset in commits.take():
+            for log_offset, offset in commits:
                 key, value = commit_record(group_id, offset)
                 record = (log_offset, value["commitTimestamp"], _COMMIT, key, value)
                 self._records[_COMMIT, *key.values()] = record

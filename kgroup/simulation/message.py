@@ -289,6 +289,27 @@ class FetchAnswer:
     error: ErrorCode
     offsets: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
 
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """The committed offset of each partition."""
+        return {partition: at.committed_offset for partition, at in self.offsets.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PositionAnswer(FetchAnswer):
+    """Committed offsets, of which some are positions of consumers, without metadata.
+
+    Attributes:
+        positions: committed positions; other offsets are in `offsets`.
+    """
+
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def committed(self) -> dict[TopicPartition, int]:
+        """The committed offset of each partition."""
+        return {**FetchAnswer(self.error, self.offsets).committed, **self.positions}
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteAnswer:

@@ -25,6 +25,7 @@ from kgroup.simulation.message import (
     OffsetDelete,
     OffsetDeleteAnswer,
     OffsetFetch,
+    PositionAnswer,
 )
 from kgroup.simulation.partition_logs import Positions
 from kgroup.simulation.position_commit import (
@@ -59,8 +60,9 @@ class RecordWriter(Protocol):
     def append(self, type_: str, key: Data, value: Data | None) -> None:
         """Write a record; without a value, a tombstone for the key."""
 
-    def append_positions(self, commit: PositionCommit) -> None:
-        """Write the records of a commit of positions."""
+    def append_positions(self, commits: PositionCommits, count: int) -> int:
+        """Write records that are made of the commits when they are read; return their offset."""
+        ...
 
 
 class OffsetManager:
@@ -87,7 +89,7 @@ class OffsetManager:
         """Return a group's committed offsets, with those of all commits."""
         if (commits := self._commits.pop(group_id, None)) is not None:
             offsets = self._offsets.setdefault(group_id, {})
-            for _, offset in commits.take():
+            for _, offset in commits:
                 offsets[offset.topic, offset.partition] = offset
         return self._offsets.get(group_id, {})
 
@@ -107,10 +109,11 @@ class OffsetManager:
         }
 
     def _commit_positions(self, group_id: str, positions: Positions) -> None:
-        expire_ms = self._expire_ms(None)
-        commit = PositionCommit(group_id, positions, self._clock.now_ms, expire_ms)
-        self._commits.setdefault(group_id, PositionCommits()).add(commit)
-        self._writer.append_positions(commit)
+        if (commits := self._commits.get(group_id)) is None:
+            commits = self._commits[group_id] = PositionCommits(group_id)
+        log_offset = self._writer.append_positions(commits, len(positions))
+        now_ms, expire_ms = self._clock.now_ms, self._expire_ms(None)
+        commits.add(PositionCommit(positions, now_ms, expire_ms, log_offset))
 
     def _expire_ms(self, retention_ms: int | None) -> int | None:
         """Return when a commit with this retention expires; None: by the brokers' retention."""
@@ -163,11 +166,16 @@ class OffsetManager:
         if request.partitions is None:
             return FetchAnswer(ErrorCode.NONE, dict(self.of(request.group_id)))
         partitions, commits = request.partitions, self._commits.get(request.group_id)
-        wanted = {} if commits is None else commits.offsets(partitions)
-        offsets = self._offsets.get(request.group_id)
-        if offsets and len(wanted) < len(partitions):
-            wanted = {at: offsets[at] for at in partitions if at in offsets} | wanted
-        return FetchAnswer(ErrorCode.NONE, wanted)
+        positions = {} if commits is None else commits.positions(partitions)
+        known, offsets = (
+            self._offsets.get(request.group_id),
+            dict[TopicPartition, CommittedOffset](),
+        )
+        if known and len(positions) < len(partitions):
+            offsets = {at: known[at] for at in partitions if at in known and at not in positions}
+        if positions:
+            return PositionAnswer(ErrorCode.NONE, offsets, positions)
+        return FetchAnswer(ErrorCode.NONE, offsets)
 
     def delete_unread(self, group: OffsetOwner, request: OffsetDelete) -> OffsetDeleteAnswer:
         """Remove committed offsets of topics to which no member subscribes."""

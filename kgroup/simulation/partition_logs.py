@@ -37,7 +37,10 @@ class PartitionLogs:
         self._times_ms: set[int] = set()
         """All times at which partitions were created."""
         self._starts: dict[TopicPartition, int] = {}
-        self._read: dict[TopicPartition, list[tuple[int, int]]] = {}
+        self._read_to: dict[TopicPartition, int] = {}
+        """Offset up to which the last reader of each partition read; absent: 0."""
+        self._jumps: dict[TopicPartition, list[tuple[int, int]]] = {}
+        """Where readers did not begin at that offset: that offset, and where they began."""
 
     def create(self, partition: TopicPartition) -> None:
         """Add a new partition."""
@@ -117,16 +120,7 @@ class PartitionLogs:
 
     def was_read(self, partition: TopicPartition, offset: int) -> None:
         """Record that everything before an offset was read before the simulation."""
-        self._note_read([(partition, 0, offset)])
-
-    def _note_read(self, read: Iterable[tuple[TopicPartition, int, int]]) -> None:
-        """Record that records were read; what was read in one go becomes one span."""
-        for partition, begin, end in read:
-            spans = self._read.setdefault(partition, [])
-            if spans and spans[-1][1] == begin:
-                spans[-1] = (spans[-1][0], end)
-            else:
-                spans.append((begin, end))
+        self._read_to[partition] = offset
 
     def begin(
         self,
@@ -158,15 +152,18 @@ class PartitionLogs:
         Returns:
             The offset at which the reader starts in each partition.
         """
-        is_latest, begins = reset == "latest", {}
-        for partition in self.readers.get(position, {}).keys() & partitions:
-            self.end(partition, position)
-        ends, committed = self.end_offsets(partitions), map(offsets.get, partitions)
-        for partition, end, offset in zip(partitions, ends, committed, strict=True):
-            start = self._starts.get(partition, 0) if self._starts else 0
-            if offset is None or not start <= offset <= end:
-                offset = end if is_latest else start
-            begins[partition] = offset
+        if position in self.readers:
+            for partition in self.readers[position].keys() & partitions:
+                self.end(partition, position)
+        ends = self.end_offsets(partitions)
+        starts = [*map(self._starts.get, partitions, repeat(0))] if self._starts else repeat(0)
+        resets = ends if reset == "latest" else starts
+        begins = {
+            partition: reset_to if offset is None or not start <= offset <= end else offset
+            for partition, offset, start, end, reset_to in zip(
+                partitions, map(offsets.get, partitions), starts, ends, resets, strict=False
+            )
+        }
         self.readers.setdefault(position, {}).update(begins)
         return begins
 
@@ -187,41 +184,51 @@ class PartitionLogs:
             position: returns its position in a partition.
             offsets: its position in each of them.
         """
-        begins = self.readers.get(position, {})
-        self._note_read(zip(partitions, map(begins.pop, partitions), offsets, strict=True))
-        if not begins:
+        reading = self.readers.get(position, {})
+        begins = [*map(reading.pop, partitions)]
+        if not reading:
             self.readers.pop(position, None)
+        read_to = [*map(self._read_to.get, partitions, repeat(0))]
+        if begins != read_to:
+            for partition, before, begin in zip(partitions, read_to, begins, strict=True):
+                if before != begin:
+                    self._jumps.setdefault(partition, []).append((before, begin))
+        self._read_to.update(zip(partitions, offsets, strict=True))
 
     def is_read_to(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether a reader of the partition has reached an offset, or it has no reader."""
         readers = [position for position, begins in self.readers.items() if partition in begins]
         return not readers or any(position(partition) >= offset for position in readers)
 
-    def again_and_skipped(self, partitions: Iterable[TopicPartition]) -> list[tuple[int, int]]:
+    def again_and_skipped(self) -> Mapping[TopicPartition, tuple[int, int]]:
         """Return the number of records of each partition read again so far, and skipped.
 
-        Two readers of the same record read it twice. Records after the last one read were not
-        skipped.
+        Partitions without such records may be absent. Two readers of the same record read it
+        twice. Records after the last one read were not skipped.
         """
-        readers: dict[TopicPartition, list[tuple[int, Callable[[TopicPartition], int]]]] = {}
-        for position, begins in self.readers.items():
-            for partition, begin in begins.items():
-                readers.setdefault(partition, []).append((begin, position))
-        return [
-            self._counts(partition, self._read.get(partition, []), readers.get(partition, []))
-            for partition in partitions
-        ]
+        uneven, read = {*self._jumps}, set[TopicPartition]()
+        for begins in self.readers.values():
+            uneven |= read & begins.keys()
+            read |= begins.keys()
+            read_to = map(self._read_to.get, begins, repeat(0))
+            uneven.update(
+                partition
+                for (partition, begin), end in zip(begins.items(), read_to, strict=True)
+                if begin != end
+            )
+        return {partition: self._counts(partition) for partition in uneven}
 
-    @staticmethod
-    def _counts(
-        partition: TopicPartition,
-        read: list[tuple[int, int]],
-        readers: list[tuple[int, Callable[[TopicPartition], int]]],
-    ) -> tuple[int, int]:
-        begins = [begin for begin, _ in readers]
-        if len(read) == 1 and read[0][0] == 0 and begins in ([], [read[0][1]]):
-            return 0, 0  # read in one go
-        spans = [*read, *((begin, position(partition)) for begin, position in readers)]
+    def _counts(self, partition: TopicPartition) -> tuple[int, int]:
+        spans, begin = [], 0
+        for end, next_begin in self._jumps.get(partition, ()):
+            spans.append((begin, end))
+            begin = next_begin
+        spans.append((begin, self._read_to.get(partition, 0)))
+        spans += (
+            (begins[partition], position(partition))
+            for position, begins in self.readers.items()
+            if partition in begins
+        )
         once = skipped = read_to = 0
         for begin, end in sorted(spans):
             skipped += max(begin - read_to, 0)
@@ -238,11 +245,13 @@ class Positions(Mapping[TopicPartition, CommittedPartition]):
         begins: start offset and start time of each partition that it reads; never changed.
         read_ms: time of the poll().
         logs: the partitions.
+        began_ms: the latest start time.
     """
 
     begins: Mapping[TopicPartition, tuple[int, int]]
     read_ms: int
     logs: PartitionLogs
+    began_ms: int
 
     def offset(self, partition: TopicPartition) -> int:
         """Return the position in a partition."""
@@ -252,6 +261,8 @@ class Positions(Mapping[TopicPartition, CommittedPartition]):
         """Return the position in each of many partitions."""
         read_ms = self.read_ms
         ends = self.logs.end_offsets(partitions, read_ms)
+        if read_ms > self.began_ms:  # all have been read, and no reader begins after the end
+            return ends
         begins = map(self.begins.__getitem__, partitions)
         return [
             end if read_ms > since_ms and end > begin else begin

@@ -22,18 +22,16 @@ class PositionCommit:
     """A consumer's commit of its positions.
 
     Attributes:
-        group_id: group id.
         positions: the positions.
         commit_ms: time of the commit.
         expire_ms: when the commit expires; None: by the brokers' retention.
         log_offset: offset of its first record in the coordinator's log.
     """
 
-    group_id: str
     positions: Positions
     commit_ms: int
     expire_ms: int | None
-    log_offset: int = 0
+    log_offset: int
 
     def offsets(self, partitions: Sequence[TopicPartition]) -> Iterator[CommittedOffset]:
         """Return the committed offset of each of some partitions."""
@@ -63,14 +61,16 @@ class _Place:
 
 
 class PositionCommits:
-    """The last commit of each partition."""
+    """The last commit of each partition.
 
-    def __init__(self) -> None:
+    Args:
+        group_id: the group.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
         self._of: dict[TopicPartition, _Place] = {}
         self._places: WeakValueDictionary[int, _Place] = WeakValueDictionary()
-
-    def __bool__(self) -> bool:
-        return bool(self._of)
 
     def add(self, commit: PositionCommit) -> None:
         """Add a commit, which replaces former ones of its partitions."""
@@ -85,29 +85,24 @@ class PositionCommits:
             self._of.update(dict.fromkeys(begins, place))
             place.is_whole = True
 
-    def offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, CommittedOffset]:
-        """Return the offsets of those of the partitions that were committed."""
+    def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the committed positions in those of the partitions that have one."""
         chosen: dict[_Place, list[TopicPartition]] = {}
         for found, run in groupby(partitions, self._of.get):
             if found is not None:
                 chosen.setdefault(found, []).extend(run)
-        offsets: dict[TopicPartition, CommittedOffset] = {}
+        positions: dict[TopicPartition, int] = {}
         for place, some in chosen.items():
-            offsets.update(zip(some, place.commit.offsets(some), strict=True))
-        return offsets
+            positions.update(zip(some, place.commit.positions.offsets(some), strict=True))
+        return positions
 
-    def take(self) -> Iterator[tuple[int, CommittedOffset]]:
-        """Remove all commits; yield each offset, with the log offset of its record."""
-        of, self._of = self._of, {}
-        places = dict.fromkeys(of.values())
-        self._places.clear()
-        for place in places:
+    def __iter__(self) -> Iterator[tuple[int, CommittedOffset]]:
+        """Yield each committed offset, with the log offset of its record."""
+        for place in dict.fromkeys(self._of.values()):
             commit = place.commit
             offsets = commit.offsets(tuple(commit.positions))
             for at, offset in enumerate(offsets, commit.log_offset):
-                if of[offset.topic, offset.partition] is place:
+                if self._of[offset.topic, offset.partition] is place:
                     yield at, offset
 
 

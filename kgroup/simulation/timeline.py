@@ -568,7 +568,7 @@ class Timeline:
 
     def again_and_skipped(self) -> tuple[int, int]:
         """Return the number of records read again, and skipped, until now, of all partitions."""
-        counts = self._logs.again_and_skipped(self.owners)
+        counts = self._logs.again_and_skipped().values()
         return sum(again for again, _ in counts), sum(skipped for _, skipped in counts)
 
     def _count_state(self) -> None:
@@ -581,7 +581,7 @@ class Timeline:
     ) -> Simulation:
         """Return the result; intervals still open are counted until now."""
         self._count_state()
-        owners = self.owners
+        owners, counts = self.owners, self._logs.again_and_skipped()
         return Simulation(
             title,
             about,
@@ -601,11 +601,9 @@ class Timeline:
                     owners.unread.total_ms(partition),
                     owners.unowned.longest_ms(partition),
                     owners.unread.longest_ms(partition),
-                    *counts,
+                    *counts.get(partition, (0, 0)),
                 )
-                for partition, counts in zip(
-                    owners, self._logs.again_and_skipped(owners), strict=True
-                )
+                for partition in owners
             ),
             dict(sorted(self._refused_commits.items())),
             dict(sorted(self._requests.items())),

@@ -33,11 +33,11 @@ def test_what_is_read_after_an_older_commit_is_read_again() -> None:
     reader.offset = 100
     made.end(AT, reader.position)
     reader.offset = made.begin(AT, 60, "latest", reader.position)
-    assert made.again_and_skipped([AT]) == [(0, 0)]  # it has not read any of them yet
+    assert made.again_and_skipped() == {AT: (0, 0)}  # it has not read any of them yet
     reader.offset = 90
-    assert made.again_and_skipped([AT]) == [(30, 0)]
+    assert made.again_and_skipped() == {AT: (30, 0)}
     reader.offset = 200
-    assert made.again_and_skipped([AT]) == [(40, 0)]
+    assert made.again_and_skipped() == {AT: (40, 0)}
 
 
 def test_what_two_read_at_one_time_is_read_twice() -> None:
@@ -46,21 +46,21 @@ def test_what_two_read_at_one_time_is_read_twice() -> None:
     first.offset = 100
     second.offset = made.begin(AT, 100, "latest", second.position)
     first.offset, second.offset = 180, 150
-    assert made.again_and_skipped([AT]) == [(50, 0)]
+    assert made.again_and_skipped() == {AT: (50, 0)}
     made.end(AT, first.position)
     second.offset = 300
-    assert made.again_and_skipped([AT]) == [(80, 0)]
+    assert made.again_and_skipped() == {AT: (80, 0)}
 
 
 def test_what_nobody_has_read_before_others_is_skipped() -> None:
     made, reader = logs(), Reader()
     made.was_read(AT, 50)
     reader.offset = made.begin(AT, 80, "latest", reader.position)
-    assert made.again_and_skipped([AT]) == [(0, 30)]
+    assert made.again_and_skipped() == {AT: (0, 30)}
     made.end(AT, reader.position)
     reader.offset = made.begin(AT, 20, "latest", reader.position)
     reader.offset = 100
-    assert made.again_and_skipped([AT]) == [(30, 0)]  # it was read after all
+    assert made.again_and_skipped() == {AT: (30, 0)}  # it was read after all
 
 
 def test_who_goes_on_elsewhere_is_one_reader() -> None:
@@ -69,4 +69,4 @@ def test_who_goes_on_elsewhere_is_one_reader() -> None:
     reader.offset = 10
     made.begin(AT, None, "earliest", reader.position)
     assert made.readers == {reader.position: {AT: 0}}
-    assert made.again_and_skipped([AT]) == [(10, 0)]
+    assert made.again_and_skipped() == {AT: (10, 0)}

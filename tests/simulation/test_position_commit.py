@@ -39,24 +39,22 @@ def test_the_last_commit_of_a_partition_counts() -> None:
         for partition in partitions:
             logs.create(partition)
         consumers: list[dict[TopicPartition, tuple[int, int]]] = [{} for _ in range(3)]
-        commits, kept, end = PositionCommits(), dict[TopicPartition, tuple[int, int]](), 0
+        commits, kept, end = PositionCommits("g"), dict[TopicPartition, tuple[int, int]](), 0
         for at_ms in range(random.randint(1, 12)):
             number = random.randrange(3)
             if not consumers[number] or random.random() < 0.3:
                 some = random.sample(partitions, random.randint(1, len(partitions)))
                 consumers[number] = {partition: (random.randrange(99), 0) for partition in some}
-            positions = Positions(consumers[number], 0, logs)
-            commits.add(PositionCommit("g", positions, at_ms, None, end))
+            positions = Positions(consumers[number], 0, logs, 0)
+            commits.add(PositionCommit(positions, at_ms, None, end))
             for partition in positions:
                 kept[partition] = (end, positions.offset(partition))
                 end += 1
-            asked = {
-                at: offset.committed_offset for at, offset in commits.offsets(partitions).items()
+            assert commits.positions(partitions) == {
+                partition: offset for partition, (_, offset) in kept.items()
             }
-            assert asked == {partition: offset for partition, (_, offset) in kept.items()}
-        taken = {(o.topic, o.partition): (at, o.committed_offset) for at, o in commits.take()}
+        taken = {(o.topic, o.partition): (at, o.committed_offset) for at, o in commits}
         assert taken == kept
-        assert not commits
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.position_commit import PositionCommit, commit_record
+from kgroup.simulation.position_commit import PositionCommits
 from kgroup.simulation.rules import NEWEST, BrokerSettings, ConsumerSettings, Version
 from tests.model.records import record
 
@@ -152,9 +152,8 @@ class MixedWorld(ConsumerWorld):
         else:
             self.pairs.append((request, answer))
 
-    def append_positions(self, commit: PositionCommit) -> None:
-        for offset in commit.offsets(tuple(commit.positions)):
-            self.append("OffsetCommit", *commit_record(commit.group_id, offset))
+    def append_positions(self, commits: PositionCommits, count: int) -> int:
+        raise NotImplementedError("requests of these tests commit offsets")
 
     def new_member_id(self, prefix: str) -> str:
         return self.next_id
@@ -249,8 +248,8 @@ class Sim:
         self.log.append(type_, key, value, self.clock.now_ms)
         self.written.append((type_, key, value))
 
-    def append_positions(self, commit: PositionCommit) -> None:
-        self.log.append_positions(commit)
+    def append_positions(self, commits: PositionCommits, count: int) -> int:
+        return self.log.append_positions(commits, count)
 
     def new_member_id(self, prefix: str) -> str:
         assert self.next_id is not None

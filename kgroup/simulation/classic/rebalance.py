@@ -17,7 +17,7 @@ from kgroup.simulation.classic.group import ClassicGroup, ClassicMember, Rebalan
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import Answer, JoinAnswer, JoinGroup, Request, SyncAnswer
-from kgroup.simulation.position_commit import PositionCommit
+from kgroup.simulation.position_commit import PositionCommits
 from kgroup.simulation.rules import BrokerSettings
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
@@ -38,8 +38,9 @@ class ClassicRuntime(Watch, Interface):
     def append(self, type_: str, key: Data, value: Data | None) -> None:
         """Write a record; without a value, a tombstone for the key."""
 
-    def append_positions(self, commit: PositionCommit) -> None:
-        """Write the records of a commit of positions."""
+    def append_positions(self, commits: PositionCommits, count: int) -> int:
+        """Write records that are made of the commits when they are read; return their offset."""
+        ...
 
     def new_member_id(self, prefix: str) -> str:
         """Return a new unique id: the prefix, a hyphen and a UUID."""

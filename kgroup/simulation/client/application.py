@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 from kgroup.model.cluster import TopicPartition
@@ -90,7 +92,7 @@ class Consumer(Process):
         """Number of the operator's commits that are not answered."""
         self._begins: dict[TopicPartition, tuple[int, int]] = {}
         """Start offset and start time of each partition that is being read; replaced on changes."""
-        self._read_ms = 0
+        self._began_ms = self._read_ms = 0
         self._commit_due_ms = 0
         self.client = _CLIENTS[config.group_protocol](config, self, self)
         if joined is not None:
@@ -269,6 +271,7 @@ class Consumer(Process):
         }
         if paused:
             self._begins = {**self._begins, **paused}
+            self._began_ms = _NEVER_MS
 
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop reading partitions, and store the positions."""
@@ -294,14 +297,15 @@ class Consumer(Process):
         self._stop_reading(partitions)
 
     def _stop_reading(self, partitions: tuple[TopicPartition, ...]) -> None:
-        reading = [partition for partition in partitions if partition in self._begins]
+        reading = [*filter(self._begins.__contains__, partitions)]
         offsets = self.positions().offsets(reading)
         self._cluster.logs.end_all(reading, self.position, offsets)
         if len(reading) == len(self._begins):
-            self._begins = {}
+            self._begins, self._began_ms = {}, 0
         else:
             ended = set(reading)
             self._begins = {at: begin for at, begin in self._begins.items() if at not in ended}
+            self._began_ms = max(map(itemgetter(1), self._begins.values()))
         self._cluster.timeline.owners.end(self.name, partitions)
 
     def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -330,9 +334,7 @@ class Consumer(Process):
             if answer is None or code is not ErrorCode.NONE:
                 self.after(self._config.retry_backoff_ms, lambda: self._fetch(partitions))
             else:
-                committed = {
-                    partition: at.committed_offset for partition, at in answer.offsets.items()
-                }
+                committed = answer.committed
                 store = self._settings.store or {}
                 for partition in store.keys() & set(partitions) if store else ():
                     committed[partition] = max(
@@ -359,11 +361,13 @@ class Consumer(Process):
         begins = self._cluster.logs.begin_all(
             partitions, offsets, self._settings.auto_offset_reset, self.position
         )
-        self._begins = self._begins | {at: (begin, now_ms) for at, begin in begins.items()}
+        starts = zip(begins.values(), repeat(now_ms))
+        self._begins = self._begins | dict(zip(begins, starts, strict=True))
+        self._began_ms = max(self._began_ms, now_ms)
 
     def positions(self) -> Positions:
         """Return the positions to commit."""
-        return Positions(self._begins, self._read_ms, self._cluster.logs)
+        return Positions(self._begins, self._read_ms, self._cluster.logs, self._began_ms)
 
     def failed(self, reason: str) -> None:
         """End the application after an exception of the consumer."""

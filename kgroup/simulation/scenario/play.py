@@ -398,8 +398,7 @@ class CoordinatorStage(Stage[Consumer]):
     def _take(self, answer: FetchAnswer | None) -> None:
         """Copy the committed offsets to the external store."""
         if answer is not None:
-            offsets = answer.offsets.items()
-            self._store.update({partition: at.committed_offset for partition, at in offsets})
+            self._store.update(answer.committed)
 
     def _is_up(self, broker: int) -> bool:
         return self.cluster.is_up(broker)

@@ -1,8 +1,8 @@
 """What client libraries can do, how their settings are called, and their defaults.
 
 Sources: Kafka's `ConsumerConfig`; `CONFIGURATION.md` of librdkafka; `config.go` of franz-go and
-Sarama; `ConsumerGroupConfig` of kafka-go; `KafkaConsumer` of kafka-python; `Kafka.consumer` of
-KafkaJS; `options.ts` of @platformatic/kafka.
+Sarama; `ConsumerGroupConfig` of kafka-go; `KafkaConsumer` of kafka-python; `AIOKafkaConsumer`;
+`Kafka.consumer` of KafkaJS; `options.ts` of @platformatic/kafka.
 
 What members do after errors, for the classic protocol: `AbstractCoordinator` and
 `ConsumerCoordinator` of Java 4.0; `rdkafka_cgrp.c` of librdkafka 2.15; `consumer_group.go` of
@@ -67,6 +67,7 @@ class ClientFacts:
         session_ms: default of `session_setting` in milliseconds.
         leaves_if_late: whether a member leaves when the time between two polls is over; members
             of other libraries send heartbeats as long as their process lives.
+        rebalance_ms: default of the time that a rebalance may take, if it is not `poll_ms`.
     """
 
     strategies: Mapping[str, str]
@@ -90,6 +91,7 @@ class ClientFacts:
     static_since: str | None = None
     consumer_setting: str | None = None
     consumer_since: str | None = None
+    rebalance_ms: int | None = None
 
     def reset_set(self, reset: str) -> str:
         """Return the setting for where to start, with its value for "earliest" or "latest"."""
@@ -251,6 +253,29 @@ FACTS: Mapping[str, ClientFacts] = {
         session_ms=45_000,
         leaves_if_late=True,
     ),
+    AIOKAFKA: ClientFacts(
+        strategies={
+            "range": "RangePartitionAssignor",
+            "roundrobin": "RoundRobinPartitionAssignor",
+            "sticky": "StickyPartitionAssignor",
+        },
+        strategy_setting="partition_assignment_strategy",
+        default_strategies=("roundrobin",),
+        separator=", ",
+        cooperative_since=None,
+        static_setting="group_instance_id",
+        static_since="0.10",
+        session_setting="session_timeout_ms",
+        refresh_setting="metadata_max_age_ms",
+        refresh_ms=300_000,
+        reset_setting="auto_offset_reset",
+        reset="latest",
+        poll_setting="max_poll_interval_ms",
+        poll_ms=300_000,
+        session_ms=10_000,
+        leaves_if_late=True,
+        rebalance_ms=10_000,
+    ),
     KAFKAJS: ClientFacts(
         strategies={"RoundRobinAssigner": "PartitionAssigners.roundRobin"},
         strategy_setting="partitionAssigners",
@@ -290,7 +315,7 @@ FACTS: Mapping[str, ClientFacts] = {
         leaves_if_late=False,
     ),
 }
-"""The facts of each library whose assignors are implemented, by name."""
+"""The facts of each library whose assignors are implemented, and of aiokafka, by name."""
 
 
 class Retry(Enum):
@@ -322,6 +347,8 @@ class ErrorBehavior:
             itself, or the process ends: all known failures in librdkafka and franz-go crash it.
         removed_ms: time until it joins again after UNKNOWN_MEMBER_ID.
         fenced_by: requests whose answer FENCED_INSTANCE_ID ends its reading.
+        renewed_by: requests after whose answer ILLEGAL_GENERATION it joins as a new member.
+        is_named: whether heartbeats and commits have the instance id.
     """
 
     refused: str
@@ -335,6 +362,8 @@ class ErrorBehavior:
     assignor_failed_ms: int | None = None
     removed_ms: int = 0
     fenced_by: frozenset[str] = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
+    renewed_by: frozenset[str] = frozenset()
+    is_named: bool = True
 
 
 _POLL_THROWS = "poll() throws an exception, which ends the application unless it is handled"
@@ -378,6 +407,7 @@ ON_ERROR: Mapping[str, ErrorBehavior] = {
         fenced="Consume() returns, and each further call returns the error until the application "
         "creates another ConsumerGroup",
         outdated="Consume() returns without an error; the next call joins again",
+        renewed_by=frozenset({"SyncGroup"}),
     ),
     KAFKA_GO: ErrorBehavior(
         refused="the client reports the error, and tries again after JoinGroupBackoff (5 s)",
@@ -423,6 +453,9 @@ ON_ERROR: Mapping[str, ErrorBehavior] = {
         fenced="it takes the instance id back: its heartbeats do not send it, so the answer is "
         "UNKNOWN_MEMBER_ID, and it joins again",
         outdated="it joins again as a new member",
+        fenced_by=frozenset({"JoinGroup", "SyncGroup"}),
+        renewed_by=frozenset({"SyncGroup", "Heartbeat", "OffsetCommit"}),
+        is_named=False,
     ),
     KAFKA_NODE: ErrorBehavior(
         refused="it emits 'error', and does not join again",

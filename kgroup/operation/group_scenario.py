@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kgroup.assignor.base import AssignorError
 from kgroup.assignor.client_facts import FACTS, ClientFacts
-from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.group_spec import ASSIGNS_LIKE, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assignor_of, is_determined, strategies
 from kgroup.errors import UnfitError, named_group, shown_id
@@ -179,7 +179,7 @@ def _library_notes(spec: GroupSpec) -> Iterator[str]:
 
 def facts_of(config: ConsumerConfig) -> ClientFacts:
     """Return the facts of a simulated consumer's library."""
-    return FACTS[KAFKA_CLIENTS if config.library is None else config.library.name]
+    return FACTS[config.client]
 
 
 def _watched(scenario: Scenario) -> Scenario:
@@ -408,14 +408,17 @@ def _of_library(
         library = spec.computed_as
     if library.name == KAFKA_CLIENTS:
         return config
-    facts = FACTS[library.name]
+    name = member.client_library or ""
+    reacts_as = name if ASSIGNS_LIKE.get(name) == library else None
+    config = replace(config, library=library, reacts_as=reacts_as)
+    facts = facts_of(config)
+    rebalance_ms = facts.rebalance_ms or facts.poll_ms
     return replace(
         config,
-        library=library,
         session_timeout_ms=facts.session_ms,
-        max_poll_interval_ms=member.rebalance_timeout_ms or facts.poll_ms,
+        max_poll_interval_ms=member.rebalance_timeout_ms or rebalance_ms,
         metadata_max_age_ms=facts.refresh_ms,
-        leaves_if_late=facts.leaves_if_late,
+        leaves_if_late=facts.leaves_if_late and rebalance_ms == facts.poll_ms,
     )
 
 

@@ -18,6 +18,7 @@ import pytest
 from jsonschema import ValidationError
 
 from kgroup.assignor.client_facts import FACTS
+from kgroup.assignor.group_spec import ASSIGNS_LIKE
 from kgroup.cli.command.plan import CLIENTS
 from kgroup.cli.command_group import Block
 from kgroup.cli.option.source import FILE_FORMATS
@@ -258,7 +259,8 @@ def test_each_target_has_an_example() -> None:
 def test_the_page_of_plans_has_what_is_known_of_libraries() -> None:
     found = FACTS_TABLE.findall(PLAN.read_text("utf-8"))
     assert found == [facts_table()], "run: python -m tests.cli.console_examples"
-    assert set(CLIENTS) == {name.replace("kafka-clients", "java") for name in FACTS}
+    names = [name.replace("kafka-clients", "java") for name in FACTS]
+    assert {*CLIENTS, *ASSIGNS_LIKE} == {*names}
 
 
 def test_the_picture_shows_what_is_written() -> None:

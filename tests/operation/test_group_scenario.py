@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from kgroup.assignor.base import TopicMetadata
-from kgroup.assignor.group_spec import CLIENTS, GroupSpec
+from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
-from kgroup.assignor.strategy import assign, strategies
+from kgroup.assignor.strategy import assign
 from kgroup.errors import UnfitError
 from kgroup.model.client_library import Certainty
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
@@ -230,7 +230,7 @@ def group_of_library(library: str, strategy: str) -> Group:
         strategy,
         tuple(members),
         {name: TopicMetadata(count) for name, count in topics.items()},
-        client=CLIENTS[library].newest,
+        client=ASSIGNS_LIKE.get(library) or CLIENTS[library].newest,
         leader_id="m-a",
     )
     given = assign(spec)
@@ -285,7 +285,7 @@ def test_a_leader_plays_the_assignor_of_its_library(library: str, strategy: str)
 
 def test_members_of_other_libraries_have_their_own_defaults() -> None:
     def config(library: str) -> ConsumerConfig:
-        group = group_of_library(library, strategies("classic", CLIENTS[library].newest)[0])
+        group = group_of_library(library, "range")
         members = tuple(
             replace(member, session_timeout_ms=None, rebalance_timeout_ms=None)
             for member in group.members
@@ -300,6 +300,9 @@ def test_members_of_other_libraries_have_their_own_defaults() -> None:
     assert (sarama.max_poll_interval_ms, sarama.leaves_if_late) == (60_000, False)
     assert config("kafka-go").metadata_max_age_ms is None
     assert config("librdkafka").leaves_if_late
+    aiokafka = config("aiokafka")
+    assert (aiokafka.client, aiokafka.assigns_as("range").name) == ("aiokafka", "kafka-python")
+    assert (aiokafka.session_timeout_ms, aiokafka.max_poll_interval_ms) == (10_000, 10_000)
 
 
 @pytest.mark.parametrize("library", ["kafka-clients", "librdkafka"])

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kgroup.assignor.client_facts import FACTS, ON_ERROR
-from kgroup.assignor.group_spec import CLIENTS
+from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.message import (
+    Heartbeat,
     HeartbeatAnswer,
     JoinAnswer,
     JoinedMember,
@@ -27,7 +28,9 @@ FENCED = ErrorCode.FENCED_INSTANCE_ID
 
 def config_of(library: str) -> ConsumerConfig:
     strategy = "RoundRobinAssigner" if library == "kafkajs" else "roundrobin"
-    return replace(CONFIG, library=CLIENTS[library].newest, strategies=(strategy,))
+    software = ASSIGNS_LIKE.get(library) or CLIENTS[library].newest
+    reacts_as = library if library in ASSIGNS_LIKE else None
+    return replace(CONFIG, library=software, reacts_as=reacts_as, strategies=(strategy,))
 
 
 def member_of(library: str) -> ClassicHost:
@@ -66,6 +69,7 @@ def test_static_members_alone_can_be_fenced() -> None:
         ("franz-go", (250, 500, 1_000, 2_000, 4_000, 5_000, 5_000)),
         ("kafka-go", (5_000, 5_000)),
         *((name, ()) for name in ("sarama", "kafka-python", "kafkajs", "@platformatic/kafka")),
+        ("aiokafka", ()),
     ],
 )
 def test_a_refused_member_joins_again_if_its_library_retries(
@@ -176,3 +180,31 @@ def test_a_fenced_member(library: str, reads_on: bool, is_ended_by_commit: bool)
     other.commit(FENCED)
     other.poll()
     assert other.failure == (FENCED.name if is_ended_by_commit else None)
+
+
+@pytest.mark.parametrize(
+    ("library", "after_heartbeat", "after_sync"),
+    [("kafka-python", "m", "m"), ("sarama", "m", ""), ("aiokafka", "", "")],
+)
+def test_a_member_of_an_old_generation(library: str, after_heartbeat: str, after_sync: str) -> None:
+    old = ErrorCode.ILLEGAL_GENERATION
+    here = ClassicHost(replace(config_of(library), enable_auto_commit=False)).stable(*orders(0))
+    wait_ms(here, "Heartbeat")
+    here.answer("Heartbeat", HeartbeatAnswer(old))
+    here.poll()
+    assert here.join(2).member_id == after_heartbeat
+    here.answer("SyncGroup", SyncAnswer(old))
+    assert here.take("JoinGroup")[0].member_id == after_sync
+
+
+def test_a_fenced_member_of_aiokafka_takes_its_instance_id_back() -> None:
+    config = replace(config_of("aiokafka"), instance_id="pod-1")
+    here = ClassicHost(config).stable(*orders(0))
+    here.client.commit(here.positions())
+    assert here.take("OffsetCommit")[0].instance_id is None
+    wait_ms(here, "Heartbeat")
+    request: Heartbeat = here.answer("Heartbeat", HeartbeatAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+    assert request.instance_id is None
+    here.poll()
+    join = here.take("JoinGroup")[0]
+    assert (join.member_id, join.instance_id, here.failure) == ("", "pod-1", None)

@@ -85,6 +85,7 @@ class ConsumerConfig:
         library: another client library, whose subscriptions the consumer sends, whose assignor it
             runs as leader of a classic group, and whose reactions to errors it has; otherwise, it
             is played as Java's. None: Java's.
+        reacts_as: library whose reactions to errors it has, if it is not `library`.
         leaves_if_late: whether the consumer leaves the group if its application polls too late.
     """
 
@@ -107,6 +108,7 @@ class ConsumerConfig:
     retry_backoff_ms: int = 100
     version: Version = NEWEST
     library: Software | None = None
+    reacts_as: str | None = None
     leaves_if_late: bool = True
 
     def subscribes_to(self, topic: str) -> bool:
@@ -150,9 +152,23 @@ class ConsumerConfig:
         return Software(KAFKA_CLIENTS, version)
 
     @property
+    def client(self) -> str:
+        """Name of the client library."""
+        return self.reacts_as or (KAFKA_CLIENTS if self.library is None else self.library.name)
+
+    @property
     def on_error(self) -> ErrorBehavior:
         """What the consumer does after errors in a classic group."""
-        return ON_ERROR[KAFKA_CLIENTS if self.library is None else self.library.name]
+        return ON_ERROR[self.client]
+
+    def keeps_id(self, code: ErrorCode, request: str) -> bool:
+        """Return whether the consumer joins again with its member id after an error."""
+        return code is ErrorCode.ILLEGAL_GENERATION and request not in self.on_error.renewed_by
+
+    @property
+    def sent_instance_id(self) -> str | None:
+        """Instance id in heartbeats and commits."""
+        return self.instance_id if self.on_error.is_named else None
 
     @property
     def is_cooperative(self) -> bool:

@@ -125,7 +125,7 @@ class HeartbeatThread:
     def _send(self, coordinator: int) -> None:
         member = self._member
         generation = (member.generation_id, member.member_id)
-        request = Heartbeat(self._config.group_id, *generation, self._config.instance_id)
+        request = Heartbeat(self._config.group_id, *generation, self._config.sent_instance_id)
 
         def on_answer(answer: HeartbeatAnswer | None) -> None:
             code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error
@@ -155,7 +155,7 @@ class HeartbeatThread:
     def _unknown(self, code: ErrorCode, is_same: bool) -> None:
         """Rejoin in the next poll(), as a new member unless only the generation was wrong."""
         if is_same:
-            self._member.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
+            self._member.reset_state(keeps_id=self._config.keeps_id(code, "Heartbeat"))
         else:
             self._received(code, is_same)
 
@@ -301,7 +301,7 @@ class GroupMember(ABC):
             offsets,
             self.generation_id if generation_id is None else generation_id,
             self.member_id,
-            self.config.instance_id,
+            self.config.sent_instance_id,
         )
 
         def on_answer(answer: CommitAnswer | None) -> None:
@@ -333,7 +333,7 @@ class GroupMember(ABC):
     def _commit_unknown(self, code: ErrorCode, is_same: bool) -> None:
         """Rejoin in the next poll(), unless the consumer is already joining."""
         if is_same or self.state is not ClientState.PREPARING_REBALANCE:
-            self.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
+            self.reset_state(keeps_id=self.config.keeps_id(code, "OffsetCommit"))
 
 
 ON_COMMIT: Mapping[ErrorCode, Callable[[GroupMember, ErrorCode, bool], None]] = {

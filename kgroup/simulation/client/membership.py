@@ -516,7 +516,7 @@ class ClassicClient(GroupMember):
     def _sync_unknown(self, answer: SyncAnswer, is_same: bool) -> None:
         """Rejoin, as a new member unless only the generation was wrong."""
         if is_same:
-            self.reset_state(keeps_id=answer.error is ErrorCode.ILLEGAL_GENERATION)
+            self.reset_state(keeps_id=self.config.keeps_id(answer.error, "SyncGroup"))
         self._join_again()
 
     def _sync_again(self, answer: SyncAnswer, is_same: bool) -> None:

@@ -293,8 +293,12 @@ def test_streams_with_the_classic_protocol(cli: Cli) -> None:
     tasks = sorted(task for own in row["assignment"].values() for task in own)
     assert sorted(tasks + row["streams"]["waiting"]) == [[s, n] for s in "01" for n in range(4)]
     more = ("--streams-config", "probing.rebalance.interval.ms=120000", "--add-member", "--settle")
-    page = cli(*args, *more).out
+    result = cli(*args, *more)
+    page = result.out
     assert "in 120 s, a probing rebalance" in page
+    note = "probing.rebalance.interval.ms is unknown; 600000 is assumed"
+    assert note not in result.err
+    assert note in cli(*args, "--add-member", "--settle").err
     assert "run nowhere until then" in page
     wrong = cli(*args, "--strategy", "range")
     assert (wrong.status, wrong.out) == (2, "")

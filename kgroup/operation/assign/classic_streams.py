@@ -143,7 +143,7 @@ def assign_application(
     return active, standby, rebalance
 
 
-def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterator[str]:
+def application_warnings(spec: GroupSpec) -> Iterator[str]:
     """Yield what makes the result of a rebalance uncertain."""
     application = spec.application
     assert application is not None
@@ -209,11 +209,17 @@ def application_warnings(spec: GroupSpec, rebalance: StreamsRebalance) -> Iterat
             f"{_WARMUPS} is unknown. {settings.warmup_replicas} is assumed, Kafka's default; "
             f"--streams-config {_WARMUPS}=N says otherwise."
         )
-    if rebalance.delay_ms and _PROBING not in known:
-        yield (
-            f"{_PROBING} is unknown. {settings.probing_ms} is assumed, Kafka's default; "
-            f"--streams-config {_PROBING}=MS says otherwise."
-        )
+
+
+def probing_note(spec: GroupSpec) -> str:
+    """Return a note on the time of probing rebalances; empty if that is known."""
+    application = spec.application
+    if application is None or _PROBING in application.known_settings:
+        return ""
+    return (
+        f"{_PROBING} is unknown; {application.settings.probing_ms} is assumed, Kafka's default; "
+        f"--streams-config {_PROBING}=MS says otherwise"
+    )
 
 
 def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:

@@ -420,13 +420,15 @@ def _settings(
 ) -> tuple[StreamsSettings, frozenset[str]]:
     """Return the settings as far as evident, and the names of those that are.
 
-    A warm-up is a standby task, too, but there are only a few.
+    A warm-up is a standby task, too, of the tasks that wait for a probing rebalance. If only some
+    tasks have one more, the others have their standby tasks alone.
     """
     copies = Counter(task for own in read for task in own.standby)
     of = [copies[task] for task in tasks if task.subtopology in stateful]
     replicas = min(of, default=0)
     processes = len({own.process_id for own in read})
-    is_known = bool(of) and replicas < processes - 1 and group.probing_ms is None
+    is_whole = group.probing_ms is None or replicas < max(of, default=0)
+    is_known = bool(of) and replicas < processes - 1 and is_whole
     return StreamsSettings(replicas), frozenset([STANDBYS] if is_known else [])
 
 

@@ -29,7 +29,7 @@ from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
 from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA, SARAMA
 from kgroup.model.cluster import TopicPartition
-from kgroup.operation.assign.classic_streams import NEW_PROCESS
+from kgroup.operation.assign.classic_streams import NEW_PROCESS, probing_note
 from kgroup.operation.assign.client import assumptions, later_note, noticing, software, version_of
 from kgroup.operation.assign.connect import during_delay
 from kgroup.operation.assign.group import read_group
@@ -897,8 +897,14 @@ def _assign(
     size = _largest_record(by_spec)
     accepted = max(map(accepted_record_bytes, read.data), default=0) if size and source else 0
     assumed = (note for spec in specs for note in assumptions(spec))
+    of_probing = (
+        probing_note(spec)
+        for spec, rows in by_spec
+        if any(plan.streams and plan.streams.delay_ms for row in rows for plan in row.plans)
+    )
     of_record = assigned_record_notes(source, size, accepted)
-    all_notes = (*filter(None, (later,)), *read.notes, *of_changes, *assumed, *of_record)
+    all_notes = (*filter(None, (later, *of_probing)), *read.notes)
+    all_notes += (*of_changes, *assumed, *of_record)
     if request.mode is Mode.SETTLE and all(len(row.plans) == 1 and not row.error for row in rows):
         all_notes += ("no rebalance follows",) * bool(rows)
     all_notes = tuple(dict.fromkeys(all_notes))

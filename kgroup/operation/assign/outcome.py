@@ -473,7 +473,7 @@ def _protocol_warnings(
     if plan.connect is not None:
         return connect_warnings(spec, plan.connect)
     if plan.streams is not None:
-        return application_warnings(spec, plan.streams)
+        return application_warnings(spec)
     if plan.standby is not None:
         return streams_warnings(spec)
     return _warnings(spec, assignment, by_topic, moves)

@@ -92,7 +92,8 @@ class Kind:
     Attributes:
         family: file in which its rounds are.
         members: libraries and strategies (see `LibraryMember`) that are drawn for each member.
-        topics: "alike", "different" or "pattern": how members subscribe.
+        topics: how members subscribe: "alike", "different", "pattern", or "patterns", which are two
+            texts that match the same topics.
         is_static: whether members are static.
         broker: its version.
         is_log: whether the snapshots are taken of a log directory.
@@ -119,6 +120,11 @@ class Kind:
     def has_lists(self) -> bool:
         """Whether members of a library list different strategies: who joins may change the vote."""
         return not self.is_consumer and len(dict(self.members)) < len(self.members)
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether members subscribe by patterns."""
+        return self.topics.startswith("pattern")
 
     @property
     def is_consumer(self) -> bool:
@@ -210,6 +216,21 @@ KINDS = (
             ((_JAVA, "librdkafka"), _STICKY, "pattern"),
         )
     ),
+    *_kinds(
+        _JAVA,
+        "consumer:uniform",
+        topics="patterns",
+        changes=("leave", "leave-two", "restart", "grow", "add-topic", "drop-topic"),
+    ),
+    *(
+        Kind("mixed", ((_JAVA, "consumer"), (library, strategy)), topics=topics)
+        for library, strategy, topics in (
+            ("librdkafka", "consumer", "different"),
+            ("librdkafka", "consumer:range", "alike"),
+            (_JAVA, _STICKY, "different"),
+            ("librdkafka", "range", "alike"),
+        )
+    ),
     # Without deleted topics, for which a member of Sarama that joins waits.
     Kind(
         "mixed",
@@ -282,8 +303,9 @@ class _Group:
         """Draw what a new member is."""
         library, strategy = self.random.choice(self.kind.members)
         topics = self.subscribed
-        if self.kind.topics == "pattern":
-            topics = (f"^{self.name}\\..*",)
+        if self.kind.has_patterns:
+            texts = (f"^{self.name}\\..*", f"^{self.name}[.].*")
+            topics = (self.random.choice(texts) if self.kind.topics == "patterns" else texts[0],)
         elif self.kind.topics == "different" and self.random.random() < 0.6:
             topics = tuple(self.random.sample(topics, self.random.randint(1, len(topics))))
         self.how[name] = library, strategy, topics
@@ -469,7 +491,7 @@ class _Group:
         names = sorted(self.members)
         random = self.random
         words = ["grow", "drop-topic"] if len(self.topics) > 1 else ["grow"]
-        words += ["add-topic"] * 3 if self.kind.topics == "pattern" else []
+        words += ["add-topic"] * 3 if self.kind.has_patterns else []
         if len(names) < 7 and not self.kind.has_lists:
             words += ["join"] * 3 + ["join-two"]
         if len(names) > 1:
@@ -520,7 +542,7 @@ class _Group:
                 self.settled(QUIET_S)
         else:
             quiet_s = QUIET_TOPICS_S
-            if self.kind.is_consumer and self.kind.topics == "pattern":
+            if self.kind.is_consumer and self.kind.has_patterns:
                 quiet_s = QUIET_REGEX_S
             changes = self._change_topics(word)
             if changes.drop_topics and self.kind.family != _JAVA:
@@ -555,7 +577,7 @@ class _Group:
 
     def _added(self, name: str) -> AddedMembers:
         topics = self.how[name][2]
-        is_named = self.kind.topics != "pattern"
+        is_named = not self.kind.has_patterns
         instance_id = name if self.kind.is_static else None
         return AddedMembers(
             client_id=name, instance_id=instance_id, topics=topics if is_named else None

@@ -20,6 +20,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAMS_VERSIONS, Str
 from kgroup.assignor.member_spec import NEWEST, OF_ZOOKEEPER, MemberSpec, Software
 from kgroup.model.client_library import AIOKAFKA, KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
+from kgroup.model.group import PastGeneration
 
 CLIENTS: Mapping[str, ClientLibrary] = {
     library.name: library
@@ -98,6 +99,10 @@ class GroupSpec:
         has_votes: whether it is known what the members prefer, who vote on the strategy; None if
             they do not vote, because the user chose it.
         have_left: members left for good, so that the others vote on the strategy again.
+        past_generations: earlier generations of a classic group, from which follows what its
+            members may list.
+        may_win: strategies that may win the vote of a classic group whose members have left or
+            joined, the likeliest first; None if nothing shows what they list.
         new_topics: topics that were created since the last assignment.
         grown_topics: topics that got more partitions since the last assignment, as they were.
         dropped_topics: topics that a dry run deletes, also after its first rebalance.
@@ -130,6 +135,8 @@ class GroupSpec:
     leader_client: Software | None = None
     has_votes: bool | None = None
     have_left: bool = False
+    past_generations: tuple[PastGeneration, ...] = ()
+    may_win: tuple[str, ...] | None = None
     new_topics: frozenset[str] = frozenset()
     grown_topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
     dropped_topics: frozenset[str] = frozenset()
@@ -217,4 +224,5 @@ class GroupSpec:
     def is_cooperative(self) -> bool:
         """Whether members keep their partitions during a rebalance."""
         is_incremental = self.has_topic_ids or self.protocol in ("streams", CLASSIC_STREAMS)
-        return is_incremental or self.strategy in _COOPERATIVE
+        keep = any(member.keeps is not False for member in self.members)
+        return is_incremental or (self.strategy in _COOPERATIVE and keep)

@@ -73,6 +73,9 @@ class MemberSpec:
         is_client_inferred: `client` is likely, not certain.
         may_be: known libraries that write such subscriptions; None if they are unknown.
         is_subscription_assumed: a new member's subscription is unknown, and others differ.
+        keeps: whether the member keeps its partitions in a rebalance, and claims them; False if it
+            lists another strategy, with which it gives them up; None if that is unknown.
+        is_keeping_open: whether `keeps` may be otherwise.
     """
 
     member_id: str
@@ -98,6 +101,8 @@ class MemberSpec:
     regex: str | None = None
     matched: tuple[str, ...] = ()
     is_subscription_assumed: bool = False
+    keeps: bool | None = None
+    is_keeping_open: bool = False
 
     def streams_of(self, topic: str) -> int:
         """Return the number of threads for a topic; the largest number for a topic not listed."""

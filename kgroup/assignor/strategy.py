@@ -160,6 +160,8 @@ def as_sent(spec: GroupSpec) -> list[Subscriber]:
     for member in spec.members_as_sent:
         client = spec.client_of(member)
         known = spec.strategy in CLIENTS[client.name].strategies[client.version]
+        if member.keeps is False:
+            member = replace(member, owned=None, generation=None, user_data=None)
         by_client[client if known else spec.computed_as].append(member)
     sent = {
         subscriber.member_id: subscriber

@@ -439,6 +439,27 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
+class PastGeneration:
+    """An earlier generation of a classic group.
+
+    Attributes:
+        generation_id: generation.
+        assignor: strategy that won the vote of its members.
+        members: member ids; sorted.
+        idle: those of them that got no partitions; sorted.
+        claimed: those that claimed partitions when they joined; sorted.
+        unclaimed: those that were in a generation before, and claimed nothing; sorted.
+    """
+
+    generation_id: int
+    assignor: str
+    members: tuple[str, ...]
+    idle: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+    unclaimed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Subtopology:
     """A part of a streams topology whose tasks run together.
 
@@ -515,6 +536,8 @@ class Group:
             this type, not in files.
         empty_commits: partitions with a negative committed offset, which means no offset; sorted by
             topic and partition.
+        past_generations: classic: earlier generations with members of the current one, newest
+            first, as far as they were read in `__consumer_offsets`.
     """
 
     group_id: str
@@ -541,6 +564,7 @@ class Group:
     unowned: tuple[AssignedPartition, ...] = ()
     stray_owners: tuple[StrayOwner, ...] = ()
     empty_commits: tuple[tuple[str, int], ...] = ()
+    past_generations: tuple[PastGeneration, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Raise a ValueError if no group of this type has such a state."""

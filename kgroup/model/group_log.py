@@ -24,6 +24,7 @@ from kgroup.model.group import (
     GroupType,
     Member,
     MemberState,
+    PastGeneration,
     Subscription,
     Subtopology,
     Task,
@@ -292,6 +293,26 @@ def classic_members(group_id: str, data: Data) -> tuple[Member, ...]:
     if protocol_type == _CONSUMER_PROTOCOL_TYPE:
         libraries = recognize(group_id, data.get("protocol"), data.get("leader"), members)
     return tuple(map(partial(_classic_member, protocol_type), members, libraries))
+
+
+def past_generation(data: Data) -> PastGeneration:
+    """Return what a GroupMetadata record with members shows of the strategies that they list."""
+    ids: dict[str, list[str]] = {"members": [], "idle": [], "claimed": [], "unclaimed": []}
+    for member in data["members"]:
+        name, assignment = member["memberId"], member.get("assignment")
+        sent = readable(member.get("subscription")) or {}
+        ids["members"].append(name)
+        if not (isinstance(assignment, Mapping) and assignment.get("assignedPartitions")):
+            ids["idle"].append(name)
+        if sent.get("ownedPartitions"):
+            ids["claimed"].append(name)
+        elif known(sent.get("generationId")) is not None:
+            ids["unclaimed"].append(name)
+    return PastGeneration(
+        data["generation"],
+        data["protocol"],
+        **{kind: tuple(sorted(names)) for kind, names in ids.items()},
+    )
 
 
 def recognized_again(group: Group) -> Group:

@@ -21,6 +21,7 @@ from kgroup.model.member_name import name_of
 from kgroup.operation.assign.client import later_note, software, version_of
 from kgroup.operation.assign.dry_run import Run, settled
 from kgroup.operation.assign.group import NO_ADVICE, find_group, group_spec
+from kgroup.operation.assign.vote import listable
 from kgroup.operation.assign.what_if import AddedMembers, Changes, changed
 from kgroup.operation.plan.coordinator import (
     CONSUMER_GROUP_HEARTBEAT,
@@ -374,14 +375,8 @@ def _check(client: JoiningClient) -> str:
 
 def _may_list(member: Member, now: str) -> frozenset[str] | None:
     """Return the strategies that a member may list, as far as its library has them; else None."""
-    facts = FACTS.get(member.client_library or "")
-    if facts is None or member.client_library_certainty is not Certainty.CERTAIN:
-        return None
-    return frozenset(
-        name
-        for name in facts.strategies
-        if facts.mixes or (name == COOPERATIVE_STICKY) == (now == COOPERATIVE_STICKY)
-    ) | {now}
+    is_certain = member.client_library_certainty is Certainty.CERTAIN
+    return listable(member.client_library if is_certain else None, now)
 
 
 def _limits(

@@ -84,7 +84,8 @@ class Question:
         commit_times: times of commits are needed; they are the most expensive part.
         last_commits: of each group only the time of its last commit is needed, and of an empty
             classic group the time of its last state.
-        preferences: of members of consumer groups, the assignors that they prefer are needed.
+        preferences: of members of consumer groups, the assignors that they prefer are needed; of
+            classic groups, earlier generations, whose strategies show what members list.
         nodes: for ZooKeeper: all nodes of the groups and of the cluster are needed, also those
             without a field in `Group`: partition states, topic configurations, the controller,
             and administrators' requests.

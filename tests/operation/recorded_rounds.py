@@ -33,6 +33,8 @@ _UNCERTAIN = re.compile(
 )
 """Warnings that the members may own something else; those about single members are marks."""
 
+_TAKEN_TO_STAY = re.compile("^the strategy is taken to stay").match
+
 _CHANCE = re.compile(r"does not determine what .* because the result may be random")
 
 
@@ -55,12 +57,20 @@ class Round:
         line: as it was recorded.
         foretold: owned partitions by client id, of the members that do not depend on unknown ids.
         warnings: all warnings of the dry run.
+        notes: all notes.
     """
 
     family: str
     line: Mapping[str, Any]
     foretold: Mapping[str, set[tuple[str, int]]]
     warnings: Sequence[str]
+    notes: Sequence[str] = ()
+
+    @property
+    def is_vote_hidden(self) -> bool:
+        """Whether members list different strategies, which nothing shows, as a note says."""
+        lists = set(self.line.get("lists", {}).values())
+        return len(lists) > 1 and any(map(_TAKEN_TO_STAY, self.notes))
 
     @property
     def owned(self) -> dict[str, set[tuple[str, int]]]:
@@ -107,7 +117,8 @@ def replayed(family: str, line: Mapping[str, Any]) -> Round:
     source = snapshot_source(msgspec.convert(line["snapshot"], Snapshot))
     changes = msgspec.convert(line["options"], Changes)
     request = AssignRequest(Mode[line["mode"]], changes=changes)
-    (run,) = assign_group(source, line["group"], request).data
+    report = assign_group(source, line["group"], request)
+    (run,) = report.data
     warnings = [warning for plan in run.plans for warning in plan.warnings]
     if not run.plans:  # static members, which restart without a rebalance
         (group,) = source.read([line["group"]]).image.groups.values()
@@ -117,10 +128,11 @@ def replayed(family: str, line: Mapping[str, Any]) -> Round:
             }
             for member in group.members
         }
-        return Round(family, line, owned, warnings)
+        return Round(family, line, owned, warnings, report.notes)
     last = run.plans[-1]
     if last.assignment is None:  # the leader fails: nobody owns anything
-        return Round(family, line, {name: set() for name in line["outcome"]}, warnings)
+        nothing: dict[str, set[tuple[str, int]]] = {name: set() for name in line["outcome"]}
+        return Round(family, line, nothing, warnings, report.notes)
     names = {member.member_id: member.client_id or "" for member in last.members}
     unsure = {
         member.client_id for plan in run.plans for member in plan.members if member.depends_on_id
@@ -130,7 +142,7 @@ def replayed(family: str, line: Mapping[str, Any]) -> Round:
         for member_id, owned in last.assignment.items()
         if names[member_id] not in unsure
     }
-    return Round(family, line, foretold, warnings)
+    return Round(family, line, foretold, warnings, report.notes)
 
 
 def all_rounds() -> Iterator[Round]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.model.group import Group
+from kgroup.model.group import Group, PastGeneration
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import Question
 from kgroup.source.broker import offsets_log
@@ -167,6 +167,59 @@ def test_the_assignors_that_members_of_a_consumer_group_prefer(broker: FakeBroke
     assert preferred(*records, preferences=True) == ["range", None]
     assert preferred(*records) == [None, None]
     assert preferred(records[0], *records[3:], preferences=True) == [None, None]
+
+
+def data(raw: bytes) -> bytes:
+    """Length and bytes."""
+    return struct.pack(">i", len(raw)) + raw
+
+
+def partitions(count: int) -> bytes:
+    """Topic t with its first partitions; no topic if there are none."""
+    own = struct.pack(f">i{count}i", count, *range(count))
+    return struct.pack(">i", 1) + text("t") + own if count else struct.pack(">i", 0)
+
+
+def generation(
+    offset: int, number: int, strategy: str, **members: tuple[int, int | None, int]
+) -> Plain:
+    """Version 0, with what each member claims, its generation before that, and what it gets."""
+    value = struct.pack(">h", 0) + text("consumer") + struct.pack(">i", number) + text(strategy)
+    value += text("m") + struct.pack(">i", len(members))
+    for name, (claimed, before, got) in members.items():
+        sent = struct.pack(">hi", 2, 1) + text("t") + struct.pack(">i", -1) + partitions(claimed)
+        sent += struct.pack(">i", -1 if before is None else before)
+        assigned = struct.pack(">h", 0) + partitions(got) + struct.pack(">i", -1)
+        value += text(name) + text("c") + text("/h") + struct.pack(">i", 9) + data(sent)
+        value += data(assigned)
+    return Plain(offset, -1, struct.pack(">h", 2) + text("g"), value)
+
+
+def test_earlier_generations_of_present_members(broker: FakeBroker) -> None:
+    """The log is read back to a generation without any of them, or as far as allowed."""
+    records = (
+        generation(0, 1, "sticky", m=(0, None, 3)),
+        generation(1, 2, "range", gone=(0, None, 3)),
+        commit(2, "other"),
+        generation(3, 3, "range", m=(0, None, 1), old=(2, 2, 2)),
+        generation(4, 4, "range", m=(0, 3, 0), new=(0, None, 3)),
+        commit(5, "other"),
+        generation(6, 5, "range", m=(0, 4, 3)),
+    )
+    ask: dict[str, Any] = {"state": "Stable", "commit_times": False}
+    group, notes = read(broker, *records, preferences=True, **ask)
+    assert group.generation_id == 5
+    assert group.past_generations == (
+        PastGeneration(4, "range", ("m", "new"), idle=("m",), unclaimed=("m",)),
+        PastGeneration(3, "range", ("m", "old"), claimed=("old",)),
+    )
+    assert (notes, fetches(broker)) == ((), [5, 6, 3, 4, 1, 2])
+    broker.asked.clear()
+    group, notes = read(broker, *records, **ask)
+    assert (group.past_generations, notes, fetches(broker)) == ((), (), [5, 6])
+    group, notes = read(broker, *records, preferences=True, log_budget=400, **ask)
+    assert [each.generation_id for each in group.past_generations] == [4, 3]
+    assert notes == ()
 
 
 def test_for_the_last_commit_only_what_follows_it_is_read(broker: FakeBroker) -> None:

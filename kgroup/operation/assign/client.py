@@ -30,6 +30,7 @@ from kgroup.model.client_library import (
 )
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.report import first_names
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
 
 _OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}
 """confluent-kafka for Python, Go and .NET is librdkafka, and has the same version numbers."""
@@ -300,7 +301,8 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
     if spec.protocol != "classic":
         return
     have_joined = any(member.unknown_id for member in spec.members)
-    if spec.has_votes is False and (have_joined or spec.have_left) and not any(vote_warnings(spec)):
+    is_voted = spec.has_votes is False and (have_joined or spec.have_left)
+    if is_voted and spec.may_win is None and not any(vote_warnings(spec)):
         new = ", and new members to list what others list" if have_joined else ""
         yield (
             f"the strategy is taken to stay {spec.strategy}{new}: members vote on it again, and no "
@@ -337,6 +339,18 @@ def member_warnings(spec: GroupSpec) -> Iterator[str]:
     to send in 2.4. If kafka-python's assignor leads, they are taken to be of the leader's library.
     """
     leads = spec.computed_as
+    unsure = [member.member_id for member in spec.members if member.is_keeping_open]
+    if spec.strategy == COOPERATIVE_STICKY and unsure:
+        members = tuple(
+            replace(member, keeps=member.keeps is False) if member.is_keeping_open else member
+            for member in spec.members
+        )
+        if _shares(replace(spec, members=members), leads) != _shares(spec, leads):
+            yield (
+                "The actual assignment may be different: some members also list an eager strategy, "
+                "with which they give up all partitions before they rejoin; it is unknown whether "
+                f"{first_names(unsure)} does."
+            )
     known = {member.client for member in spec.members if member.client is not None}
     if known and leads.name != KAFKA_PYTHON:
         known.add(CLIENTS[KAFKA_PYTHON].newest)
@@ -487,9 +501,9 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
 
     Coordinators do not report what members prefer.
     """
-    if not spec.have_left or spec.has_votes is not False:
+    if spec.has_votes is not False:
         return
-    if spec.protocol == "consumer" and spec.strategy != PREFERENCE[0]:
+    if spec.protocol == "consumer" and spec.have_left and spec.strategy != PREFERENCE[0]:
         yield (
             f"The assignor may change from {spec.strategy}: members vote on it again, and this "
             "source does not know their group.remote.assignor. --strategy computes with another "
@@ -498,6 +512,9 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
     if spec.protocol != "classic":
         return
     leads = spec.computed_as
+    if spec.may_win is not None:
+        yield from _open_vote(spec, leads)
+        return
     # What kafka-python may have sent, Java's sent before 2.4, when it had no cooperative-sticky.
     is_java = leads.name == KAFKA_CLIENTS and all(
         (
@@ -509,20 +526,45 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
         for member in spec.members
     )
     other = None
+    here = {member.member_id for member in spec.members}
+    # If all of them preferred the other one, those of such a generation would have chosen it.
+    if not spec.have_left or any(here.issuperset(past.members) for past in spec.past_generations):
+        return
     if is_java and spec.strategy == "range":
         other, why = "cooperative-sticky", "Java's do with cooperative-sticky"
     elif (leads.name, spec.strategy) == (LIBRDKAFKA, "roundrobin"):
         other, why = "range", "librdkafka's do with range"
-    # Members that also list an eager strategy revoke everything before they join.
-    forgetful = tuple(replace(member, owned=None, generation=None) for member in spec.members)
-    if other is not None and _shares(
-        replace(spec, strategy=other, members=forgetful), leads
-    ) != _shares(spec, leads):
+    elif (
+        spec.strategy == COOPERATIVE_STICKY
+        and any(member.keeps is False for member in spec.members)
+        and any(member.keeps is not False for member in spec.departed)
+    ):
+        other, why = "range", "Java's do with range"
+    if other is not None and _shares(_switched(spec, other), leads) != _shares(spec, leads):
         yield (
             f"The strategy may change: if all remaining members also list another one, as {why} by "
             "default, they vote on it again, and no coordinator reports what they list. --strategy "
             "computes with another one."
         )
+
+
+def _open_vote(spec: GroupSpec, leads: Software) -> Iterator[str]:
+    """Yield a warning if the members may vote for several strategies, and it matters."""
+    assert spec.may_win is not None
+    now = _shares(spec, leads)
+    other = [name for name in spec.may_win[1:] if _shares(_switched(spec, name), leads) != now]
+    if other:
+        yield (
+            f"The strategy may change: members vote on it again, and no coordinator reports what "
+            f"they list. After earlier votes, {' or '.join(other)} may win in place of "
+            f"{spec.strategy}. --strategy computes with another one."
+        )
+
+
+def _switched(spec: GroupSpec, strategy: str) -> GroupSpec:
+    """Return the group with another strategy; what members owned with the present one is lost."""
+    members = tuple(replace(member, keeps=False) for member in spec.members)
+    return replace(spec, strategy=strategy, members=members)
 
 
 def topic_warnings(spec: GroupSpec) -> Iterator[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import islice, permutations
@@ -790,7 +790,9 @@ def _settle(
     first = plan = dry_run_as(spec, seed)
     following: list[AssignPlan] = []
     while plan.assignment is not None:
-        if not _is_followed(plan, plan.assignment, waits=waits):
+        # Who gives up everything before it joins revokes nothing afterwards.
+        revoking = {m.member_id for m in spec.members if m.keeps is not False}
+        if not _is_followed(plan, revoking, waits=waits):
             break
         if len(following) == most:
             if following:
@@ -802,13 +804,13 @@ def _settle(
     return Run(first, tuple(following)), spec
 
 
-def _is_followed(plan: AssignPlan, assignment: Mapping[str, object], *, waits: bool) -> bool:
+def _is_followed(plan: AssignPlan, revoking: Collection[str], *, waits: bool) -> bool:
     if plan.connect is not None:
         is_delayed = waits and plan.connect.delay_ms > 0
         return plan.connect.is_at_once or plan.connect.is_awaiting or is_delayed
     if plan.streams is not None:
         return plan.streams.is_at_once or (waits and plan.streams.delay_ms > 0)
-    revoked = any(move.from_member in assignment for move in plan.moves)
+    revoked = any(move.from_member in revoking for move in plan.moves)
     return plan.rebalance == "cooperative" and revoked
 
 

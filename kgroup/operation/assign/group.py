@@ -26,6 +26,7 @@ from kgroup.operation.assign.client import asked_software, fitting
 from kgroup.operation.assign.connect import CONNECT, connect_spec
 from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id
 from kgroup.operation.assign.streams import STREAMS, streams_spec
+from kgroup.operation.assign.vote import with_keeping
 from kgroup.operation.assign.zookeeper import (
     check_registrations,
     departed_consumers,
@@ -193,6 +194,7 @@ def group_spec(
     asked = _asked(protocol, kafka_version, client)
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
+    members = with_keeping(group, members)
     known, ids = _topics(source, members, topics, notes, advice.partitions)
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
@@ -214,6 +216,7 @@ def group_spec(
         group.member_order or _walked(group, protocol),
         leader_client=_newest(group.leader_library),
         has_votes=None if strategy else any(member.assignor for member in group.members),
+        past_generations=group.past_generations,
     )
     spec = _with_strategy(spec, strategy, notes, advice)
     # The leader has assigned by the group's own strategy, whichever is asked for.

@@ -40,6 +40,7 @@ from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, co
 from kgroup.operation.assign.streams import assign_tasks, other_tasks, streams_warnings
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
 
 
 class Move(NamedTuple):
@@ -500,6 +501,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         departed=(),
         returning=() if returning else spec.returning,
         have_left=False,
+        may_win=None,
         is_leader_new=False,
         have_subscribed=False,
         new_topics=frozenset(),
@@ -516,6 +518,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
                 subscription_generation=None,
                 user_data=None,
                 threads=threads[member.member_id],
+                keeps=member.keeps if spec.strategy == COOPERATIVE_STICKY else None,
             )
             for member in spec.members
         )

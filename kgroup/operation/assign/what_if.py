@@ -26,6 +26,7 @@ from kgroup.operation.assign.connect import (
 )
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.assign.streams import STREAMS, with_standbys
+from kgroup.operation.assign.vote import after_vote
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
 
@@ -156,6 +157,8 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = add_members(spec, added)
     if changes.remove:
         spec = replace(spec, have_left=True)
+    if spec.protocol == "classic" and spec.has_votes is False and spec.members != as_it_is.members:
+        spec = after_vote(spec, as_it_is, restarted)
     if spec.has_votes and (changes.remove or changes.restart or changes.add):
         voted = preferred_assignor(member.assignor for member in spec.members)
         spec = replace(spec, strategy=voted or PREFERENCE[0])
@@ -265,6 +268,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     by_regex = {(member.regex, member.matched) for member in spec.members}
     is_shared = len(by_regex) == 1 and added.topics is None
     regex, matched = by_regex.pop() if is_shared else (None, ())
+    give_up = bool(spec.members) and all(member.keeps is False for member in spec.members)
     process_id = None
     if spec.protocol in (STREAMS, CLASSIC_STREAMS):  # the threads of one new instance
         taken = {member.process_id for member in (*spec.members, *spec.departed)}
@@ -283,6 +287,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
             regex=regex,
             matched=matched,
             is_subscription_assumed=is_assumed,
+            keeps=False if give_up else None,
         )
         for member_id, suffix in zip(_new_ids(spec), suffixes, strict=False)
     )

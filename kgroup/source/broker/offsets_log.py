@@ -22,8 +22,8 @@ from typing import Any
 
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import Topic, TopicPartition
-from kgroup.model.group import Group, GroupState, GroupType, Membership
-from kgroup.model.group_log import classic_members
+from kgroup.model.group import Group, GroupState, GroupType, Membership, PastGeneration
+from kgroup.model.group_log import classic_members, past_generation
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
@@ -49,8 +49,10 @@ _KEY_PREFIX = Struct(">hH")
 _LENGTH = Struct(">H")
 _MANY = 50
 """Number of groups above which every record is decoded, instead of searching batches for group
-ids.
+ids, and no earlier generations are searched.
 """
+_MOST_GENERATIONS = 200
+"""Maximum number of earlier generations of a group."""
 _NO_ID = "A" * 22
 _OVER_BUDGET = "more bytes would have to be read back than allowed"
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
@@ -72,6 +74,8 @@ class _Trace:
         voters: members of a consumer group whose preferred assignors are searched.
         assignors: those that were found; None for a member that prefers none.
         last_only: see `Question.last_commits`.
+        past: earlier generations of a classic group, newest first.
+        has_past: whether no more of them are searched.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class _Trace:
         commit_times: bool,
         last_only: bool = False,
         preferences: bool = False,
+        past: bool = False,
     ) -> None:
         self.group = group
         is_voted = preferences and group.type is GroupType.CONSUMER
@@ -91,6 +96,9 @@ class _Trace:
         self.committed = {(o.topic, o.partition): o.committed_offset for o in sought}
         self.metadata: _Metadata | None = None
         self.commits: dict[TopicPartition, _Commit] = {}
+        self.past: list[PastGeneration] = []
+        is_voted = group.type is GroupType.CLASSIC and group.protocol_type == "consumer"
+        self.has_past = not (past and is_voted and group.members)
 
     @property
     def is_whole(self) -> bool:
@@ -107,6 +115,31 @@ class _Trace:
         return len(self.commits) == len(self.committed) and (
             self.metadata is not None or not has_metadata
         )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything was found, and all earlier generations that may matter."""
+        return self.is_whole and self.has_past
+
+    def take_metadata(self, data: Data | None, time_ms: int | None, size: int) -> None:
+        """Keep the newest GroupMetadata, and what earlier ones say of the vote on the strategy."""
+        if self.metadata is None:
+            self.metadata = data, time_ms, size
+            self.has_past = self.has_past or not data
+            return
+        newest, _, _ = self.metadata
+        if newest is None or self.has_past:
+            return
+        present = {member["memberId"] for member in newest["members"]}
+        if (
+            data
+            and data["protocol"]
+            and not present.isdisjoint(member["memberId"] for member in data["members"])
+        ):
+            self.past.append(past_generation(data))
+            self.has_past = len(self.past) == _MOST_GENERATIONS
+        else:  # the present members have joined since
+            self.has_past = True
 
     def accepts(self, at: tuple[str, int], offset: int, *, transactional: bool) -> bool:
         """Return whether the record of a commit tells the time of what is committed.
@@ -133,6 +166,7 @@ class _Trace:
         data, time_ms, size = self.metadata or (None, None, None)
         if data is None or data["protocolType"] != group.protocol_type:
             return group
+        group = replace(group, past_generations=tuple(self.past))
         recorded = {member.member_id: member for member in classic_members(group.group_id, data)}
         if group.state in _REBALANCING:
             before = Membership(
@@ -200,7 +234,8 @@ class LogMemory:
         if cached is None or cached.end > end:  # the log was truncated
             return 0
         is_known = all(
-            trace.group.group_id in cached.metadata and not trace.voters for trace in traces
+            trace.group.group_id in cached.metadata and not trace.voters and trace.has_past
+            for trace in traces
         )
         return cached.end if is_known else 0
 
@@ -295,9 +330,13 @@ async def read_details(
     by_partition: dict[int, list[_Trace]] = {}
     for group in groups.values():
         trace = _Trace(
-            group, commit_times=commit_times, last_only=last_commits, preferences=preferences
+            group,
+            commit_times=commit_times,
+            last_only=last_commits,
+            preferences=preferences,
+            past=preferences and len(groups) <= _MANY,
         )
-        if group.offsets_partition is not None and not trace.is_whole:
+        if group.offsets_partition is not None and not trace.is_done:
             by_partition.setdefault(group.offsets_partition, []).append(trace)
     if not by_partition:
         return dict(groups), []
@@ -392,11 +431,12 @@ class _Log:
             self._take(
                 [each for each in batches if each.base_offset is None or each.base_offset < high]
             )
-            if all(trace.is_whole for trace in self.traces):
+            if all(trace.is_done for trace in self.traces):
                 return None
             budget -= size
             if budget <= 0:
-                return _OVER_BUDGET
+                is_whole = all(trace.is_whole for trace in self.traces)
+                return None if is_whole else _OVER_BUDGET
             guess = WINDOW_SIZE * (high - low) // max(size, 1)
             high, span = low, max(FIRST_WINDOW, min(4 * span, guess))
         return None
@@ -481,7 +521,7 @@ class _Log:
                 group_id = record.key[4 : 4 + length]
                 is_read = 0 <= kind <= _GROUP_METADATA or kind == _MEMBER_METADATA
                 trace = self._wanted.get(group_id) if is_read else None
-                if trace is None or trace.is_whole:
+                if trace is None or trace.is_done:
                     continue
                 _, key, value = decode_record(record.key, record.value)
                 data = value["data"] if value else None
@@ -491,7 +531,7 @@ class _Log:
                         trace.assignors.setdefault(member_id, data["serverAssignor"])
                 elif kind == _GROUP_METADATA:
                     size = batch_size(len(record.key), len(record.value or b""))
-                    trace.metadata = trace.metadata or (data, record.timestamp_ms, size)
+                    trace.take_metadata(data, record.timestamp_ms, size)
                 elif key is not None and key["data"] is not None and data is not None:
                     at = (key["data"]["topic"], key["data"]["partition"])
                     if trace.accepts(at, data["offset"], transactional=batch.is_transactional):

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -98,6 +98,7 @@ class Kind:
         broker: its version.
         is_log: whether the snapshots are taken of a log directory.
         changes: what happens in its rounds; empty for whatever may happen.
+        rounds: number of rounds.
     """
 
     family: str
@@ -107,6 +108,7 @@ class Kind:
     broker: str = "4.3.1"
     is_log: bool = False
     changes: tuple[str, ...] = ()
+    rounds: int = ROUNDS
 
     @property
     def name(self) -> str:
@@ -119,7 +121,8 @@ class Kind:
     @property
     def has_lists(self) -> bool:
         """Whether members of a library list different strategies: who joins may change the vote."""
-        return not self.is_consumer and len(dict(self.members)) < len(self.members)
+        is_voted = self.changes == _VOTES or len(dict(self.members)) < len(self.members)
+        return is_voted and not self.is_consumer
 
     @property
     def has_patterns(self) -> bool:
@@ -136,10 +139,18 @@ def _kinds(family: str, *strategies: str, **more: Any) -> list[Kind]:
     return [Kind(family, ((family, strategy),), **more) for strategy in strategies]
 
 
+def _drawn(members: str) -> Iterator[tuple[str, str]]:
+    """Yield the libraries and strategies in the name of a kind."""
+    for member in members.split(" + "):
+        library, strategy = member.split()
+        yield library, strategy
+
+
 _JAVA = "kafka-clients"
 _EAGER = ("range", "roundrobin")
 _STICKY = "cooperative-sticky"
 _RESTARTS = ("restart", "restart-three")
+_VOTES = ("join", "leave", "leave-two", "leave-leader", "restart")
 _LEAVES = ("join", "leave", "leave-two", "leave-leader")
 KINDS = (
     *_kinds(_JAVA, *_EAGER, "sticky", _STICKY),
@@ -236,6 +247,45 @@ KINDS = (
         "mixed",
         (("sarama", _STICKY), (_JAVA, _STICKY)),
         changes=("join", "leave", "leave-two", "leave-leader", "restart", "grow"),
+    ),
+    # All members list the same two strategies.
+    *_kinds(_JAVA, "sticky,range", f"{_STICKY},range", changes=_VOTES),
+    *_kinds("librdkafka", "range,roundrobin", changes=_VOTES),
+    *_kinds("kafka-python", "range,roundrobin", changes=_VOTES),
+    *(
+        Kind(family, tuple(_drawn(members)), changes=_VOTES, rounds=4)
+        for family, members in (
+            (_JAVA, "kafka-clients range,sticky + kafka-clients sticky,range"),
+            (_JAVA, f"kafka-clients {_STICKY},range + kafka-clients range,{_STICKY}"),
+            (_JAVA, f"kafka-clients range + kafka-clients {_STICKY},range"),
+            (_JAVA, f"kafka-clients {_STICKY} + kafka-clients range,{_STICKY}"),
+            (
+                _JAVA,
+                "kafka-clients range,roundrobin,sticky + kafka-clients sticky,roundrobin,range + "
+                "kafka-clients roundrobin,sticky,range",
+            ),
+            (
+                "librdkafka",
+                "librdkafka range,roundrobin + librdkafka roundrobin,range + librdkafka roundrobin",
+            ),
+            ("librdkafka", "librdkafka range + librdkafka roundrobin,range"),
+            ("franz-go", "franz-go range,roundrobin + franz-go roundrobin,range"),
+            ("franz-go", f"franz-go {_STICKY},range + franz-go range,{_STICKY}"),
+            ("sarama", "sarama range,roundrobin + sarama roundrobin,range,sticky"),
+            ("kafka-python", "kafka-python range,roundrobin + kafka-python roundrobin,range"),
+            ("kafka-go", "kafka-go range,roundrobin + kafka-go roundrobin,range"),
+            (
+                "mixed",
+                "kafka-clients range,roundrobin + librdkafka roundrobin,range + sarama "
+                "range,roundrobin",
+            ),
+            ("mixed", f"kafka-clients {_STICKY},range + franz-go range,{_STICKY}"),
+            (
+                "mixed",
+                "kafka-python roundrobin,range + librdkafka range,roundrobin + sarama "
+                "range,roundrobin",
+            ),
+        )
     ),
 )
 
@@ -492,7 +542,7 @@ class _Group:
         random = self.random
         words = ["grow", "drop-topic"] if len(self.topics) > 1 else ["grow"]
         words += ["add-topic"] * 3 if self.kind.has_patterns else []
-        if len(names) < 7 and not self.kind.has_lists:
+        if len(names) < 7 and (not self.kind.has_lists or self.kind.changes):
             words += ["join"] * 3 + ["join-two"]
         if len(names) > 1:
             words += ["leave"] * 2 + ["restart"]
@@ -548,6 +598,7 @@ class _Group:
             if changes.drop_topics and self.kind.family != _JAVA:
                 quiet_s = QUIET_DELETED_S
         outcome = self.settled(quiet_s, frozenset(ids[name] for name in gone))
+        lists = {name: self.how[name][1] for name in (*names, *outcome)}
         add(
             {
                 "kind": self.kind.name,
@@ -558,6 +609,7 @@ class _Group:
                 "options": {k: v for k, v in msgspec.to_builtins(changes).items() if v},
                 "snapshot": json.loads(snapshot),
                 "outcome": outcome,
+                **({"lists": lists} if self.kind.has_lists else {}),
             }
         )
 
@@ -672,7 +724,7 @@ def record(wanted: Sequence[str]) -> None:
                     name = f"g{number}" + "bcd"[attempt - 1] * (attempt > 0)
                     group = _Group(kind, name, server, clients, log, random)
                     try:
-                        group.play(ROUNDS - len(lines), lines.append)
+                        group.play(kind.rounds - len(lines), lines.append)
                         break
                     except Exception:
                         traceback.print_exc()

@@ -1,0 +1,301 @@
+"""The vote on the strategy of a classic group, as far as its result can be derived.
+
+Each member votes for the first strategy in its list that all members list, and the one with most
+votes wins (`ClassicGroup.selectProtocol`; a tie depends on the broker's hash table). Neither a
+response nor a record has the lists. What shows something of them:
+
+- a member lists each strategy that has won in a generation of which it was a member;
+- the same members choose the same strategy again;
+- a member that keeps its partitions when it joins lists only cooperative strategies;
+- a library may have only one strategy.
+
+If earlier generations had other strategies, all lists that may have led to them are tried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from itertools import chain, combinations_with_replacement, permutations
+from math import comb, factorial, prod
+
+from kgroup.assignor.client_facts import FACTS
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
+from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.group import Group, GroupType, PastGeneration
+from kgroup.simulation.classic.group import winner
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
+
+KEEPERS = (KAFKA_CLIENTS,)
+"""Libraries whose members keep their partitions in a rebalance only if they list no eager strategy.
+Source: the constructor of `ConsumerCoordinator`. Members of franz-go do as the strategy in use.
+"""
+_TIES = ((4, 0), (2, 6), (2, 3))
+"""Versions of brokers, one for each order in which ties are broken."""
+_MOST_STEPS = 2_000
+"""Maximum number of partial sets of lists to try."""
+
+_List = tuple[str, ...]
+_Generation = tuple[frozenset[str], str]
+"""Members and strategy."""
+
+
+def with_keeping(group: Group, members: tuple[MemberSpec, ...]) -> tuple[MemberSpec, ...]:
+    """Return the members of a cooperative group with `keeps`, from what they claimed.
+
+    One that claimed nothing, although it had partitions in the generation before, lists an eager
+    strategy, too. Others are taken to do as the rest, if that is alike; if some list an eager one,
+    that is open.
+    """
+    if group.type is not GroupType.CLASSIC or group.assignor != COOPERATIVE_STICKY:
+        return members
+    kept: dict[str, bool] = {}
+    now = _present(group)
+    generations = (now, *group.past_generations)
+    for at, each in enumerate(generations):
+        if each.assignor != COOPERATIVE_STICKY:
+            kept |= dict.fromkeys(each.members, False)
+            continue
+        kept |= dict.fromkeys(each.claimed, True)
+        for name in each.unclaimed:
+            before = next((old for old in generations[at + 1 :] if name in old.members), None)
+            if before is not None and name not in before.idle:
+                kept[name] = False
+    java = {m.member_id for m in members if m.client is not None and m.client.name in KEEPERS}
+    kinds = {keeps for name, keeps in kept.items() if name in java or name not in now.members}
+    usual = kinds.pop() if len(kinds) == 1 else None
+    return tuple(
+        replace(
+            member,
+            keeps=kept.get(member.member_id, usual),
+            is_keeping_open=member.member_id not in kept and usual is not True and bool(kept),
+        )
+        if member.member_id in java
+        else member
+        for member in members
+    )
+
+
+def _present(group: Group) -> PastGeneration:
+    """Return what the present generation shows, as one of the past."""
+    sent = {member.member_id: member.subscription for member in group.members}
+    return PastGeneration(
+        group.generation_id or 0,
+        group.assignor or "",
+        tuple(sent),
+        claimed=tuple(name for name, each in sent.items() if each and each.owned),
+        unclaimed=tuple(
+            name
+            for name, each in sent.items()
+            if each and each.owned == () and each.generation_id is not None
+        ),
+    )
+
+
+def listable(library: str | None, strategy: str, *, keeps: bool = False) -> frozenset[str] | None:
+    """Return what a member of a group with this strategy may list; None if that is unknown.
+
+    An application may also bring assignors of its own; these are not considered.
+
+    Args:
+        library: client library of the member, if it is certain.
+        strategy: strategy of the group.
+        keeps: whether it keeps its partitions in a cooperative rebalance.
+    """
+    facts = FACTS.get(library or "")
+    if facts is None:
+        return None
+    is_cooperative = strategy == COOPERATIVE_STICKY
+    if is_cooperative and (not facts.mixes or (keeps and library in KEEPERS)):
+        return frozenset({strategy})
+    names = facts.strategies.keys()
+    return frozenset(names if facts.mixes else names - {COOPERATIVE_STICKY}) | {strategy}
+
+
+def _listable(member: MemberSpec, strategy: str) -> frozenset[str] | None:
+    is_certain = member.client is not None and not member.is_client_inferred
+    library = member.client.name if member.client is not None and is_certain else None
+    return listable(library, strategy, keeps=bool(member.keeps))
+
+
+def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]) -> GroupSpec:
+    """Return a classic group with the strategy for which its members vote, the likeliest one.
+
+    Args:
+        spec: the group after members have left or joined.
+        before: the same before that, of which `past_generations` are earlier ones.
+        restarted: new ids of members that have left and rejoined, by id; their lists stay.
+    """
+    may_win = _may_win(spec, before, restarted)
+    if may_win is None or may_win[0] == spec.strategy:
+        return replace(spec, may_win=may_win)
+    # With an eager strategy in their lists, they give up everything before they join.
+    members = tuple(replace(member, keeps=False) for member in spec.members)
+    return replace(spec, may_win=may_win, strategy=may_win[0], members=members)
+
+
+def _may_win(
+    spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]
+) -> tuple[str, ...] | None:
+    old_ids = {new: old for old, new in restarted.items()}
+    voters = frozenset(old_ids.get(m.member_id, m.member_id) for m in spec.members)
+    now = PastGeneration(0, before.strategy, tuple(sorted(m.member_id for m in before.members)))
+    past = {(frozenset(each.members), each.assignor) for each in (now, *before.past_generations)}
+    known = {each.member_id: each for each in (*before.members, *spec.members)}
+    same = {strategy for members, strategy in past if members == voters}
+    if len(same) == 1:
+        return (*same,)
+    lists = {name: _listable(known[name], before.strategy) for name in voters}
+    if frozenset({before.strategy}) in lists.values():
+        return (before.strategy,)
+    others = {strategy for members, strategy in past if members & voters} - {before.strategy}
+    if not others:
+        return None
+    names = (before.strategy, *others)
+    won = _winners(names, voters, lists, past) or dict.fromkeys(names, 1)
+    return tuple(sorted(won, key=lambda name: (-won[name], name != before.strategy, name)))
+
+
+def _winners(
+    names: Iterable[str],
+    voters: frozenset[str],
+    lists: Mapping[str, Collection[str] | None],
+    past: Collection[_Generation],
+) -> Mapping[str, int]:
+    """Return with how many possible sets of lists each strategy wins; nothing if it takes too long.
+
+    Sets are possible if past votes follow from them with one of the orders that break ties.
+    """
+    joining = voters - frozenset[str]().union(*(members for members, _ in past))
+    votes = _Votes(tuple(sorted(names)), voters, joining, lists, past)
+    won: Counter[str] = Counter()
+    for version in _TIES:
+        won += votes.winners(version)
+    return won
+
+
+@dataclass(frozen=True)
+class _Votes:
+    """What is known of the lists of members.
+
+    Attributes:
+        names: strategies that members may list.
+        voters: members that vote now.
+        joining: those of them that were in no generation.
+        may_list: strategies that a voter may list; None if unknown.
+        past: generations.
+    """
+
+    names: tuple[str, ...]
+    voters: frozenset[str]
+    joining: frozenset[str]
+    may_list: Mapping[str, Collection[str] | None]
+    past: Collection[_Generation]
+
+    def winners(self, version: tuple[int, int]) -> Counter[str]:
+        """Return how many sets of lists, that led to the past votes, let each strategy win now.
+
+        If there are too many, generations with most members that have left are ignored.
+        """
+        near = sorted(self.past, key=lambda vote: (len(vote[0] - self.voters), sorted(vote[0])))
+        while near:
+            try:
+                return self._winners(near, version)
+            except _TooManyError:
+                del near[-max(1, len(near) // 3) :]
+        return Counter()
+
+    def _winners(self, past: Sequence[_Generation], version: tuple[int, int]) -> Counter[str]:
+        """Return the same, if only these generations count.
+
+        Raises:
+            _TooManyError: there are too many possible sets of lists.
+        """
+        votes = sorted(past, key=lambda vote: (len(vote[0]), sorted(vote[0])))
+        known = self.voters - self.joining
+        groups = [*(who for who, _ in votes), known]
+        # Members that were in the same generations are alike; first those of the smallest ones.
+        alike = Counter(
+            (tuple(member not in who for who in groups), self._lists(member, past))
+            for member in frozenset[str]().union(*groups)
+        )
+        kinds = sorted(alike)
+        if any(comb(alike[k] + len(k[1]) - 1, alike[k]) > _MOST_STEPS for k in kinds):
+            raise _TooManyError
+        ends: dict[int, list[int]] = defaultdict(list)
+        for at in range(len(votes)):
+            ends[max(n for n, (absent, _) in enumerate(kinds) if not absent[at])].append(at)
+
+        def elected(chosen: tuple[tuple[_List, ...], ...], at: int) -> str | None:
+            own = (each for each, (absent, _) in zip(chosen, kinds, strict=False) if not absent[at])
+            return _elected(tuple(sorted(chain.from_iterable(own))), version)
+
+        won: Counter[str] = Counter()
+        steps = 0
+        open_sets: list[tuple[tuple[tuple[_List, ...], ...], int]] = [((), 1)]
+        while open_sets:
+            chosen, weight = open_sets.pop()
+            if len(chosen) == len(kinds):
+                for name, ways in self._elected_now(chosen, kinds, version).items():
+                    won[name] += weight * ways
+                continue
+            kind = kinds[len(chosen)]
+            for each in combinations_with_replacement(kind[1], alike[kind]):
+                steps += 1
+                if steps > _MOST_STEPS:
+                    raise _TooManyError
+                now = (*chosen, each)
+                if all(elected(now, at) == votes[at][1] for at in ends[len(chosen)]):
+                    same = prod(map(factorial, Counter(each).values()))
+                    open_sets.append((now, weight * (factorial(len(each)) // same)))
+        return won
+
+    def _elected_now(
+        self,
+        chosen: Sequence[tuple[_List, ...]],
+        kinds: Sequence[tuple[tuple[bool, ...], object]],
+        version: tuple[int, int],
+    ) -> Counter[str]:
+        """Return who wins, if those that join list what one of the others lists, or has listed."""
+        by_kind = list(zip(chosen, kinds, strict=True))
+        own = [each for lists, (absent, _) in by_kind if not absent[-1] for each in lists]
+        known = Counter(chain.from_iterable(chosen))
+        won: Counter[str] = Counter()
+        for new, ways in known.items() if self.joining else [((), 1)]:
+            name = _elected(tuple(sorted([*own, *[new] * len(self.joining)])), version)
+            if name is not None:
+                won[name] += ways
+        return won
+
+    def _lists(self, member: str, past: Iterable[_Generation]) -> tuple[_List, ...]:
+        """Return the possible lists of a member."""
+        needed = {strategy for members, strategy in past if member in members}
+        allowed = self.may_list.get(member)
+        return tuple(
+            each
+            for each in _lists_of(self.names)
+            if needed.issubset(each) and (allowed is None or set(each) <= {*allowed, *needed})
+        )
+
+
+class _TooManyError(Exception):
+    """There are too many possible lists to try all."""
+
+
+@cache
+def _lists_of(names: tuple[str, ...]) -> tuple[_List, ...]:
+    return tuple(
+        each for length in range(1, len(names) + 1) for each in permutations(names, length)
+    )
+
+
+@lru_cache(_MOST_STEPS)
+def _elected(lists: tuple[_List, ...], version: tuple[int, int]) -> str | None:
+    """Return the strategy that members with these lists choose; None if none is in all."""
+    common = set(lists[0]).intersection(*lists)
+    if not common:
+        return None
+    return winner((next(name for name in each if name in common) for each in lists), version)

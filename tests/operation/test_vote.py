@@ -1,0 +1,257 @@
+"""The vote on the strategy of a classic group: what earlier generations show of it.
+
+The votes of the cases are counted by hand, and those of random groups by the coordinator's rule
+(`kgroup.simulation.classic.group`), which is compared with Kafka's brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.strategy import as_sent
+from kgroup.model.group import (
+    AssignedPartition,
+    Group,
+    GroupType,
+    Member,
+    PastGeneration,
+    Subscription,
+)
+from kgroup.operation.assign.client import assumptions, software
+from kgroup.operation.assign.dry_run import settled
+from kgroup.operation.assign.outcome import dry_run
+from kgroup.operation.assign.vote import with_keeping
+from kgroup.operation.assign.what_if import AddedMembers, Changes, changed
+from kgroup.simulation.classic.group import winner
+from tests.examples import examples
+
+JAVA = software("kafka-clients")
+MAY_CHANGE = "The strategy may change: "
+
+
+def group(
+    strategy: str, names: str, *past: tuple[str, str], library: str = "kafka-clients", **more: Any
+) -> GroupSpec:
+    """Return members with a letter each, and earlier generations: strategy and members."""
+    members = tuple(
+        MemberSpec(name, ("t", "u"), client=software(library), owned=(("t", at),))
+        for at, name in enumerate(names)
+    )
+    return GroupSpec(
+        strategy,
+        members,
+        {"t": TopicMetadata(5), "u": TopicMetadata(3)},
+        has_votes=False,
+        past_generations=tuple(
+            PastGeneration(len(past) - at, won, tuple(who)) for at, (won, who) in enumerate(past)
+        ),
+        **more,
+    )
+
+
+def after(spec: GroupSpec, **changes: Any) -> GroupSpec:
+    return changed(spec, Changes(**changes))
+
+
+def votes(spec: GroupSpec) -> list[str]:
+    """Return the warnings about the vote."""
+    return [text for text in dry_run(spec).warnings if text.startswith(MAY_CHANGE)]
+
+
+def is_noted(spec: GroupSpec) -> bool:
+    return any("members vote on it again" in note for note in assumptions(spec))
+
+
+@pytest.mark.parametrize(("was", "strategy"), [("range", "range"), ("sticky", "sticky")])
+def test_the_same_members_choose_the_same_strategy_again(was: str, strategy: str) -> None:
+    spec = after(group("range", "abc", (was, "ab"), ("range", "abcd")), remove=["c"])
+    assert (spec.strategy, votes(spec), is_noted(spec)) == (strategy, [], False)
+
+
+def test_a_member_that_restarts_lists_what_it_listed() -> None:
+    spec = after(group("sticky", "abc", ("range", "ab")), restart=["c"])
+    assert (spec.strategy, votes(spec), is_noted(spec)) == ("sticky", [], False)
+
+
+def test_nothing_shows_a_vote_if_all_generations_chose_the_same() -> None:
+    spec = after(group("roundrobin", "abc", ("roundrobin", "bc"), ("roundrobin", "c")), remove="b")
+    assert (spec.strategy, votes(spec), is_noted(spec)) == ("roundrobin", [], True)
+
+
+@pytest.mark.parametrize(
+    ("library", "strategy"),
+    [
+        ("librdkafka", "cooperative-sticky"),  # refuses a list with an eager one
+        ("kafkajs", "RoundRobinAssigner"),  # has no other one
+    ],
+)
+def test_a_library_may_leave_no_choice(library: str, strategy: str) -> None:
+    spec = after(group(strategy, "abc", library=library), remove=["a"])
+    assert (spec.strategy, votes(spec), is_noted(spec)) == (strategy, [], False)
+    unsure = replace(
+        group(strategy, "abc", library=library),
+        members=tuple(replace(m, is_client_inferred=True) for m in spec.members),
+    )
+    assert is_noted(after(unsure, remove=["b"]))
+
+
+def test_votes_that_follow_from_earlier_ones() -> None:
+    """`a` alone chose range, `b` alone sticky: both lists begin so.
+
+    `b` and `c` chose range: with any order of ties, `c` prefers it, or lacks sticky.
+    """
+    spec = group("range", "abc", ("sticky", "b"), ("range", "a"))
+    left = after(spec, remove=["c"])
+    assert votes(left)
+    sure = after(replace(spec, past_generations=spec.past_generations[:1]), remove=["a", "c"])
+    assert (sure.strategy, votes(sure)) == ("sticky", [])
+
+
+def test_no_warning_if_the_other_strategy_assigns_the_same() -> None:
+    spec = group("roundrobin", "abc", ("range", "bd"), ("range", "cd"))
+    assert votes(after(spec, remove=["a"]))
+    one = {"t": TopicMetadata(2)}
+    members = tuple(replace(member, topics=("t",)) for member in spec.members)
+    assert not votes(after(replace(spec, topics=one, members=members), remove=["a"]))
+
+
+def test_a_new_strategy_knows_nothing_of_what_members_own() -> None:
+    spec = after(group("range", "abc", ("sticky", "ab")), remove=["c"])
+    assert [sent.remembered for sent in as_sent(spec)] == [None, None]
+    stays = after(group("sticky", "abc", ("sticky", "ab")), remove=["c"])
+    assert [sent.remembered for sent in as_sent(stays)] == [(("t", 0),), (("t", 1),)]
+
+
+def test_who_joins_lists_what_another_member_lists() -> None:
+    """`a` and `b` alone chose different strategies, so the new member decides."""
+    spec = group("range", "ab", ("sticky", "a"), ("range", "b"))
+    assert votes(after(spec, add=[AddedMembers()]))
+    alike = after(group("range", "ab", ("range", "b")), add=[AddedMembers()])
+    assert (votes(alike), is_noted(alike)) == ([], True)
+
+
+def test_members_that_a_generation_had_alone_did_not_prefer_the_default_list() -> None:
+    """All with Java's default strategies in the other order would have chosen the other one."""
+    spec = group("range", "abcd")
+    assert votes(after(spec, remove=["d"]))
+    past = (PastGeneration(1, "range", ("a", "b")),)
+    assert not votes(after(replace(spec, past_generations=past), remove=["d"]))
+    assert votes(after(replace(spec, past_generations=past), remove=["b"]))
+
+
+def chosen(lists: Mapping[str, Sequence[str]], who: Sequence[str]) -> str:
+    """Return the choice of members as the coordinator of 4.3 makes it."""
+    common = set(lists[who[0]]).intersection(*(lists[name] for name in who))
+    return winner((next(x for x in lists[name] if x in common) for name in who), (4, 3))
+
+
+@pytest.mark.parametrize("seed", range(examples(30)))
+def test_the_choice_is_never_ruled_out(seed: int) -> None:
+    """Members of a random group join and leave, all of which list `range`."""
+    random = Random(seed)
+    known = random.sample(("roundrobin", "sticky", "cooperative-sticky"), random.choice((1, 1, 2)))
+    lists: dict[str, Sequence[str]] = {}
+    here: list[str] = []
+    past: list[PastGeneration] = []
+    for number in range(random.randint(3, 14)):
+        if len(here) < 3 or (len(here) < 8 and random.random() < 0.6):
+            here.append(f"m{number}")
+            also = random.sample(known, random.randint(0, len(known)))
+            lists[here[-1]] = random.sample(["range", *also], 1 + len(also))
+        else:
+            here.remove(random.choice(here))
+        past.insert(0, PastGeneration(number, chosen(lists, here), tuple(sorted(here))))
+    now, *earlier = past
+    members = tuple(MemberSpec(name, ("t",), client=software("franz-go")) for name in here)
+    spec = GroupSpec(
+        now.assignor,
+        members,
+        {"t": TopicMetadata(7)},
+        has_votes=False,
+        past_generations=tuple(each for each in earlier if set(each.members) & {*here}),
+    )
+    left = after(spec, remove=[random.choice(here)])
+    right = chosen(lists, [member.member_id for member in left.members])
+    if left.may_win is None:  # nothing shows that others are listed
+        assert left.strategy == now.assignor
+    else:
+        assert right in left.may_win
+        assert left.strategy == left.may_win[0]
+
+
+def joined(name: str, claimed: int, generation: int | None) -> Member:
+    own = tuple(AssignedPartition(None, "t", at) for at in range(claimed))
+    return Member(
+        name,
+        subscription=Subscription(("t",), owned=own, generation_id=generation),
+        assignment=(AssignedPartition(None, "t", 0),),
+        client_library="kafka-clients",
+    )
+
+
+@pytest.mark.parametrize(
+    ("past", "keeps"),
+    [
+        ((), {"keeps": True, "gives": True, "new": True}),
+        (
+            (PastGeneration(3, "cooperative-sticky", ("gives", "keeps")),),
+            {"keeps": True, "gives": False, "new": None},
+        ),
+        (  # it had nothing to claim
+            (PastGeneration(3, "cooperative-sticky", ("gives", "keeps"), idle=("gives",)),),
+            {"keeps": True, "gives": True, "new": True},
+        ),
+        (
+            (PastGeneration(2, "range", ("gives", "new")),),
+            {"keeps": True, "gives": False, "new": False},
+        ),
+    ],
+)
+def test_who_claims_nothing_lists_an_eager_strategy_too(
+    past: tuple[PastGeneration, ...], keeps: Mapping[str, bool | None]
+) -> None:
+    """Java's `ConsumerCoordinator` is eager if one of its assignors is."""
+    sent = (joined("keeps", 1, 3), joined("gives", 0, 3), joined("new", 0, None))
+    strategy = "cooperative-sticky"
+    given = Group(
+        "g", GroupType.CLASSIC, None, "consumer", strategy, members=sent, past_generations=past
+    )
+    specs = tuple(
+        MemberSpec(each.member_id, ("t",), client=JAVA, owned=(("t", at),))
+        for at, each in enumerate(sent)
+    )
+    assert {m.member_id: m.keeps for m in with_keeping(given, specs)} == keeps
+
+
+def test_members_that_give_up_everything_claim_nothing() -> None:
+    spec = group("cooperative-sticky", "abc")
+    first, *others = spec.members
+    eager = replace(spec, members=tuple(replace(each, keeps=False) for each in spec.members))
+    assert (spec.is_cooperative, eager.is_cooperative) == (True, False)
+    assert {sent.owned for sent in as_sent(eager)} == {()}
+    joined = after(eager, add=[AddedMembers()])
+    assert [member.keeps for member in joined.members] == [False] * 4
+    own = [("t", at) for at in range(5)] + [("u", at) for at in range(3)]
+    all_owned = [
+        replace(member, owned=tuple(own[at : at + 3]))
+        for member, at in zip(spec.members, (0, 3, 6), strict=True)
+    ]
+    for keeps, rebalances in ((True, 2), (False, 1)):  # to revoke, and then to assign
+        given = replace(spec, members=tuple(replace(m, keeps=keeps) for m in all_owned))
+        assert len(settled(after(given, add=[AddedMembers()])).plans) == rebalances
+    assert not votes(after(eager, remove=["a"]))
+    assert votes(after(replace(eager, members=(first, *eager.members[1:])), remove=["a"]))
+    assert not votes(after(spec, remove=["a"]))
+    mixed = replace(spec, members=(replace(first, keeps=False), *others))
+    assert [bool(sent.owned) for sent in as_sent(mixed)] == [False, True, True]
+    unsure = replace(first, is_keeping_open=True)
+    (warning,) = dry_run(replace(spec, members=(unsure, *others))).warnings
+    assert warning.endswith("it is unknown whether a does.")

@@ -24,6 +24,7 @@ from kgroup.model.client_library import (
     recognize_again,
 )
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
+from tests.broker.client.program import WITH_LIBRDKAFKA
 from tests.model.records import classic, classic_member, groups
 
 FOLDER = Path(__file__).parents[1] / "data" / "clients"
@@ -32,17 +33,20 @@ OWN_IDS = ("till-4", "shop")
 
 TOLD_BY_BYTES = {
     ("kafka-clients", "cooperative-sticky"): {"3.9.2", "4.3.1"},
-    ("librdkafka", "range"): {"2.0.2", "2.16.1"},
-    ("librdkafka", "roundrobin"): {"2.0.2", "2.16.1"},
+    ("librdkafka", "range"): {"1.10.1", "2.0.2", "2.16.1"},
+    ("librdkafka", "roundrobin"): {"1.10.1", "2.0.2", "2.16.1"},
     ("franz-go", "cooperative-sticky"): {"1.18.1"},  # later ones are not, if they have a rack
     ("kafka-go", "rack-affinity"): {"0.4.42", "0.4.51"},
     ("kafkajs", "RoundRobinAssigner"): {"1.16.0", "2.2.4"},
 }
-"""Versions of which every member is certain by its bytes, whoever leads."""
+"""Versions of which every member is certain by its bytes, whoever leads.
+
+1.10.1 is @confluentinc/kafka-javascript, which contains librdkafka 2.15.1.
+"""
 
 LEADERS_TOLD = {
     "kafka-clients": {"2.8.2", "3.9.2", "4.3.1"},
-    "librdkafka": {"2.16.1"},
+    "librdkafka": {"1.10.1", "2.16.1"},
     "franz-go": {"1.18.1", "1.21.0", "1.22.3"},
     "kafka-go": {"0.4.42", "0.4.51"},
     "kafkajs": {"1.16.0", "2.2.4"},
@@ -86,9 +90,15 @@ def recorded() -> list[Line]:
     texts.append(gzip.decompress((FOLDER / "live-members.jsonl.gz").read_bytes()))
     rows = [json.loads(line) for text in texts for line in text.splitlines()]
     return [
-        Line(row["library"].lower(), row["strategy"], row.get("client_id") or "mine", row)
+        Line(_library(row), row["strategy"], row.get("client_id") or "mine", row)
         for row in [*rows, *_of_cooperative_sarama()]
     ]
+
+
+def _library(row: dict[str, Any]) -> str:
+    """The library whose bytes these are."""
+    name: str = row["library"].lower()
+    return "librdkafka" if name in WITH_LIBRDKAFKA else name
 
 
 def _of_cooperative_sarama() -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ from kgroup.model.client_library import KAFKA_NODE
 from kgroup.operation.assign import outcome
 from kgroup.operation.assign.what_if import Changes, changed
 from kgroup.simulation.classic.group import winner
+from tests.broker.client.program import WITH_LIBRDKAFKA
 from tests.operation.recorded_rounds import (
     PAGE,
     Result,
@@ -116,7 +117,9 @@ def test_no_library_is_ruled_out_that_a_group_has(rounds: list[Round]) -> None:
         spec = group_of(each.line)
         if spec.leader is None or spec.leader.may_be is None:
             continue
-        kind = each.line["kind"].replace("node-rdkafka", "librdkafka")
+        kind = each.line["kind"]
+        for name in WITH_LIBRDKAFKA:
+            kind = kind.replace(name, "librdkafka")
         members = kind.partition(", ")[0].split(" + ")
         assert spec.leader.may_be & {member.split()[0] for member in members}, each.line["kind"]
         ruled_out += each.family == KAFKA_NODE and "ruby-kafka" not in spec.leader.may_be
@@ -150,8 +153,11 @@ def test_no_rebalance_is_foretold_where_members_never_look(rounds: list[Round]) 
         assert [w for w in each.warnings if w.startswith("No rebalance follows: members of ")]
 
 
-def test_members_of_node_rdkafka_are_recognized_as_librdkafka(rounds: list[Round]) -> None:
-    groups = [group_of(each.line) for each in rounds if "node-rdkafka" in each.line["kind"]]
+@pytest.mark.parametrize("library", WITH_LIBRDKAFKA)
+def test_members_that_contain_librdkafka_are_recognized_as_it(
+    library: str, rounds: list[Round]
+) -> None:
+    groups = [group_of(each.line) for each in rounds if library in each.line["kind"]]
     assert len(groups) >= 16
     for group in groups:
         assert {member.client and member.client.name for member in group.members} == {"librdkafka"}

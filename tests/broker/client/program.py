@@ -27,8 +27,11 @@ _NODE: Mapping[str, str] = {
     "@platformatic/kafka": "platformatic",
     "kafka-node": "kafka_node",
     "node-rdkafka": "node_rdkafka",
+    "@confluentinc/kafka-javascript": "confluent_javascript",
 }
 """Libraries whose programs are Node's, and the folders they are in."""
+WITH_LIBRDKAFKA = ("node-rdkafka", "@confluentinc/kafka-javascript")
+"""Of these, those that contain librdkafka, and compile it."""
 
 _GO: Mapping[str, str] = {
     "franz-go": "github.com/twmb/franz-go",
@@ -91,9 +94,10 @@ def _npm(source: str, package: str, version: str | None, target: Path) -> None:
     shutil.copytree(_HERE / source, target, dirs_exist_ok=True)
     wanted = ["ci"] if version is None else ["install", f"{package}@{version}"]
     _run(["npm", *wanted, "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], target)
-    if source == "node_rdkafka":
+    if package in WITH_LIBRDKAFKA:
         headers = Path(shutil.which("node") or "node").resolve().parents[1]
-        _run(["npm", "rebuild", package, f"--nodedir={headers}"], target)
+        rebuild = ["npm", "rebuild", package, f"--nodedir={headers}", "--build-from-source"]
+        _run(["env", "CKJS_LINKING=dynamic", *rebuild], target)  # with the libraries of the system
 
 
 def _go(source: Path, module: str, version: str | None, target: Path) -> None:

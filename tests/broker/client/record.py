@@ -98,6 +98,7 @@ CASES = (
     Case("kafka-node", "5.0.0", _EAGER, False, None, _OLD, has_rack=False),
     Case("@platformatic/kafka", "1.35.0", ("roundrobin",), has_rack=False),
     Case("node-rdkafka", "3.6.1", (*_EAGER, "cooperative-sticky")),
+    Case("@confluentinc/kafka-javascript", "1.10.1", (*_EAGER, "cooperative-sticky")),
 )
 
 

@@ -77,6 +77,7 @@ _VERSIONS = {
     "kafka-node": "5.0.0",
     "aiokafka": "0.14.0",
     "node-rdkafka": "3.6.1",
+    "@confluentinc/kafka-javascript": "1.10.1",
 }
 _PROTOCOL_VERSIONS = {"sarama": "2.3.0"}
 """Without cooperative-sticky, which needs 2.4 and is played with the default."""
@@ -202,6 +203,10 @@ KINDS = (
     *_kinds("sarama", "range", is_static=True),
     *_kinds("@platformatic/kafka", "roundrobin", topics="different"),
     *_kinds("@platformatic/kafka", "roundrobin", broker="3.9.2"),
+    *(
+        Kind("librdkafka", (("@confluentinc/kafka-javascript", strategy),))
+        for strategy in (*_EAGER, _STICKY)
+    ),
     *_kinds("sarama", _STICKY),
     Kind("mixed", ((_JAVA, "range,cooperative-sticky"), ("librdkafka", "range,roundrobin"))),
     *(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from kgroup.operation.assign.classic_streams_group import classic_streams_spec
 from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.assign.outcome import AssignPlan
-from kgroup.operation.assign.spec import read_spec
+from kgroup.operation.assign.spec import SpecError, read_spec
 from kgroup.operation.assign.what_if import AddedMembers, Changes, changed, leaves, notes
 from kgroup.source.base import GroupSource, is_changelog, known_changelogs
 from kgroup.source.log.segment_file import find_segments
@@ -451,6 +452,103 @@ def test_the_number_of_standby_tasks_is_evident() -> None:
                 assert application.settings.standby_replicas == line["standbys"], line["kind"]
                 while_probing += group.probing_ms is not None
     assert while_probing >= 25
+
+
+def as_object(spec: GroupSpec, standbys: int) -> dict[str, Any]:
+    """Return the object of a file of groups that describes an application."""
+    application = spec.application
+    assert application is not None
+    stateful = {str(number) for number in application.stateful}
+    ends = application.end_offset_sums
+    records = max(ends.values())
+    return {
+        "protocol": "classic-streams",
+        "kafka_version": spec.computed_as.version,
+        "standby_replicas": standbys,
+        "settings": {"probing.rebalance.interval.ms": 60_000, "max.warmup.replicas": 2},
+        "subtopologies": {
+            name: {"tasks": topic.partitions}
+            | ({"stateful": True, "records": records} if name in stateful else {})
+            for name, topic in spec.topics.items()
+        },
+        "members": [
+            {
+                "member_id": member.member_id,
+                "client_id": member.client_id,
+                "process_id": member.process_id,
+                "active": member.owned,
+                "standby": member.standby,
+                "lags": [
+                    [str(task.subtopology), task.partition, ends[task] - offset]
+                    for task, offset in application.states[member.process_id or ""].items()
+                    if offset is not None
+                    and application.finders[member.process_id or "", task] == member.member_id
+                ],
+            }
+            for member in spec.members
+        ],
+    }
+
+
+def test_applications_in_a_file() -> None:
+    """An idle application, described in a file, is assigned as it was."""
+    compared = recorded = 0
+    for line in read_rounds():
+        source, group = group_in(line["before"], line["group"])
+        _, after = group_in(line["after"], line["group"])
+        spec = classic_streams_spec(source, group, None, None, [])
+        application = spec.application
+        assert application is not None
+        if not application.is_idle:
+            continue
+        known = replace(spec, application=replace(application, versions=()))
+        of_file = read_spec(json.loads(json.dumps(as_object(spec, line["standbys"]))))
+        changes = Changes(
+            standbys=line["standbys"],
+            streams_config=[("probing.rebalance.interval.ms", 60_000), ("max.warmup.replicas", 2)],
+        )
+        first = settled(with_members_of(of_file, after), alone=True).first
+        expected = settled(with_members_of(changed(known, changes), after), alone=True).first
+        if expected.warnings:
+            continue
+        assert tasks_of(first) == tasks_of(expected), line["kind"]
+        assert first.warnings == ()
+        compared += 1
+        if first.streams is not None and not first.streams.is_at_once:
+            assert tasks_of(first) == recorded_tasks(after), line["kind"]
+            recorded += 1
+    assert compared >= 25
+    assert recorded >= 9
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"subtopologies": {"a": {"tasks": 1}}}, "expected numbers as names, found 'a'"),
+        ({"subtopologies": {"01": {"tasks": 1}}}, "expected numbers as names, found '01'"),
+        ({"subtopologies": {s: {"tasks": 60_000} for s in "01"}}, "at most 100000 tasks, found 12"),
+        ({"settings": {"num.standby.replicas": 1}}, "settings.num.standby.replicas: unknown"),
+        ({"settings": {"max.warmup.replicas": 0}}, "settings.max.warmup.replicas: expected an int"),
+        ({"members": [{"member_id": "a", "active": [["0", 4]]}]}, "no task"),
+        ({"members": [{"member_id": "a", "process_id": "p"}]}, "process_id: expected a UUID"),
+        ({"members": [{"member_id": "a", "lags": [["0", 0, 1]]}]}, "a subtopology with records"),
+        ({"members": [{"member_id": "a", "lags": [["1", 0]]}]}, "expected .subtopology, part"),
+        (
+            {"members": [{"member_id": "a", "lags": [["1", 0, 9]]}]},
+            "expected an integer from 0 to 5",
+        ),
+        ({"members": []}, "expected at least one member"),
+    ],
+)
+def test_applications_in_a_file_that_are_wrong(fields: dict[str, Any], message: str) -> None:
+    group = {
+        "protocol": "classic-streams",
+        "subtopologies": {"0": {"tasks": 4}, "1": {"tasks": 4, "stateful": True, "records": 5}},
+        "members": [{"member_id": "a"}],
+    }
+    read_spec(group)
+    with pytest.raises(SpecError, match=message):
+        read_spec(group | fields)
 
 
 @pytest.mark.parametrize(("is_told", "least", "most"), [(True, 0.85, 0.15), (False, 0.8, 0.45)])

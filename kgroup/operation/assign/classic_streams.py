@@ -97,7 +97,8 @@ def as_item(task: StreamsTask) -> TopicPartition:
     return str(task.subtopology), task.partition
 
 
-def _of_item(item: TopicPartition) -> StreamsTask:
+def as_task(item: TopicPartition) -> StreamsTask:
+    """Return the task that dry runs name as subtopology and partition."""
     return StreamsTask(int(item[0]), item[1])
 
 
@@ -242,9 +243,9 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
     for process, members in by_process.items():
         sums: dict[str, dict[StreamsTask, int]] = {member.member_id: {} for member in members}
         keeper = {
-            task: member.member_id for member in members for task in map(_of_item, member.standby)
+            task: member.member_id for member in members for task in map(as_task, member.standby)
         }
-        runs = {task for member in members for task in map(_of_item, member.owned or ())}
+        runs = {task for member in members for task in map(as_task, member.owned or ())}
         # A new thread looks at the disk before the others hear of the rebalance.
         first = next((member for member in members if member.owned is None), members[0])
         if guess.seed:
@@ -271,7 +272,7 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
                 finder = first.member_id
             sums[finder][task] = offset
         for member in members:
-            active = [_of_item(item) for item in member.owned or ()]
+            active = [as_task(item) for item in member.owned or ()]
             own_sums = sums[member.member_id]
             own_sums.update({task: LATEST_OFFSET for task in active if task in ends})
             partitions = [at for task in active for at in application.tasks.get(task, ())]
@@ -307,7 +308,7 @@ def _states(
     for member in spec.departed:
         process = member.process_id or ""
         own = states.setdefault(process, {})
-        for task in map(_of_item, (*(member.owned or ()), *member.standby)):
+        for task in map(as_task, (*(member.owned or ()), *member.standby)):
             if task.subtopology in application.stateful:
                 own.setdefault(task, None)
     return states, unsure
@@ -330,7 +331,7 @@ def _after(
     for member in spec.members:
         process = member.process_id or ""
         own = states.setdefault(process, {})
-        for task in map(_of_item, (*(member.owned or ()), *member.standby)):
+        for task in map(as_task, (*(member.owned or ()), *member.standby)):
             finders[process, task] = member.member_id
             if task.subtopology in application.stateful:
                 own.setdefault(task, None)
@@ -349,7 +350,7 @@ def _after(
         given = threads[member.member_id]
         for task in given.active:
             states[member.process_id or ""].pop(task, None)
-        if given.waiting or not {*map(_of_item, member.owned or ())}.issubset(given.active):
+        if given.waiting or not {*map(as_task, member.owned or ())}.issubset(given.active):
             hurried.add(member.member_id)
     return replace(
         application,

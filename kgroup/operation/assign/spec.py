@@ -5,24 +5,40 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 import struct
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import chain
 from typing import Any, TypeVar
+from uuid import UUID
 
 import orjson
 
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.connect import CONNECTOR, configured_items
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest, versions
+from kgroup.assignor.kafka_streams import (
+    CLASSIC_STREAMS,
+    STREAMS_VERSIONS,
+    StreamsApplication,
+    StreamsSettings,
+    StreamsTask,
+)
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software, UserData
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem, ProblemLog
+from kgroup.operation.assign.classic_streams import (
+    SETTINGS,
+    STANDBYS,
+    as_task,
+    set_streams_settings,
+)
 from kgroup.operation.assign.client import asked_software, later_note, software, version_of
 from kgroup.operation.assign.connect import CONNECT, MOST_TASKS, connect_group, topics_of
 from kgroup.operation.assign.streams import STREAMS, with_standbys
@@ -113,7 +129,7 @@ def _failure_in_1_1(raw: bytes) -> str | None:
 
 _T = TypeVar("_T")
 _Known = dict[tuple[str, ...], tuple[str, ...]]
-_PROTOCOLS = ("classic", "consumer", "share", "streams", "connect", "zookeeper")
+_PROTOCOLS = ("classic", "consumer", "share", "streams", CLASSIC_STREAMS, "connect", "zookeeper")
 _SPEC_FIELDS = (
     "id", "protocol", "strategy", "kafka_version", "client", "topics", "topic_ids", "members",
 )  # fmt: skip
@@ -135,11 +151,15 @@ _CONNECT_FIELDS = (
 _STREAMS_FIELDS = ("id", "protocol", "strategy", "subtopologies", "standby_replicas", "members")
 _SUBTOPOLOGY_FIELDS = ("tasks", "stateful")
 _STREAMS_MEMBER_FIELDS = ("member_id", "client_id", "process_id", "active", "standby")
+_APPLICATION_FIELDS = (*_STREAMS_FIELDS, "kafka_version", "settings")
+_APPLICATION_SUBTOPOLOGY_FIELDS = (*_SUBTOPOLOGY_FIELDS, "records")
+_THREAD_FIELDS = (*_STREAMS_MEMBER_FIELDS, "lags")
 _WORKER_FIELDS = ("member_id", "client_id", "owned")
 _CONSUMER_FIELDS = ("member_id", "topics", "streams", "owned")
 MOST_PARTITIONS = 10_000_000
 """Maximum number of partitions of a topic; limits the memory use."""
 _MOST_STREAMS = 100_000
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
 _INT32 = range(-(1 << 31), 1 << 31)
 
 
@@ -243,6 +263,8 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
         return _connect(spec)
     if isinstance(spec, Mapping) and spec.get("protocol") == STREAMS:
         return _streams(spec)
+    if isinstance(spec, Mapping) and spec.get("protocol") == CLASSIC_STREAMS:
+        return _application(spec)
     fields = _object(spec, "", _SPEC_FIELDS)
     protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
     version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
@@ -350,35 +372,61 @@ def _connect(spec: object) -> GroupSpec:
 def _streams(spec: object) -> GroupSpec:
     """Parse a streams group."""
     fields = _object(spec, "", _STREAMS_FIELDS)
+    group, stateful, _ = _tasks(fields, STREAMS, _SUBTOPOLOGY_FIELDS, _STREAMS_MEMBER_FIELDS)
+    return with_standbys(group, stateful, _replicas(fields))
+
+
+def _replicas(fields: Mapping[str, Any]) -> int | None:
+    return _optional(
+        fields, "standby_replicas", "", lambda value, at: _number(value, at, range(101))
+    )
+
+
+def _tasks(
+    fields: Mapping[str, Any],
+    protocol: str,
+    subtopology_fields: Sequence[str],
+    member_fields: Sequence[str],
+) -> tuple[GroupSpec, frozenset[str], Mapping[str, int]]:
+    """Return a group, its stateful subtopologies, and the records of a task's changelogs."""
     counts: dict[str, TopicMetadata] = {}
     stateful = set()
+    records: dict[str, int] = {}
     for name, value in _object(fields.get("subtopologies"), "subtopologies").items():
         path = f"subtopologies.{name}"
-        subtopology = _object(value, path, _SUBTOPOLOGY_FIELDS)
+        subtopology = _object(value, path, subtopology_fields)
         tasks = _number(subtopology.get("tasks"), f"{path}.tasks", range(MOST_TASKS))
         counts[name] = TopicMetadata(tasks)
         if _optional(subtopology, "stateful", path, _flag):
             stateful.add(name)
+        if (count := _optional(subtopology, "records", path, _offset)) is not None:
+            records[name] = count
+    if (tasks := sum(topic.partitions for topic in counts.values())) > MOST_TASKS:
+        raise SpecError(f"subtopologies: expected at most {MOST_TASKS} tasks, found {tasks}")
     values = _list(fields.get("members"), "members")
     if not values:
         raise SpecError("members: expected at least one member, found none")
-    members = tuple(_streams_member(value, f"members[{at}]") for at, value in enumerate(values))
+    members = tuple(
+        _streams_member(value, f"members[{at}]", member_fields) for at, value in enumerate(values)
+    )
     _check_distinct(members, "member_id")
-    spec_of_group = GroupSpec(
-        _choice(fields, "strategy", strategies(STREAMS), "sticky"),
+    names = strategies(protocol)
+    group = GroupSpec(
+        _choice(fields, "strategy", names, names[0]),
         members,
         counts,
-        STREAMS,
+        protocol,
         id=_optional(fields, "id", "", _text),
     )
-    replicas = _optional(
-        fields, "standby_replicas", "", lambda value, at: _number(value, at, range(101))
-    )
-    return with_standbys(spec_of_group, frozenset(stateful), replicas)
+    return group, frozenset(stateful), records
 
 
-def _streams_member(value: object, path: str) -> MemberSpec:
-    fields = _object(value, path, _STREAMS_MEMBER_FIELDS)
+def _offset(value: object, path: str) -> int:
+    return _number(value, path, range(1 << 53))
+
+
+def _streams_member(value: object, path: str, names: Sequence[str]) -> MemberSpec:
+    fields = _object(value, path, names)
     member_id = _text(fields.get("member_id"), f"{path}.member_id")
     return MemberSpec(
         member_id,
@@ -388,6 +436,77 @@ def _streams_member(value: object, path: str) -> MemberSpec:
         standby=_optional(fields, "standby", path, _partitions) or (),
         process_id=_optional(fields, "process_id", path, _text) or member_id,
     )
+
+
+def _application(spec: object) -> GroupSpec:
+    """Parse an application of Kafka Streams with the classic protocol."""
+    fields = _object(spec, "", _APPLICATION_FIELDS)
+    group, stateful, records = _tasks(
+        fields, CLASSIC_STREAMS, _APPLICATION_SUBTOPOLOGY_FIELDS, _THREAD_FIELDS
+    )
+    for name in group.topics:
+        if not _NUMBER.fullmatch(name):
+            raise SpecError(f"subtopologies: expected numbers as names, found {_shown(name)}")
+    items = {
+        (name, number) for name, topic in group.topics.items() for number in range(topic.partitions)
+    }
+    states: dict[str, dict[StreamsTask, int | None]] = {}
+    finders = {}
+    for at, member in enumerate(group.members):
+        process = member.process_id or ""
+        if process != member.member_id:
+            try:
+                UUID(process)
+            except ValueError:
+                raise SpecError(f"members[{at}].process_id: expected a UUID") from None
+        if foreign := {*(member.owned or ()), *member.standby} - items:
+            raise SpecError(f"members[{at}]: there is no task {_shown(list(min(foreign)))}")
+        own = states.setdefault(process, {})
+        own.update({as_task(item): None for item in member.standby if item[0] in stateful})
+        lags = _optional(fields["members"][at], "lags", f"members[{at}]", _list) or []
+        for number, value in enumerate(lags):
+            path = f"members[{at}].lags[{number}]"
+            if not isinstance(value, list) or len(value) != 3:
+                raise SpecError(f"{path}: expected [subtopology, partition, records]")
+            (item,) = _partitions([value[:2]], path)
+            if item not in items or item[0] not in records:
+                raise SpecError(f"{path}: expected a task of a subtopology with records")
+            own[as_task(item)] = records[item[0]] - _number(
+                value[2], path, range(records[item[0]] + 1)
+            )
+            finders[process, as_task(item)] = member.member_id
+    processes = {
+        member.member_id: str(UUID(bytes=made_up_topic_id(member.member_id)))
+        for member in group.members
+        if member.process_id == member.member_id
+    }
+    version = _choice(fields, "kafka_version", STREAMS_VERSIONS, STREAMS_VERSIONS[0])
+    tasks = {as_task(item): (item,) for item in sorted(items)}
+    copies = Counter(item for member in group.members for item in member.standby)
+    replicas = _replicas(fields)
+    least = min((copies[item] for item in items if item[0] in stateful), default=0)
+    names = [name for name in SETTINGS if name != STANDBYS]
+    settings = {
+        name: _number(value, f"settings.{name}", range(SETTINGS[name][1], 1 << 53))
+        for name, value in _object(_mapping(fields, "settings"), "settings", names).items()
+    }
+    application = StreamsApplication(
+        tasks,
+        frozenset(map(int, stateful)),
+        end_offset_sums={as_task(at): records[at[0]] for at in items if at[0] in records},
+        states=states,
+        finders=finders,
+        is_idle=True,
+        settings=StreamsSettings(least),
+    ).renamed(processes)
+    members = tuple(
+        replace(member, process_id=processes.get(member.member_id, member.process_id))
+        for member in group.members
+    )
+    client = Software(newest(CLASSIC_STREAMS).name, version)
+    group = replace(group, members=members, client=client, application=application)
+    told = settings | ({} if replicas is None else {STANDBYS: replicas})
+    return set_streams_settings(group, told)
 
 
 def _worker(value: object, path: str) -> MemberSpec:

@@ -191,8 +191,12 @@ class GroupSpec:
         )
 
     def client_of(self, member: MemberSpec) -> Software:
-        """Return the library of a member; if unknown, that of the leader."""
-        return member.client or self.computed_as
+        """Return the library of a member; if unknown, the leader's if it may be that."""
+        leads = self.computed_as
+        if member.client is not None or member.may_be is None or leads.name in member.may_be:
+            return member.client or leads
+        could = (library for name, library in CLIENTS.items() if name in member.may_be)
+        return next((library.newest for library in could), leads)
 
     def may_be_static(self, client: Software) -> bool:
         """Return whether members that use a library may be static in this group."""

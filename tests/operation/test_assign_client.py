@@ -11,11 +11,11 @@ import pytest
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
-from kgroup.assignor.strategy import assign
+from kgroup.assignor.strategy import as_sent, assign
 from kgroup.errors import UsageError
 from kgroup.operation.assign.client import assumptions, fitting, software
 from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs
-from kgroup.operation.assign.outcome import dry_run
+from kgroup.operation.assign.outcome import after, dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
 from kgroup.operation.assign.what_if import (
     AddedMembers,
@@ -823,6 +823,75 @@ def test_a_static_leader_that_restarts_may_not_notice_what_changed_meanwhile(
     assert any(text.startswith("No rebalance may follow") for text in warnings) == is_warned
     more = dry_run(changed(spec, replace(changes, remove=["c"])))
     assert not any(text.startswith("No rebalance") for text in more.warnings)
+
+
+@pytest.mark.parametrize(
+    ("library", "instance_id", "is_warned"),
+    [
+        ("kafka-python", "i", True),
+        ("sarama", "i", True),
+        ("java", "i", False),  # JoinGroup version 9 tells it (KIP-814)
+        ("kafka-python", None, False),
+    ],
+)
+def test_a_static_leader_may_not_know_that_it_leads(
+    library: str, instance_id: str | None, is_warned: bool
+) -> None:
+    """Recorded of kafka-python: a round after the leader's restart, a topic grew unnoticed."""
+    leads = software(library)
+    leader = member("a", leads, owned=(("t", 0),), instance_id=instance_id)
+    spec = group(leader, member("b", leads, owned=()), leader_id="a", has_votes=False)
+    plan = dry_run(changed(spec, Changes(partitions=[("t", 4)])))
+    assert any("has restarted since" in text for text in plan.warnings) == is_warned
+
+
+def test_a_leader_that_assigned_otherwise_is_not_of_ruby_kafka() -> None:
+    """Topics that members name in order are sorted already, and every sort leaves them so."""
+    may_be = frozenset({"sarama", "ruby-kafka"})
+    members = tuple(
+        MemberSpec(name, ("t",), owned=owned, may_be=may_be)
+        for name, owned in (("a", (("t", 0), ("t", 2))), ("b", (("t", 1), ("t", 3))))
+    )
+    spec = GroupSpec("roundrobin", members, {"t": TopicMetadata(4)}, leader_id="a")
+    for order, names in (("ba", {"sarama"}), ("ab", {"sarama", "ruby-kafka"})):
+        leader = fitting(replace(spec, member_order=tuple(order))).leader
+        assert leader is not None
+        assert leader.may_be == frozenset(names)
+
+
+def test_members_of_sarama_remember_only_what_its_leaders_tell_them() -> None:
+    """Recorded: with a leader of Java, such a member sent user data of length null."""
+    java = member("a", software("java"), owned=(("t", 0), ("t", 1)), generation=3)
+    go = member("b", software("sarama"), owned=(("t", 2), ("t", 3)), generation=3)
+    topics = {"t": TopicMetadata(4)}
+    for leader_id, remembered in (("a", None), ("b", (("t", 2), ("t", 3)))):
+        spec = GroupSpec("sticky", (java, go), topics, leader_id=leader_id)
+        rejoined = after(spec, dry_run(spec))
+        sent = {each.member_id: each.remembered for each in as_sent(rejoined)}
+        assert sent["b"] == remembered
+        assert sent["a"] == (("t", 0), ("t", 1))
+
+
+def test_members_of_unknown_library_are_not_taken_for_one_that_they_cannot_have() -> None:
+    """Recorded: leaders of kafka-go failed on the subscription of a member of franz-go."""
+    go = member("a", software("kafka-go"), owned=(("t", 0),))
+    other = member("b", None, may_be=frozenset({"kafka-clients", "franz-go"}), owned=(("t", 1),))
+    plan = dry_run(replace(group(go, other, leader_id="a"), strategy="range"))
+    assert plan.error is not None
+    assert plan.error.type == "wrapError"
+
+
+def test_a_leader_of_franz_go_assigns_a_deleted_topic_that_librdkafka_leaves_out() -> None:
+    """Recorded, also in later rounds; a leader that is new does not know the topic."""
+    owned = (("gone", 0), ("t", 0))
+    members = (
+        MemberSpec("a", ("gone", "t"), client=FRANZ_GO, owned=owned),
+        MemberSpec("b", ("t",), client=software("librdkafka"), owned=(("t", 1),)),
+    )
+    spec = GroupSpec("range", members, {"t": TopicMetadata(3)}, leader_id="a")
+    assert dry_run(spec).assignment == {"a": (("gone", 0), ("t", 0), ("t", 1)), "b": (("t", 2),)}
+    new = replace(spec, members=(replace(members[0], unknown_id=True), members[1]))
+    assert dry_run(new).assignment == {"a": (("t", 0), ("t", 1)), "b": (("t", 2),)}
 
 
 @pytest.mark.parametrize(

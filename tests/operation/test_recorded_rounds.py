@@ -18,6 +18,7 @@ from kgroup.operation.assign import outcome
 from kgroup.operation.assign.what_if import Changes, changed
 from kgroup.simulation.classic.group import winner
 from tests.broker.client.program import WITH_LIBRDKAFKA
+from tests.broker.client.rounds import path_of, read_rounds
 from tests.operation.recorded_rounds import (
     PAGE,
     Result,
@@ -64,6 +65,13 @@ def test_recorded_lists_of_members_are_not_ruled_out(rounds: list[Round]) -> Non
         assert after.may_win is None or right in after.may_win, each.story
         changes_seen += right != before.strategy
     assert changes_seen
+
+
+def test_rounds_of_other_plays_that_were_once_wrong_are_right_or_warned() -> None:
+    """They have several changes at once, odd client ids, or members of several versions."""
+    found = [replayed("found", line) for line in read_rounds(path_of("found"))]
+    assert len(found) >= 20
+    assert [each.story for each in found if each.result is Result.WRONG] == []
 
 
 def test_a_round_counts_as_matched_only_if_the_dry_run_names_an_owner(rounds: list[Round]) -> None:

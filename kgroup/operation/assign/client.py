@@ -428,9 +428,12 @@ _FEW_TOPICS = 4
 def _is_known(spec: GroupSpec, name: str) -> bool:
     """Return whether it is known what a lesser-known library would assign.
 
-    It is not for ruby-kafka, whose sort is unstable.
+    The sort of ruby-kafka is unstable, but leaves topics as they are that members name in order.
+    It deals in the order of the coordinator, which is unknown for new members.
     """
-    topics = {topic for member in spec.members for topic in member.topics}
+    topics = list(dict.fromkeys(t for member in spec.members_as_sent for t in member.topics))
+    if name == RUBY_KAFKA:
+        return topics == sorted(topics) and not any(m.unknown_id for m in spec.members)
     return (name, spec.strategy) == (KAFKA_NODE, "roundrobin") and len(topics) <= _FEW_TOPICS
 
 
@@ -617,6 +620,19 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
                 "No rebalance may follow: the leader restarts, and returns without a rebalance. It "
                 f"only notices what changes later; now, {first_names(sorted(changed))} changed."
             )
+    elif (
+        changed
+        and not _has_changed(spec)
+        and spec.computed_as.name in _FORGET_TO_LEAD
+        and leader is not None
+        and leader.instance_id is not None
+        and spec.may_be_static(spec.computed_as)
+    ):
+        yield (
+            "No rebalance may follow: if the leader, a static member, has restarted since the last "
+            f"rebalance, {spec.computed_as.name} does not know that it leads, and nobody looks for "
+            "changed topics."
+        )
     if slow and changed and not _has_changed(spec):
         yield (
             f"No rebalance may follow soon: the leader may use {' or '.join(slow)}, and when these "
@@ -646,6 +662,10 @@ _UNABLE = (KAFKA_PYTHON, PLATFORMATIC)
 """Libraries whose members cannot join, or get an assignment, while a topic of theirs is deleted."""
 
 
+_FORGET_TO_LEAD = frozenset({KAFKA_PYTHON, SARAMA})
+"""Libraries whose JoinGroup is too old for KIP-814: a static leader that returns gets no role."""
+
+
 def _deleted_topics(spec: GroupSpec) -> list[str]:
     return sorted({topic for topic, _ in _owned(spec)} - spec.topics.keys())
 
@@ -659,13 +679,17 @@ def _owned(spec: GroupSpec) -> Iterator[TopicPartition]:
 def _keeper(spec: GroupSpec) -> str | None:
     """Return the leader's library if its leaders do not notice that a topic is deleted, else None.
 
-    A member of librdkafka calls for a rebalance whoever leads. An unknown leader whose bytes may be
-    those of kafka-python is taken as such: others stopped to write them in 2020.
+    A member of librdkafka calls for a rebalance whoever leads. If franz-go has assigned the topic
+    to others even then, members do not subscribe by a pattern, and it will again. A new member does
+    not know the topic. An unknown leader whose bytes may be those of kafka-python is taken as such:
+    others stopped to write them in 2020.
     """
-    libraries = {spec.client_of(member).name for member in spec.members}
-    if spec.protocol != "classic" or LIBRDKAFKA in libraries:
-        return None
     leader = spec.leader
+    if spec.protocol != "classic" or (leader is not None and leader.unknown_id):
+        return None
+    if LIBRDKAFKA in {spec.client_of(member).name for member in spec.members}:
+        is_kept = spec.computed_as.name == FRANZ_GO and not spec.dropped_topics
+        return FRANZ_GO if is_kept else None
     is_unknown = spec.client is None and leader is not None and leader.client is None
     if is_unknown and leader is not None and KAFKA_PYTHON in (leader.may_be or ()):
         return KAFKA_PYTHON

@@ -12,10 +12,10 @@ from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
-from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.member_spec import MemberSpec, Software, UserData
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
-from kgroup.model.client_library import Certainty
+from kgroup.model.client_library import SARAMA, Certainty
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
@@ -418,6 +418,9 @@ def _member(
                 f"found {partition.partition} of {partition.topic} with member {member.member_id}",
                 group_id=group.group_id,
             )
+    client = _newest(member.client_library)
+    # Sarama's members send what the leader told them to remember; other leaders tell nothing.
+    forgets = client is not None and (client.name, group.assignor) == (SARAMA, "sticky")
     return MemberSpec(
         member_id=member.member_id,
         topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),
@@ -433,7 +436,8 @@ def _member(
             for partition in owned or ()
         ),
         generation=group.generation_id,
-        client=_newest(member.client_library),
+        user_data=UserData() if forgets and not member.assignment_user_data else None,
+        client=client,
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
         may_be=_may_be(member),
     )

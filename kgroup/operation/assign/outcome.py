@@ -15,10 +15,10 @@ from kgroup.assignor.client_facts import ON_ERROR
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, GroupSpec
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
-from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec, UserData
 from kgroup.assignor.strategy import assign, assign_threads, by_member
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS, SARAMA
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import (
     StreamsRebalance,
@@ -516,7 +516,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
                 standby=(plan.standby or {}).get(member.member_id, ()),
                 generation=generation,
                 subscription_generation=None,
-                user_data=None,
+                user_data=_told(spec, member),
                 threads=threads[member.member_id],
                 keeps=member.keeps if spec.strategy == COOPERATIVE_STICKY else None,
             )
@@ -524,6 +524,15 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         )
         + returning,
     )
+
+
+def _told(spec: GroupSpec, member: MemberSpec) -> UserData | None:
+    """Return the user data that a member sends next; None for that of its library.
+
+    Sarama's members send what the leader told them to remember, and other leaders tell nothing.
+    """
+    forgets = (spec.client_of(member).name, spec.strategy) == (SARAMA, "sticky")
+    return UserData() if forgets and spec.computed_as.name != SARAMA else None
 
 
 def _balance(

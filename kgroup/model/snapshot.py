@@ -73,7 +73,7 @@ class SnapshotTopic:
         topic_id: topic id; None before Kafka 2.8.
         error: Kafka's name of the error that the broker returned for the topic:
             `UNKNOWN_TOPIC_OR_PARTITION` if it does not exist.
-        partitions: partitions of the topic, sorted by number.
+        partitions: partitions of the topic, in the order in which brokers list them.
     """
 
     topic: str

@@ -207,7 +207,7 @@ def _topics(view: ClusterView) -> tuple[SnapshotTopic, ...]:
             topic.error,
             tuple(
                 SnapshotPartition(number, partition.leader, partition.replicas, partition.isr)
-                for number, partition in sorted(topic.partitions.items())
+                for number, partition in topic.partitions.items()
             ),
         )
         for name, topic in sorted(view.topics.items())

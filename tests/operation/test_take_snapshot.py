@@ -128,7 +128,12 @@ def test_asks_for_what_the_groups_have_to_do_with() -> None:
     assert snapshot.choice == Choice(("a", "none"), None)
     assert snapshot.log_ranges == (SnapshotRange("t", 0, 1, 9, 7, None),)
     assert [topic.topic for topic in snapshot.topics or ()] == ["__consumer_offsets", "t"]
-    assert [p.partition for p in (snapshot.topics or ())[0].partitions] == [0, 1]
+    listed = [p.partition for p in (snapshot.topics or ())[0].partitions]
+    assert listed == [1, 0], "as brokers list them, in which order leaders of kafka-go assign"
+    assert list(snapshot_source(snapshot).view([OFFSETS.name]).topics[OFFSETS.name].partitions) == [
+        1,
+        0,
+    ]
     assert (snapshot.brokers, snapshot.controller, snapshot.taken_ms) == ((ONE, TWO), 1, 7)
 
 

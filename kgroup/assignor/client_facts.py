@@ -406,7 +406,8 @@ ON_ERROR: Mapping[str, ErrorBehavior] = {
         assignor_failed="Consume() returns the error; applications may call it again",
         fenced="Consume() returns, and each further call returns the error until the application "
         "creates another ConsumerGroup",
-        outdated="Consume() returns without an error; the next call joins again",
+        outdated="Consume() returns without an error; the next call joins again with its member "
+        "id, but as a new member after a SyncGroup",
         renewed_by=frozenset({"SyncGroup"}),
     ),
     KAFKA_GO: ErrorBehavior(
@@ -432,9 +433,9 @@ ON_ERROR: Mapping[str, ErrorBehavior] = {
         refused="the consumer crashes, and does not restart: the error is not retriable",
         removed="it joins again as a new member",
         assignor_failed="the consumer crashes; if the error is retriable, as for a missing topic, "
-        "it joins again as a new member after 0.3 s",
+        "after 9 s of attempts, and it joins again as a new member 10 s later, if the topic exists",
         retry=Retry.RESTART,
-        assignor_failed_ms=300,
+        assignor_failed_ms=9_600,  # the time after its sixth attempt to read the topic's metadata
     ),
     PLATFORMATIC: ErrorBehavior(
         refused="consume() rejects its promise with the error",
@@ -447,9 +448,11 @@ ON_ERROR: Mapping[str, ErrorBehavior] = {
         fenced_by=frozenset({"JoinGroup", "SyncGroup"}),
     ),
     AIOKAFKA: ErrorBehavior(
-        refused="getone() and getmany() raise the error, and the client tries again",
+        refused="start(), getone() or getmany() raises the error, which ends the application "
+        "unless it is handled",
         removed="it joins again as a new member",
-        assignor_failed="getone() and getmany() raise KafkaError, and the client tries again",
+        assignor_failed="getone() or getmany() raises KafkaError, which ends the application "
+        "unless it is handled",
         fenced="it takes the instance id back: its heartbeats do not send it, so the answer is "
         "UNKNOWN_MEMBER_ID, and it joins again",
         outdated="it joins again as a new member",

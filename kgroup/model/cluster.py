@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, groupby, repeat
+from itertools import chain, groupby, repeat, starmap
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -28,12 +28,14 @@ def partitions_of(numbers: Iterable[tuple[str, Sequence[int]]]) -> Iterator[tupl
 
     Equal partitions are the same object if possible: sets and dicts find it twice as fast.
     """
-    return chain.from_iterable(
-        zip(repeat(topic), some)
-        if not 0 <= min(some, default=0) <= max(some, default=0) < _MOST
-        else map(_first_partitions(topic, max(some, default=0).bit_length()).__getitem__, some)
-        for topic, some in numbers
-    )
+    return chain.from_iterable(starmap(_of_topic, numbers))
+
+
+def _of_topic(topic: str, numbers: Sequence[int]) -> Iterable[tuple[str, int]]:
+    most = max(numbers, default=0)
+    if not 0 <= min(numbers, default=0) <= most < _MOST:
+        return zip(repeat(topic), numbers)
+    return map(_first_partitions(topic, most.bit_length()).__getitem__, numbers)
 
 
 _MOST = 1 << 20

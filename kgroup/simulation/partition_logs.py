@@ -158,12 +158,12 @@ class PartitionLogs:
         ends = self.end_offsets(partitions)
         starts = [*map(self._starts.get, partitions, repeat(0))] if self._starts else repeat(0)
         resets = ends if reset == "latest" else starts
-        begins = {
-            partition: reset_to if offset is None or not start <= offset <= end else offset
-            for partition, offset, start, end, reset_to in zip(
-                partitions, map(offsets.get, partitions), starts, ends, resets, strict=False
-            )
-        }
+        committed = map(offsets.get, partitions)
+        begin_offsets = [
+            reset_to if offset is None or not start <= offset <= end else offset
+            for offset, start, end, reset_to in zip(committed, starts, ends, resets, strict=False)
+        ]
+        begins = dict(zip(partitions, begin_offsets, strict=True))
         self.readers.setdefault(position, {}).update(begins)
         return begins
 

@@ -257,7 +257,12 @@ class Owners:
     def end(self, owner: str, partitions: Collection[TopicPartition]) -> None:
         """Record that a member does not own partitions any more."""
         now_ms, begins_ms, still_ms = self._clock.now_ms, dict[int, int](), dict[int, int]()
-        for cell in self._covering(partitions):
+        covering = list[int]()
+        if len(partitions) > len(self._cells):
+            covering = [number for number, cell in enumerate(self._cells) if owner in cell.owners]
+        if sum(len(self._cells[cell].partitions) for cell in covering) != len(partitions):
+            covering = self._covering(partitions)
+        for cell in covering:
             state = self._cells[cell].owners.pop(owner)
             if state.still_ms is not None:
                 still_ms[cell] = state.still_ms

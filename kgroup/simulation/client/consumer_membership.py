@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import filterfalse
 from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -596,8 +597,7 @@ class ConsumerClient:
             self._acknowledge(assignment)
             return
         new = named(self._metadata, known)
-        kept = set(new)
-        revoked = tuple(partition for partition in self.owned if partition not in kept)
+        revoked = tuple(filterfalse(set(new).__contains__, self.owned))
         self._is_reconciling, self._has_rejoined = True, False
         self._application.pausing(revoked)
         until_ms = self._clock.now_ms + self.config.max_poll_interval_ms
@@ -635,10 +635,8 @@ class ConsumerClient:
     ) -> None:
         def revoke() -> None:
             owned, given_up = set(self.owned), set(revoked)
-            self.owned = tuple(partition for partition in self.owned if partition not in given_up)
-            self._application.revoked(
-                tuple(partition for partition in revoked if partition in owned)
-            )
+            self.owned = tuple(filterfalse(given_up.__contains__, self.owned))
+            self._application.revoked(tuple(filter(owned.__contains__, revoked)))
             if not self._aborts():
                 self._in_poll(lambda: self._assign(assignment, new))
 
@@ -653,7 +651,7 @@ class ConsumerClient:
         if self._aborts():
             return
         before, self.owned = set(self.owned), new
-        self._application.assigned(tuple(partition for partition in new if partition not in before))
+        self._application.assigned(tuple(filterfalse(before.__contains__, new)))
         self._waits = self._waits and not new
         self._is_reconciling = False
         self._acknowledge(assignment)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import itemgetter
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata
 from kgroup.assignor.client_facts import Retry
@@ -541,7 +542,7 @@ class ClassicClient(GroupMember):
         if assigned is None:
             self._fail("IllegalStateException: the assignment has too few bytes")
             return
-        if self.config.pattern is None and {topic for topic, _ in assigned} - set(self._topics):
+        if self.config.pattern is None and {*map(itemgetter(0), assigned)} - {*self._topics}:
             self._needs_prepare = True
             self._join_again()
             return

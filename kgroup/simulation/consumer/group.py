@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import filterfalse
 from typing import NamedTuple
 
 from kgroup.assignor.server.server import PREFERENCE
@@ -381,7 +382,7 @@ class ConsumerGroup:
         """Replace a member by its new version; remove it if there is none."""
         if old is not None:
             kept: Held = {} if new is None else new.assigned
-            self._release((at for at in old.assigned if at not in kept), old.epoch)
+            self._release(filterfalse(kept.__contains__, old.assigned), old.epoch)
             self._release(old.revoking, old.epoch)
             self._stable[old.epoch] -= old.state is MemberState.STABLE
             if old.assignor is not None:

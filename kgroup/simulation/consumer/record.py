@@ -148,7 +148,9 @@ def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartiti
     unknown = max(member_epoch, 0)
     held: dict[IdPartition, int] = {}
     for topic in topics:
-        epochs = [unknown if epoch is None else epoch for _, epoch in partitions_since(topic)]
+        epochs = [*map(itemgetter(1), partitions_since(topic))]
+        if None in epochs:
+            epochs = [unknown if epoch is None else epoch for epoch in epochs]
         of_topic = partitions_of([(topic["topicId"], topic["partitions"])])
         held.update(zip(of_topic, epochs, strict=True))
     return held

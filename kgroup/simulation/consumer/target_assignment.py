@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, filterfalse
 from operator import itemgetter
 
 from kgroup.assignor.base import Assignment, TopicMetadata
@@ -96,9 +96,7 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, kept, revoking)
-    missing = [
-        partition for partition in way.target if partition in target and partition not in kept
-    ]
+    missing = [*filterfalse(kept.__contains__, filter(target.__contains__, way.target))]
     free = [
         partition
         for partition in missing

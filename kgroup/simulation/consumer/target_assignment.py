@@ -200,7 +200,10 @@ def target_assignments(
             ]
     server.names = list(names)  # so that the result has topic ids
     assigned: Assignment = assignor_of("consumer", assignor, group_id=group.group_id)(server)
-    return {member_id: tuple(partitions) for member_id, partitions in assigned.items()}
+    targets_of = {member_id: tuple(partitions) for member_id, partitions in assigned.items()}
+    # Frees a group of 100,000 partitions at once: without targets, it is in no cycle of references.
+    server.targets = {}
+    return targets_of
 
 
 def _union_order(group: ConsumerGroup, member: ConsumerMember) -> list[str]:

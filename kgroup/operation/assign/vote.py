@@ -35,6 +35,8 @@ Source: the constructor of `ConsumerCoordinator`. Members of franz-go do as the 
 """
 _TIES = ((4, 0), (2, 6), (2, 3))
 """Versions of brokers, one for each order in which ties are broken."""
+_MOST_VOTES = 30
+"""Maximum number of past votes to explain."""
 _MOST_STEPS = 2_000
 """Maximum number of partial sets of lists to try."""
 
@@ -201,6 +203,7 @@ class _Votes:
         If there are too many, generations with most members that have left are ignored.
         """
         near = sorted(self.past, key=lambda vote: (len(vote[0] - self.voters), sorted(vote[0])))
+        del near[_MOST_VOTES:]
         while near:
             try:
                 return self._winners(near, version)
@@ -244,7 +247,7 @@ class _Votes:
                 continue
             kind = kinds[len(chosen)]
             for each in combinations_with_replacement(kind[1], alike[kind]):
-                steps += 1
+                steps += 1 + len(each) // 20  # many members take longer
                 if steps > _MOST_STEPS:
                     raise _TooManyError
                 now = (*chosen, each)

@@ -104,15 +104,13 @@ def test_a_library_may_leave_no_choice(library: str, strategy: str) -> None:
 
 
 def test_votes_that_follow_from_earlier_ones() -> None:
-    """`a` alone chose range, `b` alone sticky: both lists begin so.
-
-    `b` and `c` chose range: with any order of ties, `c` prefers it, or lacks sticky.
-    """
-    spec = group("range", "abc", ("sticky", "b"), ("range", "a"))
-    left = after(spec, remove=["c"])
-    assert votes(left)
-    sure = after(replace(spec, past_generations=spec.past_generations[:1]), remove=["a", "c"])
-    assert (sure.strategy, votes(sure)) == ("sticky", [])
+    """`a` and `b` alone chose range, so their lists begin with it; `c` lists sticky, too."""
+    past = (("range", "a"), ("sticky", "acd"), ("range", "b"))
+    sure = after(group("range", "abc", *past), remove=["c"])
+    assert (sure.may_win, votes(sure), is_noted(sure)) == (("range",), [], False)
+    unsure = after(group("range", "abc", *past[:2]), remove=["c"])
+    assert unsure.may_win == ("range", "sticky")
+    assert votes(unsure)
 
 
 def test_no_warning_if_the_other_strategy_assigns_the_same() -> None:
@@ -201,8 +199,15 @@ def joined(name: str, claimed: int, generation: int | None) -> Member:
     ("past", "keeps"),
     [
         ((), {"keeps": True, "gives": True, "new": True}),
-        (
+        (  # it may not have received what it was assigned
             (PastGeneration(3, "cooperative-sticky", ("gives", "keeps")),),
+            {"keeps": True, "gives": True, "new": True},
+        ),
+        (
+            (
+                PastGeneration(3, "cooperative-sticky", ("gives",), unclaimed=("gives",)),
+                PastGeneration(2, "cooperative-sticky", ("gives",)),
+            ),
             {"keeps": True, "gives": False, "new": None},
         ),
         (  # it had nothing to claim

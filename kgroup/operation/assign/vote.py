@@ -33,6 +33,8 @@ KEEPERS = (KAFKA_CLIENTS,)
 """Libraries whose members keep their partitions in a rebalance only if they list no eager strategy.
 Source: the constructor of `ConsumerCoordinator`. Members of franz-go do as the strategy in use.
 """
+_SURE = 2
+"""Number of times that a member has to give up everything, to be known for it."""
 _TIES = ((4, 0), (2, 6), (2, 3))
 """Versions of brokers, one for each order in which ties are broken."""
 _MOST_VOTES = 30
@@ -49,31 +51,41 @@ def with_keeping(group: Group, members: tuple[MemberSpec, ...]) -> tuple[MemberS
     """Return the members of a cooperative group with `keeps`, from what they claimed.
 
     One that claimed nothing, although it had partitions in the generation before, lists an eager
-    strategy, too. Others are taken to do as the rest, if that is alike; if some list an eager one,
-    that is open.
+    strategy, too; or it rejoined before it received them, if that happened once, and others claimed
+    something. Members of which nothing is known are taken to do as the rest, if that is alike; if
+    some may list an eager strategy, that is open.
     """
     if group.type is not GroupType.CLASSIC or group.assignor != COOPERATIVE_STICKY:
         return members
-    kept: dict[str, bool] = {}
     now = _present(group)
     generations = (now, *group.past_generations)
+    java = {m.member_id for m in members if m.client is not None and m.client.name in KEEPERS}
+    foreign = {*now.members} - java
+    gave_up: Counter[str] = Counter()
     for at, each in enumerate(generations):
         if each.assignor != COOPERATIVE_STICKY:
-            kept |= dict.fromkeys(each.members, False)
+            gave_up.update(dict.fromkeys(each.members, _SURE))
             continue
-        kept |= dict.fromkeys(each.claimed, True)
+        is_alike = foreign.issuperset(each.claimed)
         for name in each.unclaimed:
             before = next((old for old in generations[at + 1 :] if name in old.members), None)
             if before is not None and name not in before.idle:
-                kept[name] = False
-    java = {m.member_id for m in members if m.client is not None and m.client.name in KEEPERS}
-    kinds = {keeps for name, keeps in kept.items() if name in java or name not in now.members}
+                gave_up[name] += _SURE if is_alike else 1
+    kept = {name: False for name, times in gave_up.items() if times >= _SURE}
+    kept |= dict.fromkeys((name for each in generations for name in each.claimed), True)
+    known = frozenset(kept)
+    kinds = {keeps for name, keeps in kept.items() if name not in foreign}
     usual = kinds.pop() if len(kinds) == 1 else None
+    # Who joined when the strategy changed may have changed it with another list.
+    has_changed = any(each.assignor != COOPERATIVE_STICKY for each in generations)
+    is_open = bool(gave_up) and (usual is not False or has_changed)
+    if usual is not True:  # some surely do
+        kept = dict.fromkeys(gave_up, False) | kept
     return tuple(
         replace(
             member,
             keeps=kept.get(member.member_id, usual),
-            is_keeping_open=member.member_id not in kept and usual is not True and bool(kept),
+            is_keeping_open=is_open and member.member_id not in known,
         )
         if member.member_id in java
         else member

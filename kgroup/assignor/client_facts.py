@@ -415,6 +415,9 @@ ON_ERROR: Mapping[str, ErrorBehavior] = {
         removed="it is refused once more, and joins as a new member after JoinGroupBackoff (5 s)",
         assignor_failed="it leaves the group, and joins again as a new member after "
         "JoinGroupBackoff (5 s)",
+        outdated="it joins again with its member id, but after a SyncGroup it leaves, and joins as "
+        "a new member after JoinGroupBackoff (5 s)",
+        renewed_by=frozenset({"SyncGroup"}),
         retry=Retry.NEW,
         refused_ms=5_000,
         refused_most_ms=5_000,

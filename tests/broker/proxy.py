@@ -20,6 +20,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock, Thread
 from typing import Any
 
@@ -33,15 +34,19 @@ from kafka.protocol.admin.groups import (
 )
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
+    SyncGroupRequest,
 )
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, OffsetForLeaderEpochRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 
 from kgroup.model.group import GroupType
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, describe_share_offsets_request
 from tests.broker.maven import version_tuple
 from tests.broker.process import HOST
@@ -73,6 +78,14 @@ class Request:
         return cls(port, api_key, version, client_id, message)
 
 
+_ERROR_SINCE: Mapping[int, tuple[int, int]] = {
+    JoinGroupRequest.API_KEY: (2, 6),
+    SyncGroupRequest.API_KEY: (1, 4),
+    HeartbeatRequest.API_KEY: (1, 4),
+}
+"""By api key, the versions since which throttle time and tags precede the error of an answer."""
+
+
 class RecordingProxy:
     """A context manager that passes on what comes and goes, and keeps the requests.
 
@@ -80,11 +93,13 @@ class RecordingProxy:
         requests: all so far, in the order in which they came.
         before: by api key, what is called before a request is passed on; OSError in it breaks the
             connection instead.
+        errors: by api key (those of `_ERROR_SINCE`), the errors of the next answers, in order.
     """
 
     def __init__(self, ports: Iterable[int]) -> None:
         self.requests: list[Request] = []
         self.before: dict[int, Callable[[Request], object]] = {}
+        self.errors: dict[int, list[ErrorCode]] = {}
         self._listeners = {port: socket.create_server((HOST, 0)) for port in ports}
         host = HOST.encode()
         self._changes = [
@@ -131,23 +146,29 @@ class RecordingProxy:
                 continue
             server.settimeout(None)
             self._open += (client, server)
-            self._start(client, server, lambda message: self._asked(port, message))
-            self._start(server, client, self._answered)
+            asked: dict[bytes, Request] = {}
+            self._start(client, server, partial(self._asked, port, asked))
+            self._start(server, client, partial(self._answered, asked))
 
     def _start(
         self, source: socket.socket, target: socket.socket, passed: Callable[[bytes], bytes]
     ) -> None:
         Thread(target=_pump, args=(source, target, passed), daemon=True).start()
 
-    def _asked(self, port: int, message: bytes) -> bytes:
-        request = Request.read(port, message)
+    def _asked(self, port: int, asked: dict[bytes, Request], message: bytes) -> bytes:
+        request = asked[message[4:8]] = Request.read(port, message)
         with self._lock:
             self.requests.append(request)
         if request.api_key in self.before:
             self.before[request.api_key](request)
         return message
 
-    def _answered(self, message: bytes) -> bytes:
+    def _answered(self, asked: dict[bytes, Request], message: bytes) -> bytes:
+        request = asked.pop(message[:4], None)
+        if request is not None and (errors := self.errors.get(request.api_key)):
+            throttled, tagged = _ERROR_SINCE[request.api_key]
+            at = 4 + (request.version >= tagged) + 4 * (request.version >= throttled)
+            message = message[:at] + struct.pack(">h", errors.pop(0)) + message[at + 2 :]
         for real, shown in self._changes:
             message = message.replace(real, shown)
         return message

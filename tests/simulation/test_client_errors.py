@@ -184,7 +184,11 @@ def test_a_fenced_member(library: str, reads_on: bool, is_ended_by_commit: bool)
 
 @pytest.mark.parametrize(
     ("library", "after_heartbeat", "after_sync"),
-    [("kafka-python", "m", "m"), ("sarama", "m", ""), ("aiokafka", "", "")],
+    [
+        ("kafka-python", "m", "m"),
+        *((name, "m", "") for name in ("sarama", "kafka-go")),
+        ("aiokafka", "", ""),
+    ],
 )
 def test_a_member_of_an_old_generation(library: str, after_heartbeat: str, after_sync: str) -> None:
     old = ErrorCode.ILLEGAL_GENERATION
@@ -194,6 +198,7 @@ def test_a_member_of_an_old_generation(library: str, after_heartbeat: str, after
     here.poll()
     assert here.join(2).member_id == after_heartbeat
     here.answer("SyncGroup", SyncAnswer(old))
+    wait_ms(here, "JoinGroup")
     assert here.take("JoinGroup")[0].member_id == after_sync
 
 

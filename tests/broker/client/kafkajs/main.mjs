@@ -20,6 +20,9 @@ const write = claims => {
 }
 consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => write(payload.memberAssignment))
 consumer.on(consumer.events.REBALANCING, () => write({}))
+consumer.on(consumer.events.CRASH, ({ payload }) => {
+  console.error(`${payload.error}; restarts: ${payload.restart}`)
+})
 
 await consumer.connect()
 for (const name of member.topics) {

@@ -15,10 +15,12 @@ import pytest
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.server.server import preferred_assignor
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.assign import what_if
+from kgroup.operation.assign.client import assumptions
 from kgroup.operation.assign.dry_run import (
     AssignRequest,
     assign_group,
@@ -1143,3 +1145,30 @@ def test_the_limit_of_records_is_that_of_the_cluster(
             ", unless brokers compress it to less (offsets.topic.compression.codec is unknown)"
         )
         assert may_compress == (codec is None)
+
+
+def test_new_members_of_a_consumer_group_may_vote_for_another_assignor() -> None:
+    """One with another `group.remote.assignor` may decide; uniform also wins if votes are equal."""
+    members = [{"member_id": name, "topics": ["t"]} for name in "ab"]
+    topics = {"t": {"partitions": 2}}
+    spec = read_spec({"protocol": "consumer", "topics": topics, "members": members})
+    for votes, is_open in (
+        ((None, None), True),
+        (("uniform", None), False),
+        (("uniform", "range"), True),
+        (("range", None), True),
+        (("range", "range"), False),
+    ):
+        voting = replace(
+            spec,
+            strategy=preferred_assignor(votes) or "uniform",
+            has_votes=any(votes),
+            members=tuple(
+                replace(member, assignor=vote)
+                for member, vote in zip(spec.members, votes, strict=True)
+            ),
+        )
+        joined = what_if.changed(voting, Changes(add=[AddedMembers()]))
+        assert any("group.remote.assignor" in note for note in assumptions(joined)) == is_open
+        assert not any(assumptions(voting))
+        assert not any(assumptions(replace(joined, has_votes=None)))

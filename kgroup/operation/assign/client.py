@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -297,10 +298,21 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
 
 
 def assumptions(spec: GroupSpec) -> Iterator[str]:
-    """Yield what a dry run takes for granted of a classic group whose members join or leave."""
+    """Yield what a dry run takes for granted of a group whose members join or leave."""
+    have_joined = any(member.unknown_id for member in spec.members)
+    if spec.protocol == "consumer" and have_joined and spec.has_votes is not None:
+        votes = Counter(member.assignor for member in spec.members)
+        lead = votes[spec.strategy] - max(
+            votes[name] for name in PREFERENCE if name != spec.strategy
+        )
+        wins_ties = spec.strategy == PREFERENCE[0]
+        if lead + wins_ties <= sum(member.unknown_id for member in spec.members):
+            yield (
+                "new members are taken to have no group.remote.assignor; theirs may change the "
+                f"assignor from {spec.strategy}; --strategy computes with another one"
+            )
     if spec.protocol != "classic":
         return
-    have_joined = any(member.unknown_id for member in spec.members)
     is_voted = spec.has_votes is False and (have_joined or spec.have_left)
     if is_voted and spec.may_win is None and not any(vote_warnings(spec)):
         new = ", and new members to list what others list" if have_joined else ""

@@ -502,8 +502,7 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     run, _ = _settle(spec, most=most)
     if any(member.unknown_id for member in (*spec.members, *spec.returning)):
         if is_small(spec):
-            is_quick = _size(spec) <= _FEW and spec.protocol in ("share", "streams")
-            seeds = MANY_SEEDS if is_quick else SEEDS
+            seeds = MANY_SEEDS if _size(spec) <= _FEW else SEEDS
             tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in seeds]
             run = _with_plans(run, mark(run.plans, tries))
         else:

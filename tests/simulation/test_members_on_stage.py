@@ -356,3 +356,17 @@ def test_a_commit_is_answered(kind: str) -> None:
     short, _ = played(kind, 'do = "commit"\nmember = "m1"')
     assert short.is_at_rest
     assert short.events[-1].event == "committed"
+
+
+def test_partitions_that_will_be_revoked_are_not_read_until_then() -> None:
+    here = stage("[topics]\nt = 2\n[[member]]\nname = 'm'" + MEMBER)
+    here.clock.run(30_000)
+    (member,) = here.consumers
+    paused, read = member.client.owned
+    member.pausing((paused,))
+    here.clock.run(60_000)
+    before, now = member.positions().offsets((paused, read))
+    assert (before, now) == (member.position(paused), member.position(read))
+    assert before <= 300 < 590 < now
+    member.revoked((read,))
+    assert member.positions().offsets((paused,)) == [before]

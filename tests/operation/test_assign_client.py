@@ -705,7 +705,13 @@ def test_versions_that_another_one_does_not_quite_stand_for(
 
 @pytest.mark.parametrize(
     ("client", "static"),
-    [("java@2.2.2", 0), ("java@2.3.1", 2), ("sarama@1.33.0", 0), ("sarama@1.34.0", 2)],
+    [
+        ("java@2.2.2", 0),
+        ("java@2.3.1", 2),
+        ("sarama@1.33.0", 0),
+        ("sarama@1.34.0", 2),
+        ("@platformatic/kafka@1.35.0", 0),  # they leave when they close: recorded
+    ],
 )
 def test_the_version_that_is_named_decides_whether_members_are_static(
     client: str, static: int
@@ -720,6 +726,7 @@ def test_the_version_that_is_named_decides_whether_members_are_static(
         assert isinstance(bounce, Bounce)
         assert bounce.static == static
         assert bool(bounce.runs) == (not static)
+        assert bounce.can_be_static == bool(static)
     old = AssignRequest(Mode.BOUNCE, kafka_version="1.1.1")
     (bounce,) = assign_specs(spec_line(members=members, client=client), "f", old).data
     assert isinstance(bounce, Bounce)

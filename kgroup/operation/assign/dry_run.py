@@ -27,7 +27,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
-from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA, SARAMA
+from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA, PLATFORMATIC, SARAMA
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, probing_note
 from kgroup.operation.assign.client import assumptions, later_note, noticing, software, version_of
@@ -739,7 +739,7 @@ def bounced(spec: GroupSpec) -> Bounce:
         len(spec.members) - static,
         static,
         tuple(runs),
-        spec.may_be_static(spec.computed_as),
+        spec.may_be_static(spec.computed_as) and spec.computed_as.name != PLATFORMATIC,
     )
 
 

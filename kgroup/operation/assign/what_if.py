@@ -13,7 +13,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
 from kgroup.errors import NotFoundError, UsageError, named_group
-from kgroup.model.client_library import LIBRDKAFKA
+from kgroup.model.client_library import LIBRDKAFKA, PLATFORMATIC
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, find_member
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
@@ -300,8 +300,14 @@ def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
 
 
 def is_static(spec: GroupSpec, member: MemberSpec) -> bool:
-    """Return whether a member keeps its partitions in a restart, which causes no rebalance."""
-    return member.instance_id is not None and spec.may_be_static(spec.client_of(member))
+    """Return whether a member keeps its partitions in a restart, which causes no rebalance.
+
+    @platformatic/kafka lets static members leave when they close, too (`performLeaveGroup`).
+    """
+    client = spec.client_of(member)
+    if spec.protocol == "classic" and client.name == PLATFORMATIC:
+        return False
+    return member.instance_id is not None and spec.may_be_static(client)
 
 
 def restart_member(spec: GroupSpec, name: str) -> GroupSpec:

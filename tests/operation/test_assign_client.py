@@ -376,6 +376,21 @@ def test_a_deleted_topic_stays_known_if_only_the_member_that_leaves_owned_it() -
     assert plan.assignment == {"b": (("gone", 0), ("t", 0)), "c": (("t", 1),)}
 
 
+@pytest.mark.parametrize(("other", "is_warned"), [("kafka-python", True), ("sarama", False)])
+def test_a_member_that_cannot_join_without_a_topic_may_block_a_group(
+    other: str, is_warned: bool
+) -> None:
+    """Recorded of kafka-python and aiokafka, led by Java and librdkafka: no rebalance ended."""
+    members = [
+        MemberSpec(name, ("gone", "t"), client=software(library), owned=((topic, 0),))
+        for name, library, topic in (("a", "java", "t"), ("b", other, "gone"))
+    ]
+    topics = {"gone": TopicMetadata(1), "t": TopicMetadata(1)}
+    spec = GroupSpec("range", tuple(members), topics, leader_id="a")
+    warnings = dry_run(changed(spec, Changes(drop_topics=["gone"]))).warnings
+    assert any("the rebalance then does not end" in text for text in warnings) == is_warned
+
+
 def test_no_assignor_runs_where_no_rebalance_follows() -> None:
     """The leader of KafkaJS fails if a topic of its own is gone, but it does not assign."""
     client = software("kafkajs")

@@ -599,6 +599,18 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             f"No rebalance follows: members of {keeper} keep the partitions of deleted topics "
             f"({first_names(gone)}), and may not be able to join again."
         )
+    unable = {
+        KAFKA_PYTHON if _may_be_python(member) else spec.client_of(member).name
+        for member in spec.members
+        if member.owned is not None
+        and spec.dropped_topics.intersection([*member.topics, *dict(member.owned)])
+    }.intersection(_UNABLE)
+    if unable and keeper not in _UNABLE:
+        yield (
+            f"The actual assignment may be different: members of {first_names(sorted(unable))} may "
+            "not be able to join again while a topic of theirs does not exist, and the rebalance "
+            "then does not end."
+        )
     if dropped and keeper == FRANZ_GO and not _has_changed(spec):
         yield (
             f"The actual assignment may be different if members subscribe by a pattern: {keeper} "
@@ -635,15 +647,15 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
     elif (
         changed
         and not _has_changed(spec)
-        and spec.computed_as.name in _FORGET_TO_LEAD
         and leader is not None
+        and (spec.computed_as.name in _FORGET_TO_LEAD or _may_be_python(leader))
         and leader.instance_id is not None
         and spec.may_be_static(spec.computed_as)
     ):
         yield (
             "No rebalance may follow: if the leader, a static member, has restarted since the last "
-            f"rebalance, {spec.computed_as.name} does not know that it leads, and nobody looks for "
-            "changed topics."
+            "rebalance, it does not know that it leads, and nobody looks for changed topics "
+            f"({first_names(sorted(_FORGET_TO_LEAD))})."
         )
     if slow and changed and not _has_changed(spec):
         yield (
@@ -676,6 +688,10 @@ _UNABLE = (KAFKA_PYTHON, PLATFORMATIC)
 
 _FORGET_TO_LEAD = frozenset({KAFKA_PYTHON, SARAMA})
 """Libraries whose JoinGroup is too old for KIP-814: a static leader that returns gets no role."""
+
+
+def _may_be_python(member: MemberSpec) -> bool:
+    return member.client is None and KAFKA_PYTHON in (member.may_be or ())
 
 
 def _deleted_topics(spec: GroupSpec) -> list[str]:

@@ -94,9 +94,10 @@ def test_what_kafkas_own_tool_wrote_is_what_was_there(server: Broker, store: Liv
 
 
 def test_offsets_of_a_time_are_written_back(
-    server: Broker, store: LiveCluster, cli: Cli, tmp_path: Path
+    server: Broker, store: LiveCluster, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As docs/howto/reset-offsets.md does it."""
+    monkeypatch.chdir(tmp_path)  # where the former offsets are kept
     with closing(KafkaProducer(bootstrap_servers=server.bootstrap)) as producer:
         for _ in range(5):
             producer.send("payments", b"x", partition=0).get(30)

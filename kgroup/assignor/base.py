@@ -72,6 +72,7 @@ class Subscriber:
         generation: generation of `owned`; None if the message has none.
         remembered: partitions in the sticky assignor's user data; None without user data.
         remembered_generation: generation in the user data; None if it has none.
+        generation_again: `UserData.generation_again`.
         failure: message of the exception that parsing the user data throws; None if it parses.
         goes_on: whether the message has fields after the user data (version 1 and later).
         remembered_in_python: partitions and generation in the user data of kafka-python 3.0 and
@@ -88,6 +89,7 @@ class Subscriber:
     generation: int | None = None
     remembered: tuple[TopicPartition, ...] | None = None
     remembered_generation: int | None = None
+    generation_again: int = -1
     failure: str | None = None
     goes_on: bool = False
     remembered_in_python: tuple[tuple[TopicPartition, ...], int] | None = None

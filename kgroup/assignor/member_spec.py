@@ -37,11 +37,14 @@ class UserData:
         generation: generation of `owned`; None if the user data has none.
         failure_in_1_1: message of the exception that a leader of version 1.1.1 throws on it; None
             if that leader can read it.
+        generation_again: cooperative-sticky: generation in the bytes after `generation`; -1 if
+            there are none.
     """
 
     owned: tuple[TopicPartition, ...] | None = None
     generation: int | None = None
     failure_in_1_1: str | None = None
+    generation_again: int = -1
 
 
 @dataclass(frozen=True, slots=True)

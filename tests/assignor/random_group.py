@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.assignor.member_spec import NEWEST
 from tests.assignor.case.notation import Assignor, assigned
 
 _RACKS = ["a", "b", "c", "d"]
@@ -18,9 +17,8 @@ _RACKS = ["a", "b", "c", "d"]
 
 def rebalances(assignor: Assignor, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Give five rebalances of one group: what an oracle is asked, and what kgroup says."""
-    hashes_partitions = (assignor.strategy, assignor.kafka_version) in (
-        ("sticky", "1.1.1"),
-        ("simple", NEWEST),
+    hashes_partitions = assignor.strategy == "simple" or (
+        assignor.strategy in ("sticky", "cooperative-sticky") and assignor.kafka_version < "3"
     )
     group = RandomGroup(
         seed, assignor.strategy, assignor.protocol, hashes_partitions=hashes_partitions

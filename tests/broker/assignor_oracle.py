@@ -21,6 +21,8 @@ from tests.examples import in_depth
 
 _COMPILED_AGAINST = "3.9.2"
 """Version whose classes the program knows that asks earlier clients."""
+_COMPILED_FIRST = "1.1.1"
+"""Likewise for the first clients, which have other interfaces."""
 
 _CLASSIC = "org.apache.kafka.clients.consumer."
 
@@ -28,7 +30,7 @@ _CLASSIC = "org.apache.kafka.clients.consumer."
 def main_class(protocol: str, kafka_version: str) -> str:
     """Name the Java program that asks the assignors of a protocol."""
     if protocol == "classic":
-        return f"{_CLASSIC}{'OldAssignorOracle' if kafka_version < '2' else 'AssignorOracle'}"
+        return f"{_CLASSIC}{'OldAssignorOracle' if kafka_version < '2.4' else 'AssignorOracle'}"
     program = "ZookeeperAssignorOracle" if protocol == "zookeeper" else "ServerAssignorOracle"
     return f"kgroup.{program}"
 
@@ -42,6 +44,10 @@ def ask(
     if protocol == "classic" and "2.4" <= kafka_version < NEWEST:
         first = maven.client_jar(kafka_version)
         main, kafka_version = f"{_CLASSIC}ClientAssignorOracle", _COMPILED_AGAINST
+        specs = [_with_bytes(spec) for spec in specs]
+    elif protocol == "classic" and kafka_version < "2.4" and kafka_version != _COMPILED_FIRST:
+        first = maven.client_jar(kafka_version)
+        kafka_version = _COMPILED_FIRST
         specs = [_with_bytes(spec) for spec in specs]
     done = maven.run_java(
         kafka_version,
@@ -67,7 +73,7 @@ def ask(
 
 
 def _with_bytes(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a spec whose members have their subscriptions as bytes, as kgroup says they send."""
+    """Return a spec whose members have subscriptions and user data as bytes, as kgroup says."""
     group = read_spec(spec)
     sent = JAVA.as_sent(group.members_as_sent, group.strategy, group.computed_as.version)
     by_id = {subscriber.member_id: subscriber for subscriber in sent}
@@ -78,14 +84,17 @@ def _with_bytes(spec: Mapping[str, Any]) -> dict[str, Any]:
         if user_data is None:
             user_data = _user_data(subscriber, group.strategy)
         message = _subscription(subscriber, user_data)
-        members.append({**member, "bytes": base64.b64encode(message).decode()})
+        fields = {"bytes": base64.b64encode(message).decode()}
+        if user_data is not None:
+            fields["user_data"] = base64.b64encode(user_data).decode()
+        members.append({**member, **fields})
     return {**spec, "members": members}
 
 
 def _user_data(member: Subscriber, strategy: str) -> bytes | None:
     generation = struct.pack(">i", or_no_generation(member.remembered_generation))
     if strategy == "cooperative-sticky":
-        return generation
+        return None if member.remembered_generation is None else generation
     if strategy == "sticky" and member.remembered is not None:
         return _partitions(member.remembered) + generation
     return None

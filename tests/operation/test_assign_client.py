@@ -675,8 +675,14 @@ def test_a_group_that_does_not_have_what_is_asked_for_is_named() -> None:
         ("kafka-clients@3.7.0", Software("kafka-clients", "3.7.0")),
         ("kafka-clients@3.4.1", Software("kafka-clients", "3.4.1")),
         ("kafka-clients@3.4", Software("kafka-clients", "3.3.2")),
-        ("kafka-clients@2.4", Software("kafka-clients", "3.3.2")),
-        ("java@2.3.1", OLD),
+        ("kafka-clients@3.0", Software("kafka-clients", "3.3.2")),
+        ("kafka-clients@2.8.1", Software("kafka-clients", "2.8.2")),
+        ("kafka-clients@2.8", Software("kafka-clients", "2.8.0")),
+        ("java@2.5.1", Software("kafka-clients", "2.8.0")),
+        ("java@2.5", Software("kafka-clients", "2.5.0")),
+        ("java@2.3", Software("kafka-clients", "2.3.1")),
+        ("java@2.2", Software("kafka-clients", "2.2.2")),
+        ("java@2.0.1", OLD),
         ("Kafka-Clients", NEW),
         ("KGO", FRANZ_GO),  # the package of franz-go
         # by their release notes confluent-kafka 2.6.0 of Python and Go brings librdkafka 2.6.0
@@ -690,10 +696,8 @@ def test_versions_behave_as_the_newest_known_before(text: str, expected: Softwar
 @pytest.mark.parametrize(
     ("client", "strategy", "is_warned"),
     [
-        ("java@2.3.1", "sticky", True),
-        ("java@2.2", "sticky", False),
-        ("java@2.8.2", "cooperative-sticky", True),
-        ("java@2.8.2", "range", False),
+        ("java@2.3.1", "sticky", False),
+        ("java@2.8.2", "cooperative-sticky", False),
         ("java@3.0", "sticky", False),
         ("java", "sticky", False),
         ("sarama@1.40", "sticky", False),

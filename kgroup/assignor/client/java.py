@@ -81,21 +81,29 @@ def _as_sent(
         generation=generation,
         remembered=user_data.owned,
         remembered_generation=user_data.generation,
+        generation_again=user_data.generation_again,
         goes_on=member.version >= _OWNED_FROM,
         version=member.version,
     )
 
 
-def as_sent_1_1(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
+def as_sent_1_1(
+    members: Sequence[MemberSpec], strategy: str, *, prepend: bool = False
+) -> list[Subscriber]:
     """Return the subscriptions of members of version 1.1.1 as the leader reads them.
 
     Their topics are in the order of a Java HashSet, which `members` must have already.
+
+    Args:
+        members: members that join.
+        strategy: name of the assignor.
+        prepend: order user data as 2.1 and later do; see `hash_order`.
     """
     sent = []
     for member in members:
         user_data = member.user_data or UserData()
         if member.user_data is None and strategy == "sticky" and member.owned is not None:
-            user_data = UserData(_by_topic(member.owned, prepend=False))
+            user_data = UserData(_by_topic(member.owned, prepend=prepend))
         sent.append(
             Subscriber(
                 member.member_id,
@@ -137,32 +145,62 @@ def _rank(calls: tuple[str, ...], *, prepend: bool) -> Mapping[str, int]:
 def _assign_sticky_1_1(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    from kgroup.assignor.sticky import sticky_1_1  # which needs numpy
+    from kgroup.assignor.sticky import before_3  # which needs numpy
 
-    return sticky_1_1.assign(members, topics)
+    return before_3.assign_1_1(members, topics)
 
 
 def _version_as_sent(
     members: Sequence[MemberSpec], strategy: str, version: str
 ) -> list[Subscriber]:
-    if version == _WITHOUT_OWNED:
-        return as_sent_1_1(members, strategy)
+    if version in _WITHOUT_GENERATION:
+        return as_sent_1_1(members, strategy, prepend=version != _WITHOUT_GENERATION[-1])
     newest = _MESSAGE_OF.get(version)
     if newest is not None:
         members = [replace(member, version=min(member.version, newest)) for member in members]
-    return as_sent(members, strategy)
+    if newest == 0:
+        members = [replace(member, instance_id=None) for member in members]
+    sent = as_sent(members, strategy)
+    return list(map(_unsorted, sent, members)) if version in _UNSORTED else sent
 
 
-_WITHOUT_OWNED = "1.1.1"
-_MESSAGE_OF = {"3.4.1": 2, "3.3.2": 1}
+def _unsorted(sent: Subscriber, member: MemberSpec) -> Subscriber:
+    """Return a subscription as members before 2.8.1 send it.
+
+    Topics are in the order of a Java HashSet, which the member must have already.
+    """
+    generation = sent.remembered_generation
+    is_eager = sent.remembered is not None
+    return replace(
+        sent,
+        topics=member.topics,
+        owned=_by_topic(member.owned or ()) if sent.owned else (),
+        remembered_generation=generation if is_eager or member.user_data is not None else None,
+    )
+
+
+_WITHOUT_GENERATION = ("2.2.2", "1.1.1")
+_MESSAGE_OF = {"3.4.1": 2, "3.3.2": 1, "2.8.2": 1, "2.8.0": 1, "2.5.0": 1, "2.3.1": 0}
 """Version of the subscription that members write, where it is not the newest."""
-_EARLIER = (Release.BY_RACK, Release.EVERY_GENERATION, Release.GENERAL)
+_UNSORTED = ("2.8.0", "2.5.0", "2.3.1")
+_EARLIER = tuple(release for release in Release if release is not Release.SORTED)
 _STICKY: Mapping[Release, ClassicAssignor] = {
     release: partial(sticky.assign, release=release) for release in _EARLIER
 }
 _COOPERATIVE: Mapping[Release, ClassicAssignor] = {
     release: partial(sticky.assign_cooperative, release=release) for release in _EARLIER
 }
+
+
+def _before_racks(release: Release) -> Mapping[str, ClassicAssignor]:
+    return {
+        "range": range_assignor.assign_before_racks,
+        "roundrobin": round_robin.assign,
+        "sticky": _STICKY[release],
+        "cooperative-sticky": _COOPERATIVE[release],
+    }
+
+
 _BY_HASH = (
     sticky.assign,
     sticky.assign_cooperative,
@@ -170,6 +208,13 @@ _BY_HASH = (
     *_COOPERATIVE.values(),
     _assign_sticky_1_1,
 )
+_BY_SIZE = (
+    _STICKY[Release.COOPERATIVE],
+    _COOPERATIVE[Release.COOPERATIVE],
+    _STICKY[Release.DATED],
+    _assign_sticky_1_1,
+)
+"""Assignors for which the order of partitions matters in all groups."""
 
 
 def _is_determined(
@@ -178,11 +223,16 @@ def _is_determined(
     """Return whether no order of partitions in a hash table depends on chance.
 
     A crowded bucket becomes a tree, and a TopicPartition cannot be compared: of two with the same
-    hash code, the JVM's identity hash codes decide (`HashMap.tieBreakOrder`). Such orders matter
-    only where members subscribe to different topics.
+    hash code, the JVM's identity hash codes decide (`HashMap.tieBreakOrder`). Since 2.5.1, such
+    orders matter only where members subscribe to different topics.
+
+    Cooperative members of 2.5.1 to 2.8.0 name the partitions first from which they got no records
+    for longest. Those that have too many keep the first.
     """
-    if assignor not in _BY_HASH or len({frozenset(member.topics) for member in members}) == 1:
+    if assignor not in _BY_HASH:
         return True
+    if len({frozenset(member.topics) for member in members}) == 1 and assignor not in _BY_SIZE:
+        return assignor is not _COOPERATIVE[Release.EQUAL] or _keep_all(assignor, members, topics)
     names = {name for member in members for name in member.topics if name in topics}
     if len(names) < CROWD // 2:
         return True
@@ -202,6 +252,18 @@ def _is_determined(
     return not any(sum(counts) >= CROWD and max(counts) > 1 for counts in buckets.values())
 
 
+def _keep_all(
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> bool:
+    """Return whether all members keep what they own of the topics that they subscribe to."""
+    assignment = assignor(members, topics)
+    return not any(
+        topic in topics and topic in member.topics
+        for member in members
+        for topic, _ in set(member.owned).difference(assignment[member.member_id])
+    )
+
+
 JAVA = ClientLibrary(
     name=KAFKA_CLIENTS,
     strategies={
@@ -217,19 +279,22 @@ JAVA = ClientLibrary(
             "sticky": _STICKY[Release.BY_RACK],
             "cooperative-sticky": _COOPERATIVE[Release.BY_RACK],
         },
-        "3.4.1": {
+        "3.4.1": _before_racks(Release.EVERY_GENERATION),
+        "3.3.2": _before_racks(Release.GENERAL),
+        "2.8.2": _before_racks(Release.DISPUTED),
+        "2.8.0": _before_racks(Release.EQUAL),
+        "2.5.0": _before_racks(Release.COOPERATIVE),
+        "2.3.1": {
             "range": range_assignor.assign_before_racks,
             "roundrobin": round_robin.assign,
-            "sticky": _STICKY[Release.EVERY_GENERATION],
-            "cooperative-sticky": _COOPERATIVE[Release.EVERY_GENERATION],
+            "sticky": _STICKY[Release.DATED],
         },
-        "3.3.2": {
+        "2.2.2": {
             "range": range_assignor.assign_before_racks,
             "roundrobin": round_robin.assign,
-            "sticky": _STICKY[Release.GENERAL],
-            "cooperative-sticky": _COOPERATIVE[Release.GENERAL],
+            "sticky": _assign_sticky_1_1,
         },
-        _WITHOUT_OWNED: {
+        "1.1.1": {
             "range": range_assignor.assign_1_1,
             "roundrobin": round_robin.assign,
             "sticky": _assign_sticky_1_1,
@@ -238,6 +303,15 @@ JAVA = ClientLibrary(
     as_sent=_version_as_sent,
     client_id="consumer-{group}-1",
     is_determined=_is_determined,
-    since={NEWEST: "3.7.1", "3.7.0": "3.5.0", "3.3.2": "2.4.0", _WITHOUT_OWNED: "0.11.0"},
-    inexact={"sticky": (("2.3.0", "3.0.0"),), "cooperative-sticky": (("2.4.0", "3.0.0"),)},
+    since={
+        NEWEST: "3.7.1",
+        "3.7.0": "3.5.0",
+        "3.3.2": "3.0.0",
+        "2.8.2": "2.8.1",
+        "2.8.0": "2.5.1",
+        "2.5.0": "2.4.0",
+        "2.3.1": "2.3.0",
+        "2.2.2": "2.1.0",
+        "1.1.1": "0.11.0",
+    },
 )

@@ -25,9 +25,18 @@ def or_no_generation(generation: int | None) -> int:
 class Release(IntEnum):
     """Releases of kafka-clients since which its sticky assignors do something else.
 
-    Source: `AbstractStickyAssignor` and `ConstrainedAssignmentBuilder` of 3.0.2 to 4.3.1.
+    Source: `StickyAssignor` of 2.3.1, `AbstractStickyAssignor` and `ConstrainedAssignmentBuilder`
+    of 2.4.0 to 4.3.1.
     """
 
+    DATED = 230
+    """2.3.0: members name the generation of their claims, and the latest one counts."""
+    COOPERATIVE = 240
+    """2.4.0: cooperative-sticky; at first only partitions move that nobody owned."""
+    EQUAL = 251
+    """2.5.1: equal subscriptions have an algorithm of their own."""
+    DISPUTED = 281
+    """2.8.1: of two claims in one generation, none counts; cooperative members name it."""
     GENERAL = 300
     """3.0.0: only claims of the highest generation count."""
     EVERY_GENERATION = 341
@@ -101,6 +110,8 @@ class Claims:
             else []
             for member, claim in zip(members, claims, strict=True)
         }
+        if self._release < Release.DISPUTED:
+            return by_member
         owner: dict[TopicPartition, str] = {}
         for member_id, claimed in by_member.items():
             by_member[member_id] = owned = []

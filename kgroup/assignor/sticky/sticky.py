@@ -314,6 +314,11 @@ def _assign(
     if release < Release.BY_RACK:
         members = [replace(member, rack=None) for member in members]
     known = {name: topics[name] for name in with_metadata(members, topics)}
+    if release < Release.GENERAL:
+        from kgroup.assignor.sticky import before_3  # imported here: it needs numpy
+
+        is_cooperative = claim is not _remembered
+        return before_3.assign(members, known, release=release, is_cooperative=is_cooperative)
     claims = Claims(members, [claim(member) for member in members], known, release=release)
     if _subscribe_equally(members):
         return _assign_equally(members, known, claims, release=release)

@@ -230,7 +230,10 @@ what_if_options = options_into(
 """Adds the options that change a group; the command takes ``changes: Changes``."""
 
 
-_VERSIONS = ("4.3.1", "3.7.0", "3.4.1", "3.3.2", "3.2.3", "3.1.2", "2.8.2", "1.1.1", "0.8.2.2")
+_VERSIONS = (
+    *("4.3.1", "3.7.0", "3.4.1", "3.3.2", "3.2.3", "3.1.2"),
+    *("2.8.2", "2.8.0", "2.5.0", "2.3.1", "2.2.2", "1.1.1", "0.8.2.2"),
+)
 
 
 def _checked(text: str, parse: str) -> str:

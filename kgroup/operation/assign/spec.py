@@ -69,6 +69,7 @@ def read_user_data(raw: bytes | None, strategy: str) -> UserData:
         else tuple((topic["topic"], number) for topic in owned for number in topic["partitions"]),
         data.get("generation"),
         failure,
+        int.from_bytes(raw[4:8], "big", signed=True) if len(raw) >= 8 else -1,
     )
 
 

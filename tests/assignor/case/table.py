@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kgroup.assignor.group_spec import newest, versions
-from kgroup.assignor.strategy import strategies
+from kgroup.assignor.strategy import assignor_of, strategies
 from tests.assignor.case.notation import Assignor, Case
 from tests.assignor.case.range import RANGE, SERVER_RANGE
 from tests.assignor.case.server import SHARE, TARGET, UNIFORM
@@ -13,12 +14,21 @@ from tests.assignor.case.situation import EVERY, OWNING
 from tests.assignor.case.sticky import CLAIM, COOPERATIVE, OLD, RACK, STICKY
 from tests.assignor.case.zookeeper import ZOOKEEPER
 
-ASSIGNORS = [
+_VERSIONS = [
     Assignor(protocol, strategy, version)
     for protocol in ("classic", "consumer", "share", "zookeeper")
     for version in versions(protocol)
     for strategy in strategies(protocol, newest(protocol)._replace(version=version))
 ]
+
+
+def _function(assignor: Assignor) -> Callable[..., Any]:
+    software = newest(assignor.protocol)._replace(version=assignor.kafka_version)
+    return assignor_of(assignor.protocol, assignor.strategy, software)
+
+
+ASSIGNORS = list({_function(each): each for each in reversed(_VERSIONS)}.values())[::-1]
+"""Those of the newest version that has them."""
 
 _MORE: Mapping[str, tuple[Mapping[str, Case], ...]] = {
     "classic-range-4.3.1": (RANGE,),
@@ -26,18 +36,13 @@ _MORE: Mapping[str, tuple[Mapping[str, Case], ...]] = {
     "classic-sticky-4.3.1": (OWNING, CLAIM, RACK, STICKY),
     "classic-cooperative-sticky-4.3.1": (OWNING, CLAIM, RACK, COOPERATIVE),
     **{
-        f"classic-{strategy}-{version}": cases
-        for version in ("3.7.0", "3.4.1", "3.3.2")
-        for strategy, cases in {
-            "range": (RANGE,),
-            "roundrobin": (),
-            "sticky": (OWNING, CLAIM, RACK, STICKY),
-            "cooperative-sticky": (OWNING, CLAIM, RACK, COOPERATIVE),
-        }.items()
+        f"classic-{strategy}-{version}": (OWNING, CLAIM, RACK, cases)
+        for version in ("3.7.0", "3.4.1", "3.3.2", "2.8.2", "2.8.0", "2.5.0", "2.3.1")
+        for strategy, cases in {"sticky": STICKY, "cooperative-sticky": COOPERATIVE}.items()
     },
+    "classic-range-3.4.1": (RANGE,),
     "classic-range-1.1.1": (RANGE,),
-    "classic-roundrobin-1.1.1": (),
-    "classic-sticky-1.1.1": (OWNING, CLAIM, STICKY, OLD),
+    "classic-sticky-2.2.2": (OWNING, CLAIM, STICKY, OLD),
     "consumer-uniform-4.3.1": (OWNING, TARGET, UNIFORM),
     "consumer-range-4.3.1": (SERVER_RANGE,),
     "share-simple-4.3.1": (OWNING, TARGET, SHARE),
@@ -67,6 +72,13 @@ _WITHOUT_RACKS_UNSOUND = _STICKY_UNSOUND | {
     "racks: subscriptions differ, and a topic has come back with fewer partitions": (
         "exists once sticky"
     )
+}
+_FEWER = "racks: a topic has come back with fewer partitions"
+_OWNER_BEFORE = "the owner before the last does not subscribe any more"
+_BEFORE_3_UNSOUND = {
+    "the first member subscribes to nothing": "subscribed",
+    _OWNER_BEFORE: "subscribed sticky",
+    _FEWER: "exists sticky",
 }
 _OTHER_WAY = "two owners before the last, the other way"
 
@@ -104,7 +116,32 @@ UNSOUND: Mapping[str, Mapping[str, str]] = {
     "classic-cooperative-sticky-3.4.1": _WITHOUT_RACKS_UNSOUND | {_OTHER_WAY: "once sticky"},
     "classic-sticky-3.3.2": _WITHOUT_RACKS_UNSOUND,
     "classic-cooperative-sticky-3.3.2": _WITHOUT_RACKS_UNSOUND,
-    "classic-sticky-1.1.1": {
+    "classic-sticky-2.8.2": _BEFORE_3_UNSOUND,
+    "classic-cooperative-sticky-2.8.2": _BEFORE_3_UNSOUND | {_FEWER: "exists"},
+    "classic-sticky-2.8.0": _BEFORE_3_UNSOUND
+    | {
+        "two claim everything in one generation": "once",  # both keep it
+        "two claim a partition, and a third takes no part": "once",
+        "subscriptions of every version": "once",
+    },
+    "classic-cooperative-sticky-2.8.0": {
+        "the first member subscribes to nothing": "subscribed",
+        _FEWER: "exists sticky",
+        # members name no generation
+        "two claim everything in one generation": "once",
+        "two claim a partition, and a third takes no part": "once",
+        "subscriptions of every version": "once",
+        "the claim of the later generation counts": "once sticky",
+        "the claim of the later generation counts, if it comes first": "once sticky",
+        "three claim a partition in three generations": "once sticky",
+        "two claim a partition in one generation, a third in a later one": "once sticky",
+        "a claim of generation 0, and one without a generation": "once sticky",
+        "user data that cannot be read, and none": "once sticky",
+    },
+    "classic-sticky-2.5.0": {_OWNER_BEFORE: "subscribed sticky"},
+    "classic-cooperative-sticky-2.5.0": {"subscriptions of every version": "sticky"},
+    "classic-sticky-2.3.1": {_OWNER_BEFORE: "subscribed sticky"},
+    "classic-sticky-2.2.2": {
         "nobody subscribes to anything": "sticky",  # the next rebalance fails
         **dict.fromkeys(_CLAIMED_TWICE, "once"),  # both keep it
     },

@@ -162,7 +162,9 @@ class GroupSpec:
         if leader is not None and leader.client is not None:
             return leader.client
         if self.leader_client is not None and self._may_lead(self.leader_client.name):
-            return self.leader_client
+            name = self.leader_client.name
+            alike = {m.client for m in self.members if m.client and m.client.name == name}
+            return alike.pop() if len(alike) == 1 else self.leader_client
         libraries = {
             client
             for client in {member.client for member in self.members}
@@ -191,8 +193,13 @@ class GroupSpec:
         )
 
     def client_of(self, member: MemberSpec) -> Software:
-        """Return the library of a member; if unknown, the leader's if it may be that."""
+        """Return the library of a member; if unknown, the leader's if it may be that.
+
+        The leader's version is preferred if the member's subscription leaves several.
+        """
         leads = self.computed_as
+        if member.client is not None and member.client.name == leads.name:
+            return leads if leads.version in member.versions else member.client
         if member.client is not None or member.may_be is None or leads.name in member.may_be:
             return member.client or leads
         could = (library for name, library in CLIENTS.items() if name in member.may_be)

@@ -73,6 +73,8 @@ class MemberSpec:
         process_id: Streams: id of the member's process; None for a new one.
         standby: Streams: standby tasks, by subtopology and partition; `owned` are the active ones.
         client: library that wrote the subscription; None if unknown.
+        versions: versions of `client` that write such a subscription, newest first, if it is known
+            to be an older one; `client` has the first.
         is_client_inferred: `client` is likely, not certain.
         may_be: known libraries that write such subscriptions; None if they are unknown.
         is_subscription_assumed: a new member's subscription is unknown, and others differ.
@@ -98,6 +100,7 @@ class MemberSpec:
     process_id: str | None = None
     standby: tuple[TopicPartition, ...] = ()
     client: Software | None = None
+    versions: tuple[str, ...] = ()
     is_client_inferred: bool = False
     may_be: frozenset[str] | None = None
     assignor: str | None = None

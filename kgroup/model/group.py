@@ -294,6 +294,7 @@ class Subscription:
         owned: partitions that the member reported as owned when it joined; classic protocol v1 and
             later, also in a consumer group.
         generation_id: generation in which the member owned them; classic protocol v2 and later.
+        version: classic: version of the message; None if unknown.
         user_data: user data of the client-side assignor; decoded for sticky assignors, else base64;
             None if there is none.
         pattern: zookeeper: how the consumer selects topics; for a white or black list, `regex` is a
@@ -310,6 +311,7 @@ class Subscription:
     user_data: Any = None
     pattern: SubscriptionPattern | None = None
     streams: Mapping[str, int] | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

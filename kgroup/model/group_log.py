@@ -415,6 +415,7 @@ def _classic_subscription(data: Data) -> Subscription:
         owned=None if owned is None else _named_partitions(owned),
         generation_id=known(data.get("generationId")),
         user_data=_meaningful(data.get("userData")),
+        version=data.get("version"),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from kgroup.assignor.base import AssignorError
+from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.client_facts import FACTS, ClientFacts
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
@@ -407,7 +408,7 @@ def _of_library(
     if spec.strategy not in strategies("classic", library):
         library = spec.computed_as
     if library.name == KAFKA_CLIENTS:
-        return config
+        return config if library == JAVA.newest else replace(config, library=library)
     name = member.client_library or ""
     reacts_as = name if ASSIGNS_LIKE.get(name) == library else None
     config = replace(config, library=library, reacts_as=reacts_as)

@@ -55,7 +55,7 @@ def encode_subscription(
         user_data = {}
         if sent.remembered is not None:
             user_data["previousAssignment"] = _by_topic(sent.remembered)
-        if member.version != _OLDEST:
+        if member.version != _OLDEST or sent.remembered_generation is not None:
             user_data["generation"] = _or_no_generation(sent.remembered_generation)
     return consumer_protocol.encode_subscription(
         {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from base64 import b64decode
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.client.java import versions_before_3_4
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import as_sent, assign
@@ -25,8 +29,10 @@ from kgroup.operation.assign.what_if import (
     leaves,
     set_partitions,
 )
+from kgroup.protocol.record.consumer_protocol import decode_subscription
 from tests.assignor.case.notation import written
 
+RECORDED = Path(__file__).parents[1] / "data" / "clients" / "live-members.jsonl.gz"
 OLD = Software("kafka-clients", "1.1.1")
 NEW = Software("kafka-clients", "4.3.1")
 FRANZ_GO = Software("franz-go", "1.22.0")
@@ -942,25 +948,87 @@ def test_which_of_too_many_partitions_a_member_keeps(client: str, kept: str) -> 
     assert assignment["c2"] == []
 
 
-@pytest.mark.parametrize("leader_id", ["c1", None])
 @pytest.mark.parametrize(
-    ("version", "strategy", "is_warned"),
+    ("version", "strategy", "topics", "user_data", "expected"),
     [
-        (3, "cooperative-sticky", False),  # of 3.4.0 and later
-        (1, "cooperative-sticky", True),
-        (1, "range", False),  # assigns alike
-        (0, "sticky", True),  # of 2.3 and before
+        (None, "sticky", ["a"], None, ""),
+        (3, "sticky", ["a"], None, ""),  # of 3.4.0 and later
+        (0, "range", ["a"], None, "2.3.1 2.2.2 1.1.1"),
+        (0, "sticky", ["a"], {"previousAssignment": [], "generation": 3}, "2.3.1"),
+        (0, "sticky", ["a"], {"previousAssignment": []}, "2.2.2 1.1.1"),
+        (1, "range", ["first", "second"], None, "3.3.2 2.8.2 2.8.0 2.5.0"),
+        # their order in a HashSet of Java; sorted since 2.8.1
+        (1, "range", ["payments", "orders"], None, "2.8.0 2.5.0"),
+        (1, "sticky", ["orders", "payments"], None, "3.3.2 2.8.2"),
+        (1, "cooperative-sticky", ["a"], None, "2.8.0 2.5.0"),
+        (1, "cooperative-sticky", ["a"], {"generation": -1}, "3.3.2 2.8.2"),
     ],
 )
-def test_an_old_leader_of_java_is_noticed_by_the_version_of_its_subscription(
-    leader_id: str | None, version: int, strategy: str, is_warned: bool
+def test_what_a_subscription_shows_of_the_version_of_java(
+    version: int | None, strategy: str, topics: list[str], user_data: Any, expected: str
 ) -> None:
+    """By the sources of 1.1.1 to 3.4.0: `ConsumerProtocol` and the assignors' user data."""
+    assert versions_before_3_4(version, strategy, topics, user_data) == tuple(expected.split())
+
+
+def test_the_version_of_java_by_what_recorded_members_sent() -> None:
+    lines = map(json.loads, gzip.decompress(RECORDED.read_bytes()).splitlines())
+    found: dict[str, set[bool]] = {}
+    for line in lines:
+        if line["library"] == "kafka-clients":
+            sent = decode_subscription(b64decode(line["subscription"]), line["strategy"])
+            user_data = sent["userData"] or None
+            versions = versions_before_3_4(
+                sent["version"], line["strategy"], sent["topics"], user_data
+            )
+            version = software(f"java@{line['version']}").version
+            found.setdefault(line["version"], set()).add(version in versions)
+    assert found == {"1.1.1": {True}, "2.8.2": {True}, "3.9.2": {False}, "4.3.1": {False}}
+
+
+@pytest.mark.parametrize("leader_id", ["c1", None])
+@pytest.mark.parametrize(
+    ("versions", "strategy", "named"),
+    [
+        ((), "cooperative-sticky", None),
+        (("3.3.2", "2.8.2"), "cooperative-sticky", None),  # assign alike
+        (("3.3.2", "2.8.2", "2.8.0", "2.5.0"), "range", None),
+        (("3.3.2", "2.8.2", "2.8.0", "2.5.0"), "sticky", "2.5.0"),
+    ],
+)
+def test_a_warning_says_if_another_version_that_may_lead_assigns_otherwise(
+    leader_id: str | None, versions: tuple[str, ...], strategy: str, named: str | None
+) -> None:
+    """As the classes answered: up to 2.5.0, the first member gives second 2-3 and first 0-1."""
     both = ("first", "second")
     owned = tuple((topic, number) for topic in both for number in range(4))
+    client = NEW._replace(version=versions[0]) if versions else NEW
     members = (
-        MemberSpec("c1", both, owned=owned, generation=3, version=version, client=NEW),
-        MemberSpec("c2", both, owned=(), version=version, client=NEW),
+        MemberSpec("c1", both, owned=owned, generation=3, client=client, versions=versions),
+        MemberSpec("c2", both, owned=(), client=client, versions=versions),
     )
     topics = dict.fromkeys(both, TopicMetadata(4))
-    warnings = dry_run(GroupSpec(strategy, members, topics, leader_id=leader_id)).warnings
-    assert any("writes such subscriptions" in text for text in warnings) == is_warned
+    plan = dry_run(GroupSpec(strategy, members, topics, leader_id=leader_id))
+    assert plan.computed_as == str(client)
+    warnings = [text for text in plan.warnings if "by what it sends" in text]
+    assert [f"kafka-clients {named}, by" in text for text in warnings] == [True] * bool(named)
+    of_named = [member for member in members if named in member.versions]
+    again = GroupSpec(strategy, members, topics, client=NEW._replace(version=named or NEW.version))
+    assert all(again.client_of(member).version == named for member in of_named)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_warned"), [("2.8.2", False), ("2.8.0", True), ("2.5.0", False)]
+)
+def test_what_is_kept_of_too_much_depends_on_what_cooperative_members_consumed(
+    version: str, is_warned: bool
+) -> None:
+    """2.5.1 to 2.8.0 list partitions as `SubscriptionState.movePartitionToEnd` ordered them."""
+    client = NEW._replace(version=version)
+    members = (
+        MemberSpec("c1", ("t",), owned=(("t", 0), ("t", 1)), generation=3, client=client),
+        MemberSpec("c2", ("t",), owned=(), client=client),
+    )
+    for topics, is_open in (({"t": TopicMetadata(2)}, is_warned), ({"t": TopicMetadata(4)}, False)):
+        plan = dry_run(GroupSpec("cooperative-sticky", members, topics))
+        assert any("may be random" in text for text in plan.warnings) == is_open

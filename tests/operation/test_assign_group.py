@@ -23,6 +23,7 @@ from kgroup.model.group import (
     Membership,
     Subscription,
 )
+from kgroup.operation.assign.client import software
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.source.log.source import LogDir
@@ -186,6 +187,24 @@ def test_a_leader_whose_bytes_rule_out_the_others_library_is_of_an_unknown_one(
         f"The client library of the leader is unknown. Computed as {expected}; "
     )
     assert "kafka-go would assign differently" in plan.warnings[0]
+
+
+def test_a_member_of_java_is_of_the_version_that_its_bytes_show() -> None:
+    """Of cooperative members, those of 2.4 to 2.8.0 send no generation."""
+    of_java = [
+        replace(
+            each,
+            client_library="kafka-clients",
+            subscription=Subscription(("t",), owned=(), version=1),
+        )
+        for each in (member("a", 0, 1), member("b", 2))
+    ]
+    given = replace(group(*of_java), assignor="cooperative-sticky")
+    (spec,) = read_group(FakeSource(given), "g").data
+    assert str(spec.computed_as) == "kafka-clients 2.8.0"
+    assert [each.version for each in spec.members] == [1, 1]
+    (asked,) = read_group(FakeSource(given), "g", client=software("java@2.4.1")).data
+    assert {asked.client_of(each).version for each in asked.members} == {"2.5.0"}
 
 
 class Listing(FakeSource):

@@ -19,6 +19,7 @@ from kgroup.assignor.base import Assignment, ClassicAssignor, Subscriber, TopicM
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.java.java_hash import (
     CROWD,
+    TABLE,
     TREE_TABLE,
     hash_order,
     spread,
@@ -140,6 +141,33 @@ def _by_topic(
 def _rank(calls: tuple[str, ...], *, prepend: bool) -> Mapping[str, int]:
     """Return the position of each text in a Java HashMap; many members own the same topics."""
     return {text: at for at, text in enumerate(hash_order(calls, prepend=prepend))}
+
+
+def versions_before_3_4(
+    version: int | None, strategy: str | None, topics: Sequence[str], user_data: object
+) -> tuple[str, ...]:
+    """Return the versions that write such a subscription, newest first; none from 3.4.0 on.
+
+    Args:
+        version: version of the message; None if unknown.
+        strategy: strategy of the group.
+        topics: topics in the order of the message. Before 2.8.1, that is the order of a HashSet.
+        user_data: decoded user data; None if there are none.
+    """
+    if version == 0:
+        if not isinstance(user_data, Mapping) or "previousAssignment" not in user_data:
+            return ("2.3.1", *_WITHOUT_GENERATION)
+        return ("2.3.1",) if "generation" in user_data else _WITHOUT_GENERATION
+    if version != 1:
+        return ()
+    since_2_8_1, before = ("3.3.2", "2.8.2"), ("2.8.0", "2.5.0")
+    if strategy == "cooperative-sticky":
+        return before if user_data is None else since_2_8_1
+    if list(topics) != sorted(topics, key=utf16):
+        return before
+    sizes = None, max(TABLE, int(len(topics) / 0.75) + 1)  # of sets that grow, and copies
+    is_hashed = any(hash_order(topics, size) == list(topics) for size in sizes)
+    return since_2_8_1 + before if is_hashed else since_2_8_1
 
 
 def _assign_sticky_1_1(

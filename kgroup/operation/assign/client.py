@@ -12,7 +12,7 @@ from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.client.lesser_known import LESSER_KNOWN
 from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
-from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import as_sent, assign, is_determined
 from kgroup.errors import near_names
@@ -35,8 +35,6 @@ from kgroup.simulation.client.config import COOPERATIVE_STICKY
 
 _OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}
 """confluent-kafka for Python, Go and .NET is librdkafka, and has the same version numbers."""
-_WRITERS = {0: ("1.1.1", "2.4.0"), 1: ("3.3.2", "3.4.0")}
-"""By version of the subscription: Java's release that is imitated, and the first to write more."""
 _LEADERS = 6
 """Maximum number of leaders to try if the leader is unknown."""
 
@@ -121,18 +119,18 @@ def asked_software(
 def version_warnings(spec: GroupSpec) -> Iterator[str]:
     """Yield a warning if the requested version of a library is not imitated exactly.
 
-    If none was requested, warn if Java's leader is surely older, and its release assigns otherwise.
+    If none was requested, warn if the subscription of Java's leader leaves several, and they assign
+    otherwise.
     """
     asked, leads = spec.asked_version, spec.computed_as
-    before = _surely_before(spec)
-    if before is not None and _shares(spec, Software(leads.name, before[0])) != _shares(
-        spec, leads
-    ):
-        release, later = before
+    others = _other_versions(spec)
+    computed = _shares(spec, leads) if others else None
+    different = [v for v in others if _shares(spec, Software(leads.name, v)) != computed]
+    if different:
         yield (
-            f"The actual assignment may be different: {leads.name} before {later} writes such "
-            f"subscriptions, and {release} assigns differently from {leads}. --client {leads.name}"
-            f"@{release} computes with it."
+            f"The actual assignment may be different: the leader may also use {leads.name} "
+            f"{' or '.join(different)}, by what it sends, and assign differently from {leads}. "
+            f"--client {leads.name}@{different[0]} computes with that."
         )
     if spec.client is None and leads == CLIENTS[KAFKA_GO].newest and spec.protocol == "classic":
         old = CLIENTS[KAFKA_GO].versions[-1]
@@ -151,19 +149,25 @@ def version_warnings(spec: GroupSpec) -> Iterator[str]:
         )
 
 
-def _surely_before(spec: GroupSpec) -> tuple[str, str] | None:
-    """Return the release that stands for Java's leader, if its subscription shows that it is older.
+def _other_versions(spec: GroupSpec) -> list[str]:
+    """Return versions of Java's library that the leader may also have, by its subscription.
 
-    Returns:
-        the release, and the first that is too new; None if another library leads, or the user
-        chose one.
+    Older ones only: the newest is assumed of a subscription that 3.4.0 and later write.
     """
-    if spec.protocol != "classic" or spec.client is not None or spec.computed_as != JAVA.newest:
-        return None
-    leaders = spec.members if spec.leader is None else (spec.leader,)
-    written = [m.version for m in leaders if m.client == JAVA.newest and not m.unknown_id]
-    found = _WRITERS.get(max(written, default=NEWEST_VERSION))
-    return found if found is not None and spec.strategy in JAVA.strategies[found[0]] else None
+    name, known = spec.computed_as
+    if spec.protocol != "classic" or spec.client is not None or name != KAFKA_CLIENTS:
+        return []
+    versions = dict.fromkeys(
+        version
+        for member in (spec.members if spec.leader is None else (spec.leader,))
+        if member.client is not None and member.client.name == name and not member.unknown_id
+        for version in member.versions or (member.client.version,)
+    )
+    return [
+        version
+        for version in versions
+        if version != known and spec.strategy in JAVA.strategies[version]
+    ]
 
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
@@ -267,7 +271,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     leads = spec.computed_as
     leader = spec.leader
     if spec.client is not None:
-        own = None if leader is None or leader.is_client_inferred else leader.client
+        own = None if leader is None or leader.is_client_inferred else spec.client_of(leader)
         # Members do not send their version; the newest one is assumed.
         if own and own not in (leads, CLIENTS[leads.name].newest):
             of = own if own.name == leads.name else own.name

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.client.java import versions_before_3_4
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
-from kgroup.assignor.member_spec import MemberSpec, Software, UserData
+from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software, UserData
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
-from kgroup.model.client_library import SARAMA, Certainty
+from kgroup.model.client_library import KAFKA_CLIENTS, SARAMA, Certainty
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
@@ -418,7 +419,12 @@ def _member(
                 f"found {partition.partition} of {partition.topic} with member {member.member_id}",
                 group_id=group.group_id,
             )
-    client = _newest(member.client_library)
+    client, versions = _newest(member.client_library), tuple[str, ...]()
+    if protocol == "classic" and client is not None and client.name == KAFKA_CLIENTS:
+        versions = versions_before_3_4(
+            subscription.version, group.assignor, subscription.topics or (), subscription.user_data
+        )
+        client = client._replace(version=versions[0]) if versions else client
     # Sarama's members send what the leader told them to remember; other leaders tell nothing.
     forgets = client is not None and (client.name, group.assignor) == (SARAMA, "sticky")
     return MemberSpec(
@@ -436,8 +442,10 @@ def _member(
             for partition in owned or ()
         ),
         generation=group.generation_id,
+        version=(subscription.version or 0) if versions else NEWEST_VERSION,
         user_data=UserData() if forgets and not member.assignment_user_data else None,
         client=client,
+        versions=versions,
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
         may_be=_may_be(member),
     )

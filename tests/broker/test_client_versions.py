@@ -18,7 +18,7 @@ from tests.assignor.client.answers import Model, history
 from tests.assignor.client.record import ask
 
 VERSIONS: Mapping[str, tuple[str, ...]] = {
-    "librdkafka": ("2.6.1", "2.2.0", "1.7.0"),
+    "librdkafka": (*("2.12.1", "2.6.1"), *("2.5.3", "2.2.0"), *("2.1.0", "1.8.2", "1.7.0")),
     "franz-go": (
         "1.22.3",
         "1.21.3",

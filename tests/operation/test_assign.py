@@ -409,6 +409,21 @@ def test_changes_may_cause_several_rebalances(changes: Changes, warning: str | N
         assert all(each in text for each, text in zip(expected, found, strict=False))
 
 
+@pytest.mark.parametrize("client", ["kafka-python", "java"])
+def test_even_two_members_of_kafka_python_may_join_one_after_another(client: str) -> None:
+    """Rounds of `second-play.jsonl.xz` did; two of other libraries did not."""
+    own = {"a": [["t", at] for at in (0, 2, 4, 6)], "b": [["t", at] for at in (1, 3, 5, 7)]}
+    members = [
+        {"member_id": name, "topics": ["t"], "owned": owned, "generation": 3, "client": client}
+        for name, owned in own.items()
+    ]
+    spec = group("sticky", members=members, topics={"t": {"partitions": 8}}, client=client)
+    new = Changes(add=[AddedMembers(client_id=name) for name in "xy"])
+    warnings = settled(what_if.changed(spec, new)).last.warnings
+    is_warned = any("all new members join in a single rebalance" in text for text in warnings)
+    assert is_warned == (client == "kafka-python")
+
+
 def test_a_static_member_that_restarts_claims_nothing_in_a_rebalance_meanwhile() -> None:
     """Recorded: the subscription that it sent in that rebalance had no owned partitions."""
     own = {"a": [["t", 1]], "b": [["t", 0], ["t", 2]], "c": [["t", 3]]}

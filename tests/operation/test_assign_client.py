@@ -397,6 +397,20 @@ def test_a_member_that_cannot_join_without_a_topic_may_block_a_group(
     assert any("the rebalance then does not end" in text for text in warnings) == is_warned
 
 
+def test_a_static_member_of_franz_go_that_restarts_forgets_deleted_topics() -> None:
+    """Recorded: a leader restarted, and the group gave up the partitions."""
+    members = [
+        MemberSpec(name, ("t",), client=FRANZ_GO, owned=(("gone", at), ("t", at)), instance_id=name)
+        for at, name in enumerate("ab")
+    ]
+    spec = GroupSpec("range", tuple(members), {"t": TopicMetadata(2)}, leader_id="a")
+    warning = "members of franz-go that restart no longer know deleted topics (gone)"
+    restarted = dry_run(changed(spec, Changes(restart=["a"])))
+    assert any(warning in text for text in restarted.warnings)
+    removed = dry_run(changed(spec, Changes(remove=["b"])))
+    assert not any(warning in text for text in removed.warnings)
+
+
 def test_no_assignor_runs_where_no_rebalance_follows() -> None:
     """The leader of KafkaJS fails if a topic of its own is gone, but it does not assign."""
     client = software("kafkajs")

@@ -18,7 +18,6 @@ from kgroup.operation.assign import outcome
 from kgroup.operation.assign.what_if import Changes, changed
 from kgroup.simulation.classic.group import winner
 from tests.broker.client.program import WITH_LIBRDKAFKA
-from tests.broker.client.rounds import path_of, read_rounds
 from tests.operation.recorded_rounds import (
     PAGE,
     Result,
@@ -26,6 +25,7 @@ from tests.operation.recorded_rounds import (
     all_rounds,
     group_of,
     replayed,
+    second_play,
     written,
 )
 
@@ -67,11 +67,16 @@ def test_recorded_lists_of_members_are_not_ruled_out(rounds: list[Round]) -> Non
     assert changes_seen
 
 
-def test_rounds_of_other_plays_that_were_once_wrong_are_right_or_warned() -> None:
-    """They have several changes at once, odd client ids, or members of several versions."""
-    found = [replayed("found", line) for line in read_rounds(path_of("found"))]
-    assert len(found) >= 20
-    assert [each.story for each in found if each.result is Result.WRONG] == []
+@pytest.fixture(scope="module")
+def second() -> list[Round]:
+    return list(second_play())
+
+
+def test_few_rounds_of_the_second_play_differ_without_a_warning(second: list[Round]) -> None:
+    """Those that do: docs/assign.md."""
+    wrong = [each.story for each in second if each.result is Result.WRONG]
+    assert len(second) >= 1000
+    assert len(wrong) <= 5, wrong
 
 
 def test_a_round_counts_as_matched_only_if_the_dry_run_names_an_owner(rounds: list[Round]) -> None:
@@ -180,6 +185,8 @@ def test_every_library_and_every_change_is_among_the_rounds(rounds: list[Round])
     }
 
 
-def test_the_table_of_rounds_is_that_of_the_page(rounds: list[Round]) -> None:
+def test_the_tables_of_rounds_are_those_of_the_page(
+    rounds: list[Round], second: list[Round]
+) -> None:
     text = PAGE.read_text("utf-8")
-    assert written(text, rounds) == text, "run: python -m tests.operation.recorded_rounds"
+    assert written(text, rounds, second) == text, "run: python -m tests.operation.recorded_rounds"

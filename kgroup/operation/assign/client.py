@@ -615,6 +615,11 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "not be able to join again while a topic of theirs does not exist, and the rebalance "
             "then does not end."
         )
+    if gone and keeper == FRANZ_GO and spec.restarting:
+        yield (
+            f"The actual assignment may be different: members of {keeper} that restart no longer "
+            f"know deleted topics ({first_names(gone)}), and give them up if they lead."
+        )
     if dropped and keeper == FRANZ_GO and not _has_changed(spec):
         yield (
             f"The actual assignment may be different if members subscribe by a pattern: {keeper} "

@@ -27,7 +27,15 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
-from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, LIBRDKAFKA, PLATFORMATIC, SARAMA
+from kgroup.model.client_library import (
+    AIOKAFKA,
+    FRANZ_GO,
+    KAFKA_CLIENTS,
+    KAFKA_PYTHON,
+    LIBRDKAFKA,
+    PLATFORMATIC,
+    SARAMA,
+)
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, probing_note
 from kgroup.operation.assign.client import assumptions, later_note, noticing, software, version_of
@@ -553,8 +561,11 @@ def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
     return replace(run, first=plans[0], following=tuple(plans[1:]))
 
 
-_MANY_JOIN = 3
-"""Number of new members of which some are likely to join later than others."""
+_MOST_JOIN_AT_ONCE = 2
+"""Of more new members, some are likely to join later than others."""
+
+_JOIN_APART = frozenset({KAFKA_PYTHON, AIOKAFKA})
+"""Libraries of which even two may join in two rebalances, as recorded."""
 
 
 def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
@@ -576,7 +587,9 @@ def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
         topic not in spec.topics for member in new for topic in member.topics
     )
     back = {member.client_id for member in spec.departed}
-    many = sum(member.client_id not in back for member in new) >= _MANY_JOIN
+    is_apart = any(spec.client_of(member).name in _JOIN_APART for member in spec.members)
+    most = 1 if is_apart else _MOST_JOIN_AT_ONCE
+    many = sum(member.client_id not in back for member in new) > most
     if len(new) > 1 and (many or waits or not others):
         what = "all new members join", "some join later"
         yield _IN_SEVERAL.format(*what), (replace(spec, members=some) for some in joined(spec))

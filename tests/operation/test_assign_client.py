@@ -163,20 +163,25 @@ def test_a_leader_that_is_known_by_signs_only_is_named_if_that_matters() -> None
         ({"sarama", "aiokafka"}, "sarama 1.61.1", None),  # both ignore instance ids
         ({"kafka-clients", "kafka-node"}, "kafka-clients 4.3.1", None),  # whose range is Java's
         ({"kafka-node"}, "kafka-clients 4.3.1", None),
+        ({"kafka-clients", "ruby-kafka"}, "kafka-clients 4.3.1", None),  # a note
         (
-            {"kafka-clients", "ruby-kafka"},
-            "kafka-clients 4.3.1",
-            "it may use ruby-kafka, which is not imitated.",
+            {"franz-go", "kafka-python", "ruby-kafka"},
+            "franz-go 1.22.0",
+            "kafka-python would assign differently; --client LIBRARY chooses one; it may use "
+            "ruby-kafka, which is not imitated.",
         ),
     ],
 )
 def test_only_libraries_that_the_leaders_bytes_allow_are_named(
     may_be: set[str], leads: str, expected: str | None
 ) -> None:
-    plan = dry_run(in_between(may_be=frozenset(may_be)))
+    spec = in_between(may_be=frozenset(may_be))
+    plan = dry_run(spec)
     assert plan.computed_as == leads
     warning = f"The client library of the leader is unknown. Computed as {leads}; {expected}"
     assert plan.warnings == (() if expected is None else (warning,))
+    notes = [text for text in assumptions(spec) if "taken not to use ruby-kafka" in text]
+    assert len(notes) == (may_be == {"kafka-clients", "ruby-kafka"})
 
 
 def test_the_library_of_a_leader_that_left_is_used_again() -> None:

@@ -76,7 +76,7 @@ def test_few_rounds_of_the_second_play_differ_without_a_warning(second: list[Rou
     """Those that do: docs/assign.md."""
     wrong = [each.story for each in second if each.result is Result.WRONG]
     assert len(second) >= 1000
-    assert len(wrong) <= 5, wrong
+    assert len(wrong) <= 4, wrong
 
 
 def test_a_round_counts_as_matched_only_if_the_dry_run_names_an_owner(rounds: list[Round]) -> None:

@@ -277,13 +277,8 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
             of = own if own.name == leads.name else own.name
             yield f"The leader uses {of}; computed as {leads}, as requested."
         return
-    is_certain = leader is not None and leader.client is not None and not leader.is_client_inferred
-    if is_certain or (leader is None and spec.leader_client is not None and not spec.departed):
-        return
-    if _is_uniform(spec):
-        return
-    different, not_imitated = _others(spec, leads)
-    if not different and not not_imitated:
+    different, not_imitated = _doubts(spec)
+    if not different and not_imitated in ([], [RUBY_KAFKA]):
         return
     if leader is not None and leader.client is not None:
         begin = f"The leader probably uses {leads.name}"
@@ -299,6 +294,16 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     if not_imitated:
         consequences.append(f"it may use {' or '.join(not_imitated)}, which is not imitated")
     yield f"{begin}; {'; '.join(consequences)}."
+
+
+def _doubts(spec: GroupSpec) -> tuple[list[str], list[str]]:
+    """Return `_others` if it is uncertain which library the leader uses."""
+    leader = spec.leader
+    is_certain = leader is not None and leader.client is not None and not leader.is_client_inferred
+    is_as_before = leader is None and spec.leader_client is not None and not spec.departed
+    if spec.client is not None or is_certain or is_as_before or _is_uniform(spec):
+        return [], []
+    return _others(spec, spec.computed_as)
 
 
 def assumptions(spec: GroupSpec) -> Iterator[str]:
@@ -323,6 +328,11 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
         yield (
             f"the strategy is taken to stay {spec.strategy}{new}: members vote on it again, and no "
             "coordinator reports their lists; --strategy computes with another one"
+        )
+    if _doubts(spec) == ([], [RUBY_KAFKA]):
+        yield (
+            f"the leader is taken not to use {RUBY_KAFKA}, which is no longer developed, and as "
+            "which nothing can be computed; what members sent does not rule it out"
         )
     if spec.client is None and _is_uniform(spec) and any(_others(spec, spec.computed_as)):
         yield (
@@ -645,6 +655,7 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         )
     may_lead = (leader.may_be or ()) if leader is not None and spec.client is None else ()
     slow = sorted(LESSER_KNOWN.keys() & may_lead)
+    slow = [] if slow == [RUBY_KAFKA] else slow  # a note
     changed = spec.new_topics.union(spec.grown_topics, spec.dropped_topics)
     if changed and spec.leader_id in spec.restarting and not _has_changed(spec):
         libraries = {spec.client_of(member).name for member in spec.members}

@@ -564,8 +564,8 @@ def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
 _MOST_JOIN_AT_ONCE = 2
 """Of more new members, some are likely to join later than others."""
 
-_JOIN_APART = frozenset({KAFKA_PYTHON, AIOKAFKA})
-"""Libraries of which even two may join in two rebalances, as recorded."""
+_JOIN_APART = frozenset({KAFKA_PYTHON, AIOKAFKA, LIBRDKAFKA})
+"""Libraries of which even two have joined in two rebalances in recordings."""
 
 
 def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:

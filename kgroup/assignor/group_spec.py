@@ -235,5 +235,5 @@ class GroupSpec:
     def is_cooperative(self) -> bool:
         """Whether members keep their partitions during a rebalance."""
         is_incremental = self.has_topic_ids or self.protocol in ("streams", CLASSIC_STREAMS)
-        keep = any(member.keeps is not False for member in self.members)
-        return is_incremental or (self.strategy in _COOPERATIVE and keep)
+        keep = [member.keeps is not False for member in self.members]
+        return is_incremental or (self.strategy in _COOPERATIVE and (any(keep) or not keep))

@@ -21,6 +21,12 @@ def _data(*topics: tuple[str, list[int]], generation: int | None = None) -> str:
 
 
 CLAIM: Mapping[str, Case] = {
+    "a partition moves whose owner needs not lose it": case(
+        "a 3, b 3",
+        member("ash", "a b", "a 1", 4),
+        member("birch", "b", "b 0", 4),
+        member("cedar", "a"),
+    ),
     "two claim a partition in one generation": case(
         "orders 4",
         member("ash", "orders", "orders 0-2", 4),

@@ -435,10 +435,12 @@ def _is_computed(group: Group, client: JoiningClient) -> bool:
 
 def _added(spec: GroupSpec, client: JoiningClient) -> GroupSpec:
     """Return the group with the client."""
-    joined = changed(spec, Changes(add=[AddedMembers()]))
-    *members, new = joined.members
+    changes = Changes(add=[AddedMembers()])
     if spec.protocol != "classic":
-        return joined
+        return changed(spec, changes)
+    # Its list is known, and so is the strategy: nothing is to derive from earlier generations.
+    joined = changed(replace(spec, has_votes=None), changes)
+    *members, new = joined.members
     new = replace(new, client=client.software)
     # The library of the leader was known before the client joined.
     leads = spec.computed_as if spec.leader is None else spec.leader_client

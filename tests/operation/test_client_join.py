@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import UnfitError, UsageError
-from kgroup.model.group import Broker, Group, GroupState, GroupType
+from kgroup.model.group import Broker, Group, GroupState, GroupType, PastGeneration
 from kgroup.operation.client_join import ClientJoin, client_join
 from kgroup.operation.plan.plan import Verdict
 from tests.operation.plan.fake_cluster import FakeCluster, group_of
@@ -41,6 +41,26 @@ def test_a_client_with_the_strategy_of_the_group_can_join() -> None:
     assert sorted(map(len, join.then.first.assignment.values())) == [2, 2, 2]
     # The vote may change only to what both list.
     assert any("unless all members also list roundrobin" in text for text in join.consequences)
+
+
+def test_a_join_has_the_strategy_that_is_said_to_stay() -> None:
+    """Whatever members chose before: the client lists nothing else."""
+    now = group_of("abc", strategy="range", library="kafka-clients")
+    a, b, c = (member.member_id for member in now.members)
+    past = tuple(
+        PastGeneration(number, strategy, members)
+        for number, strategy, members in (
+            (6, "sticky", (a, b, "x")),
+            (5, "sticky", (a, "y")),
+            (4, "sticky", (b,)),
+            (3, "", ()),  # as an edited snapshot may have it
+            (2, "", (c,)),
+        )
+    )
+    join = asked(replace(now, past_generations=past), "java:range")
+    assert "The strategy stays range: the client lists no other one." in join.consequences
+    assert join.then == asked(now, "java:range").then
+    assert join.then is not None
 
 
 def test_a_client_without_a_common_strategy_is_refused() -> None:

@@ -128,6 +128,28 @@ def test_a_new_strategy_knows_nothing_of_what_members_own() -> None:
     assert [sent.remembered for sent in as_sent(stays)] == [(("t", 0),), (("t", 1),)]
 
 
+@pytest.mark.parametrize(
+    ("library", "other"), [("kafka-clients", "team-assignor"), ("librdkafka", "sticky")]
+)
+def test_a_strategy_that_is_not_imitated_is_named_only(library: str, other: str) -> None:
+    past = ((other, "abd"),)
+    for spec in (
+        after(group("range", "abc", *past, library=library), remove=["c"]),
+        after(group("range", "abc", (other, "ab"), library=library), remove=["c"]),
+    ):
+        assert spec.strategy == "range"
+        (warning,) = votes(spec)
+        assert f"{other}, which is not imitated, may win in place of range" in warning
+
+
+def test_whoever_may_give_up_everything_may_list_other_strategies() -> None:
+    spec = group("cooperative-sticky", "abc", ("range", "cd"))
+    keeping = replace(spec, members=tuple(replace(each, keeps=True) for each in spec.members))
+    assert after(keeping, remove=["b"]).may_win == ("cooperative-sticky",)
+    unsure = tuple(replace(each, is_keeping_open=True) for each in keeping.members)
+    assert after(replace(spec, members=unsure), remove=["b"]).may_win != ("cooperative-sticky",)
+
+
 def test_who_joins_lists_what_another_member_lists() -> None:
     """`a` and `b` alone chose different strategies, so the new member decides."""
     spec = group("range", "ab", ("sticky", "a"), ("range", "b"))

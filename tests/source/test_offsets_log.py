@@ -222,6 +222,32 @@ def test_earlier_generations_of_present_members(broker: FakeBroker) -> None:
     assert notes == ()
 
 
+def test_a_generation_that_is_written_again_counts_once(broker: FakeBroker) -> None:
+    """Coordinators do so when a static member returns."""
+    records = (
+        generation(0, 3, "range", m=(0, None, 1), old=(2, 2, 2)),
+        generation(1, 3, "range", m=(0, None, 1), new=(2, 2, 2)),
+        generation(2, 4, "range", m=(0, None, 1), old=(0, None, 2)),
+        generation(3, 4, "range", m=(0, None, 3)),
+    )
+    ask: dict[str, Any] = {"state": "Stable", "commit_times": False, "preferences": True}
+    group, _ = read(broker, *records, **ask)
+    assert [(each.generation_id, each.members) for each in group.past_generations] == [
+        (3, ("m", "new"))
+    ]
+
+
+def test_no_earlier_generations_of_other_members(broker: FakeBroker) -> None:
+    """The coordinator's answer is older or newer than the record."""
+    records = (
+        generation(0, 3, "range", m=(0, None, 1), other=(2, 2, 2)),
+        generation(1, 4, "range", other=(0, None, 3)),
+    )
+    ask: dict[str, Any] = {"state": "Stable", "commit_times": False, "preferences": True}
+    group, _ = read(broker, *records, **ask)
+    assert (group.generation_id, group.past_generations) == (None, ())
+
+
 def test_for_the_last_commit_only_what_follows_it_is_read(broker: FakeBroker) -> None:
     """Also one that has come after the coordinator's answer."""
     records = (

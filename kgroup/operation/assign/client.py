@@ -14,7 +14,7 @@ from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE
-from kgroup.assignor.strategy import as_sent, assign, is_determined
+from kgroup.assignor.strategy import as_sent, assign, is_determined, strategies
 from kgroup.errors import near_names
 from kgroup.model.client_library import (
     FRANZ_GO,
@@ -580,12 +580,17 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
 def _open_vote(spec: GroupSpec, leads: Software) -> Iterator[str]:
     """Yield a warning if the members may vote for several strategies, and it matters."""
     assert spec.may_win is not None
-    now = _shares(spec, leads)
-    other = [name for name in spec.may_win[1:] if _shares(_switched(spec, name), leads) != now]
-    if other:
+    now, known = _shares(spec, leads), strategies("classic", leads)
+    others = [
+        name if name in known else f"{name}, which is not imitated,"
+        for name in spec.may_win
+        if name != spec.strategy
+        and (name not in known or _shares(_switched(spec, name), leads) != now)
+    ]
+    if others:
         yield (
             f"The strategy may change: members vote on it again, and no coordinator reports what "
-            f"they list. After earlier votes, {' or '.join(other)} may win in place of "
+            f"they list. After earlier votes, {' or '.join(others)} may win in place of "
             f"{spec.strategy}. --strategy computes with another one."
         )
 

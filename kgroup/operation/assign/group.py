@@ -195,7 +195,8 @@ def group_spec(
     asked = _asked(protocol, kafka_version, client)
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
-    members = with_keeping(group, members)
+    past = tuple(each for each in group.past_generations if each.members and each.assignor)
+    members = with_keeping(replace(group, past_generations=past), members)
     known, ids = _topics(source, members, topics, notes, advice.partitions)
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
@@ -217,7 +218,7 @@ def group_spec(
         group.member_order or _walked(group, protocol),
         leader_client=_newest(group.leader_library),
         has_votes=None if strategy else any(member.assignor for member in group.members),
-        past_generations=group.past_generations,
+        past_generations=past,
     )
     spec = _with_strategy(spec, strategy, notes, advice)
     # The leader has assigned by the group's own strategy, whichever is asked for.

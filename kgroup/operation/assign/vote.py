@@ -24,6 +24,7 @@ from math import comb, factorial, prod
 from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.strategy import strategies
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.group import Group, GroupType, PastGeneration
 from kgroup.simulation.classic.group import winner
@@ -132,11 +133,14 @@ def listable(library: str | None, strategy: str, *, keeps: bool = False) -> froz
 def _listable(member: MemberSpec, strategy: str) -> frozenset[str] | None:
     is_certain = member.client is not None and not member.is_client_inferred
     library = member.client.name if member.client is not None and is_certain else None
-    return listable(library, strategy, keeps=bool(member.keeps))
+    keeps = bool(member.keeps) and not member.is_keeping_open
+    return listable(library, strategy, keeps=keeps)
 
 
 def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]) -> GroupSpec:
     """Return a classic group with the strategy for which its members vote, the likeliest one.
+
+    If that is not imitated, the strategy stays, and differs from the first of `may_win`.
 
     Args:
         spec: the group after members have left or joined.
@@ -148,7 +152,11 @@ def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str])
         return replace(spec, may_win=may_win)
     # With an eager strategy in their lists, they give up everything before they join.
     members = tuple(replace(member, keeps=False) for member in spec.members)
-    return replace(spec, may_win=may_win, strategy=may_win[0], members=members)
+    voted = replace(spec, may_win=may_win, strategy=may_win[0], members=members)
+    known = (strategies("classic", each.computed_as) for each in (spec, voted))
+    if any(voted.strategy not in names for names in known):
+        return replace(spec, may_win=may_win)
+    return voted
 
 
 def _may_win(

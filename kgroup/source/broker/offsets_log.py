@@ -130,6 +130,9 @@ class _Trace:
         newest, _, _ = self.metadata
         if newest is None or self.has_past:
             return
+        last = self.past[-1].generation_id if self.past else newest["generation"]
+        if data and data["generation"] == last:  # written again when a static member returned
+            return
         present = {member["memberId"] for member in newest["members"]}
         if (
             data
@@ -166,7 +169,7 @@ class _Trace:
         data, time_ms, size = self.metadata or (None, None, None)
         if data is None or data["protocolType"] != group.protocol_type:
             return group
-        group = replace(group, past_generations=tuple(self.past))
+        past = tuple(self.past)
         recorded = {member.member_id: member for member in classic_members(group.group_id, data)}
         if group.state in _REBALANCING:
             before = Membership(
@@ -177,7 +180,7 @@ class _Trace:
                 members=tuple(recorded.values()),
                 record_bytes=size,
             )
-            return replace(group, last_stable=before)
+            return replace(group, last_stable=before, past_generations=past)
         if {
             member.member_id for member in group.members
         } != recorded.keys():  # another generation than the response
@@ -187,6 +190,7 @@ class _Trace:
             generation_id=data["generation"],
             leader_id=data["leader"],
             leader_library=None,
+            past_generations=past,
             state_timestamp_ms=known(data.get("currentStateTimestamp")),
             members=tuple(
                 replace(

@@ -1037,6 +1037,37 @@ def test_nor_are_groups_of_very_many_members() -> None:
     assert not is_small(what_if.add_members(pair_of("range"), AddedMembers(4_999)))
 
 
+@pytest.mark.parametrize(("protocol", "strategy"), [("consumer", "range"), ("share", "simple")])
+def test_nor_are_those_whose_coordinator_assigns_for_many_new_members(
+    protocol: str, strategy: str
+) -> None:
+    spec = pair_of(strategy, protocol=protocol, partitions=500)
+    assert is_small(what_if.add_members(spec, AddedMembers(200)))
+    assert not is_small(what_if.add_members(spec, AddedMembers(201)))
+    assert is_small(what_if.add_members(pair_of("range", partitions=500), AddedMembers(201)))
+
+
+def test_very_many_new_members_are_not_marked_and_a_warning_says_so() -> None:
+    spec = pair_of("simple", protocol="share", partitions=2_500)
+    plan = settled(what_if.add_members(spec, AddedMembers(41))).first
+    assert set(unsure(plan).values()) == {None}
+    assert "for this many new members and partitions, kgroup does not" in plan.warnings[-1]
+
+
+def test_many_members_join_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counted(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
+        sizes.append(len(spec.members))
+        return dry_run(spec, warns=warns)
+
+    monkeypatch.setattr("kgroup.operation.assign.dry_run.dry_run", counted)
+    spec = what_if.add_members(pair_of("sticky", partitions=200), AddedMembers(90))
+    settled(spec, alone=True)
+    steps = [*dict.fromkeys(size for size in sizes if size < 92)]
+    assert (len(steps), steps[0], steps[-1]) == (19, 7, 88)
+
+
 @pytest.mark.parametrize(
     ("protocol", "strategy"), [("classic", "cooperative-sticky"), ("share", "simple")]
 )

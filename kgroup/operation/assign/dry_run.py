@@ -52,7 +52,6 @@ from kgroup.operation.assign.outcome import (
     Move,
     after,
     dry_run,
-    joined,
     joining,
     other_plans,
     staying,
@@ -83,11 +82,17 @@ MANY_SEEDS = range(1, 1 + 5 * TRIES)
 _FEW = 100
 """Maximum number of partitions, and of members, for these."""
 
+_MOST_JOINS = 20
+"""Maximum number of new members for these, and to try what happens if each joins alone."""
+
 MOST_IDS = 5_000
 """Maximum number of partitions, and of members, for repetitions, which take a few seconds."""
 
 _MOST_IN_RESTART = 50_000
 """Maximum for a rolling restart: this number, multiplied by the number of rebalances."""
+
+_MOST_IN_TURN = 100_000
+"""Maximum for new members for each of which the coordinator assigns: their number, multiplied."""
 
 _LATER = (4_000_000_000_000, 5_000_000_000_000)
 """Start times of new ZooKeeper consumers: later than others, in ms with the same digits."""
@@ -95,7 +100,11 @@ _LATER = (4_000_000_000_000, 5_000_000_000_000)
 
 def is_small(spec: GroupSpec) -> bool:
     """Return whether repeated dry runs of a group take little time."""
-    return _size(spec) <= MOST_IDS
+    return _size(spec) <= MOST_IDS and not _has_many_joins(spec)
+
+
+def _has_many_joins(spec: GroupSpec) -> bool:
+    return spec.has_topic_ids and len(joining(spec)) * _size(spec) > _MOST_IN_TURN
 
 
 def is_small_restart(spec: GroupSpec) -> bool:
@@ -107,18 +116,19 @@ def _size(spec: GroupSpec) -> int:
     return max(sum(topic.partitions for topic in spec.topics.values()), len(spec.members))
 
 
-def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
+def dry_run_as(spec: GroupSpec, seed: int, *, warns: bool = True) -> AssignPlan:
     """Run the assignor with random ids in place of unknown ones; the plan has the original ids.
 
     Args:
         spec: the group.
         seed: seed of the random ids; 0 for the run that is shown, the only one with warnings.
+        warns: whether that one has warnings.
     """
     ids = random_ids(spec, seed)
     if not ids:
-        return dry_run(spec)
+        return dry_run(spec, warns=warns)
     processes = _random_processes(spec, seed)
-    plan = dry_run(_made_up(spec, ids, seed), warns=not seed)
+    plan = dry_run(_made_up(spec, ids, seed), warns=warns and not seed)
     plan = _renamed(plan, {made: name for name, made in ids.items()})
     if plan.streams is not None:
         names = {made: name for name, made in {**processes, **ids}.items()}
@@ -398,6 +408,7 @@ _RESTLESS = (
     f"The group may never become stable: after {_MOST_REBALANCES} more rebalances, "
     "members still revoke partitions and rejoin."
 )
+_MANY_JOINS = "for this many new members and partitions"
 _MANY_RESTARTS = "for a restart of this many members and partitions"
 _ONE_AFTER_ANOTHER = (
     "Members of {} notice new topics that match their pattern, and deleted topics, one after "
@@ -507,14 +518,12 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     Results that depend on unknown member ids are marked.
     """
     most = 0 if alone else _MOST_REBALANCES
-    run, _ = _settle(spec, most=most)
-    if any(member.unknown_id for member in (*spec.members, *spec.returning)):
-        if is_small(spec):
-            seeds = MANY_SEEDS if _size(spec) <= _FEW else SEEDS
-            tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in seeds]
-            run = _with_plans(run, mark(run.plans, tries))
-        else:
-            run = _with_plans(run, unmarked(run.plans))
+    other = list(_other_steps(spec)) if is_small(spec) else []
+    # What follows may end alike, so the first cooperative rebalance alone is not compared.
+    is_compared_later = alone and spec.is_cooperative and bool(other)
+    run = end = _settled(spec, _MOST_REBALANCES if is_compared_later else most)
+    if is_compared_later:
+        run = Run(end.first)
     if run.error is not None:
         return run
     # Workers and threads of Streams stop what they give up before they join again.
@@ -529,21 +538,32 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
             if not _ends_like(run, _renamed(plan, names)):
                 run = _warned(run, _IN_OTHER_STEPS[spec.protocol])
                 break
-        other = list(_other_steps(spec))
-        # What follows may end alike, so the first cooperative rebalance alone is not compared.
-        end = settled(spec) if other and alone and spec.is_cooperative else run
-        for warning, steps in other:
-            differs = warning in end.last.warnings or not _ends_like(end, _in_steps(steps))
-            if differs and warning not in run.last.warnings:
-                run = _warned(run, warning)
+    for warning, steps in other:
+        if warning not in run.last.warnings and not _ends_like(end, _in_steps(steps)):
+            run = _warned(run, warning)
     members = noticing(spec)
     if members:
         # Recorded: members that noticed late kept partitions of the deleted topic.
         is_open = (spec.dropped_topics and spec.is_cooperative) or not is_small(spec)
-        if is_open or any(not _ends_like(run, each.last) for each in _noticed(spec, members, most)):
+        if is_open or any(not _ends_like(run, late.last) for late in _noticed(spec, members, most)):
             libraries = sorted({spec.client_of(member).name for member in members})
             run = _warned(run, _ONE_AFTER_ANOTHER.format(" and ".join(libraries)))
     return run
+
+
+def _settled(spec: GroupSpec, most: int) -> Run:
+    """Run the rebalance and at most `most` follow-up rebalances; mark what depends on ids."""
+    run, _ = _settle(spec, most=most)
+    if not any(member.unknown_id for member in (*spec.members, *spec.returning)):
+        return run
+    if not is_small(spec):
+        where = (_MANY_JOINS,) if _has_many_joins(spec) else ()
+        return _with_plans(run, unmarked(run.plans, *where))
+    is_few = _size(spec) <= _FEW and len(joining(spec)) <= _MOST_JOINS
+    tries = [
+        _settle(spec, most=most, seed=seed)[0].plans for seed in (MANY_SEEDS if is_few else SEEDS)
+    ]
+    return _with_plans(run, mark(run.plans, tries))
 
 
 def _ends_like(run: Run, plan: AssignPlan | None) -> bool:
@@ -574,6 +594,7 @@ def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
     It matters to strategies with memory. Members that restart may be back only after a rebalance
     without them; with `cooperative-sticky`, that mostly matters, and a note says so (`notes`).
     Sarama looks for all subscribed topics before it joins, and tries again if one does not exist.
+    New members join one by one; above `_MOST_JOINS`, in as many chunks.
     """
     has_memory = spec.strategy in ("sticky", "cooperative-sticky")
     if spec.protocol != "classic" or not has_memory:
@@ -592,7 +613,14 @@ def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
     many = sum(member.client_id not in back for member in new) > most
     if len(new) > 1 and (many or waits or not others):
         what = "all new members join", "some join later"
-        yield _IN_SEVERAL.format(*what), (replace(spec, members=some) for some in joined(spec))
+        parts = min(len(new), _MOST_JOINS)
+        yield (
+            _IN_SEVERAL.format(*what),
+            (
+                replace(spec, members=(*others, *new[: -(-len(new) * at // parts)]))
+                for at in range(1, parts + 1)
+            ),
+        )
     changed_topics = sorted(spec.new_topics.union(spec.grown_topics))
     if changed_topics and (new or spec.departed):
         what = "members leave or join, and topics change,", "topics are noticed later"
@@ -622,7 +650,7 @@ def _before(spec: GroupSpec, unnoticed: Sequence[str]) -> GroupSpec:
 
 
 def _in_steps(steps: Iterable[GroupSpec]) -> AssignPlan | None:
-    """Return the last rebalance after several changes; None if a run fails."""
+    """Return the last rebalance after several changes, without warnings; None if a run fails."""
     plan: AssignPlan | None = None
     last: GroupSpec | None = None
     for step in steps:
@@ -636,7 +664,7 @@ def _in_steps(steps: Iterable[GroupSpec]) -> AssignPlan | None:
                     for member in step.members
                 ),
             )
-        run, group = _settle(step)
+        run, group = _settle(step, warns=False)
         plan = run.last
         if plan.assignment is None:
             return None
@@ -671,7 +699,7 @@ def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
         members = tuple(
             member if other.member_id == member.member_id else other for other in joined.members
         )
-        yield _settle(replace(joined, members=members))[0]
+        yield _settle(replace(joined, members=members), warns=False)[0]
 
 
 def _libraries(spec: GroupSpec, member: MemberSpec) -> frozenset[str]:
@@ -708,6 +736,7 @@ def _noticed(spec: GroupSpec, members: Sequence[MemberSpec], most: int) -> Itera
                     ),
                 ),
                 most=most,
+                warns=False,
             )
             if run.last.assignment is None:
                 break
@@ -791,7 +820,12 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
 
 
 def _settle(
-    spec: GroupSpec, *, most: int = _MOST_REBALANCES, seed: int = 0, waits: bool = True
+    spec: GroupSpec,
+    *,
+    most: int = _MOST_REBALANCES,
+    seed: int = 0,
+    waits: bool = True,
+    warns: bool = True,
 ) -> tuple[Run, GroupSpec]:
     """Return a run with at most `most` follow-up rebalances, and the group before the last one.
 
@@ -799,7 +833,7 @@ def _settle(
     rebalance (`ConsumerCoordinator.onJoinComplete`). So does the end of a delay of Connect, and a
     probing rebalance of Streams, unless `waits` is false.
     """
-    first = plan = dry_run_as(spec, seed)
+    first = plan = dry_run_as(spec, seed, warns=warns)
     following: list[AssignPlan] = []
     while plan.assignment is not None:
         # Who gives up everything before it joins revokes nothing afterwards.
@@ -811,7 +845,7 @@ def _settle(
                 following[-1] = replace(plan, warnings=(*plan.warnings, _RESTLESS))
             break
         spec = after(spec, plan)
-        plan = dry_run_as(spec, seed)
+        plan = dry_run_as(spec, seed, warns=warns)
         following.append(plan)
     return Run(first, tuple(following)), spec
 

@@ -404,7 +404,7 @@ def other_plans(spec: GroupSpec) -> Iterator[AssignPlan]:
     if spec.protocol == "streams":
         for active, standby in other_tasks(spec):
             yield replace(plan, assignment=_as_tuples(active), standby=standby)
-    for groups in _other_steps(spec):
+    for groups in _other_heartbeats(spec):
         try:
             yield replace(plan, assignment=_as_tuples(_assigned_in_turn(spec, groups)))
         except AssignorError:
@@ -415,8 +415,8 @@ def _as_tuples(assignment: Assignment) -> dict[str, tuple[TopicPartition, ...]]:
     return {member_id: tuple(partitions) for member_id, partitions in assignment.items()}
 
 
-def _other_steps(spec: GroupSpec) -> Iterator[Sequence[tuple[MemberSpec, ...]]]:
-    """Yield other sequences of assignments, each with its members."""
+def _other_heartbeats(spec: GroupSpec) -> Iterator[Sequence[tuple[MemberSpec, ...]]]:
+    """Yield the members at each assignment if heartbeats arrive in another order."""
     if not spec.has_topic_ids:
         return
     gone, stays, new = spec.departed, staying(spec), joining(spec)
@@ -442,24 +442,26 @@ def joining(spec: GroupSpec) -> tuple[MemberSpec, ...]:
 
 def staying(spec: GroupSpec) -> tuple[MemberSpec, ...]:
     """Return the members of a group that are not new."""
-    new = joining(spec)
-    return tuple(member for member in spec.members if member not in new)
+    new = {member.member_id for member in joining(spec)}
+    return tuple(member for member in spec.members if member.member_id not in new)
 
 
 def joined(spec: GroupSpec) -> list[tuple[MemberSpec, ...]]:
     """Return the members of a group after each one that joins."""
-    new = joining(spec)
-    return [(*staying(spec), *new[:number]) for number in range(1, len(new) + 1)]
+    stays, new = staying(spec), joining(spec)
+    return [(*stays, *new[:number]) for number in range(1, len(new) + 1)]
 
 
 def _assigned_in_turn(spec: GroupSpec, groups: Iterable[tuple[MemberSpec, ...]]) -> Assignment:
     """Return the assignment to the last members after that to all before."""
     assignment: Assignment = {}
+    last: dict[str, MemberSpec] = {}  # most members keep their partitions; replacing takes time
     for members in filter(None, groups):
-        now = tuple(
-            replace(member, owned=tuple(assignment.get(member.member_id, member.owned or ())))
-            for member in members
-        )
+        for member in members:
+            known = last.get(member.member_id, member)
+            owned = tuple(assignment.get(member.member_id, member.owned or ()))
+            last[member.member_id] = known if known.owned == owned else replace(known, owned=owned)
+        now = tuple(last[member.member_id] for member in members)
         assignment = assign(replace(spec, members=now))
     return assignment
 

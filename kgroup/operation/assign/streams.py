@@ -145,10 +145,10 @@ def other_tasks(
     spec: GroupSpec,
 ) -> Iterator[tuple[Assignment, Mapping[str, tuple[TopicPartition, ...]]]]:
     """Yield active and standby tasks if members leave and join in other steps."""
-    return (_assigned_in_turn(spec, steps) for steps in _other_steps(spec))
+    return (_assigned_in_turn(spec, steps) for steps in _other_joins(spec))
 
 
-def _other_steps(spec: GroupSpec) -> Iterator[list[list[str]]]:
+def _other_joins(spec: GroupSpec) -> Iterator[list[list[str]]]:
     new = _new(spec)
     now = [member.member_id for member in spec.members if member.owned is not None]
     gone = [member.member_id for member in spec.departed]

@@ -530,9 +530,38 @@ def test_applications_in_a_file() -> None:
         ({"settings": {"num.standby.replicas": 1}}, "settings.num.standby.replicas: unknown"),
         ({"settings": {"max.warmup.replicas": 0}}, "settings.max.warmup.replicas: expected an int"),
         ({"members": [{"member_id": "a", "active": [["0", 4]]}]}, "no task"),
-        ({"members": [{"member_id": "a", "process_id": "p"}]}, "process_id: expected a UUID"),
-        ({"members": [{"member_id": "a", "lags": [["0", 0, 1]]}]}, "a subtopology with records"),
-        ({"members": [{"member_id": "a", "lags": [["1", 0]]}]}, "expected .subtopology, part"),
+        (
+            {"members": [{"member_id": "a", "process_id": "p"}]},
+            r"members\[0\].process_id: expected a UUID, found 'p'",
+        ),
+        (
+            {"members": [{"member_id": "a", "lags": [["0", 0, 1]]}]},
+            r"lags\[0\]: expected a task of a subtopology with records, found \['0', 0\]; set",
+        ),
+        (
+            {"members": [{"member_id": "a", "lags": [["1", 0]]}]},
+            r"lags\[0\]: expected .subtopology, partition, records., found \['1', 0\]",
+        ),
+        (
+            {"members": [{"member_id": "a", "lags": [["1", 0, 1], ["1", 0, 2]]}]},
+            r"members\[0\].lags\[1\]: task \['1', 0\] has a lag in this process already",
+        ),
+        (
+            {"members": [{"member_id": name, "active": [["0", 1]]} for name in "ab"]},
+            r"members\[1\].active: \['0', 1\] is active in members\[0\] already; remove it",
+        ),
+        (
+            {"members": [{"member_id": "a", "active": [["1", 1]], "standby": [["1", 1]]}]},
+            r"members\[0\].standby: \['1', 1\] is active in this member; remove it",
+        ),
+        (
+            {"members": [{"member_id": "a", "standby": [["1", 1], ["1", 0], ["1", 1]]}]},
+            r"members\[0\].standby: expected each task once, found \['1', 1\] twice",
+        ),
+        (
+            {"members": [{"member_id": "a", "active": [["0", 1], ["0", 1]]}]},
+            r"members\[0\].active: expected each task once, found \['0', 1\] twice",
+        ),
         (
             {"members": [{"member_id": "a", "lags": [["1", 0, 9]]}]},
             "expected an integer from 0 to 5",
@@ -549,6 +578,23 @@ def test_applications_in_a_file_that_are_wrong(fields: dict[str, Any], message: 
     read_spec(group)
     with pytest.raises(SpecError, match=message):
         read_spec(group | fields)
+
+
+def test_a_process_in_a_file_has_one_id_however_it_is_written() -> None:
+    process_id = "0f0e0d0c-0b0a-4908-8706-050403020100"
+    spellings = (process_id.upper(), process_id.replace("-", ""), f"{{{process_id}}}")
+    spec = read_spec(
+        {
+            "protocol": "classic-streams",
+            "subtopologies": {"0": {"tasks": 3}},
+            "members": [
+                {"member_id": str(at), "process_id": text} for at, text in enumerate(spellings)
+            ],
+        }
+    )
+    assert {member.process_id for member in spec.members} == {process_id}
+    assert spec.application is not None
+    assert [*spec.application.states] == [process_id]
 
 
 @pytest.mark.parametrize(("is_told", "least", "most"), [(True, 0.85, 0.15), (False, 0.8, 0.45)])

@@ -451,15 +451,15 @@ def _application(spec: object) -> GroupSpec:
     items = {
         (name, number) for name, topic in group.topics.items() for number in range(topic.partitions)
     }
+    _check_tasks(group.members)
+    processes = {
+        member.member_id: _process(fields["members"][at].get("process_id"), member.member_id, at)
+        for at, member in enumerate(group.members)
+    }
     states: dict[str, dict[StreamsTask, int | None]] = {}
     finders = {}
     for at, member in enumerate(group.members):
-        process = member.process_id or ""
-        if process != member.member_id:
-            try:
-                UUID(process)
-            except ValueError:
-                raise SpecError(f"members[{at}].process_id: expected a UUID") from None
+        process = processes[member.member_id]
         if foreign := {*(member.owned or ()), *member.standby} - items:
             raise SpecError(f"members[{at}]: there is no task {_shown(list(min(foreign)))}")
         own = states.setdefault(process, {})
@@ -468,19 +468,22 @@ def _application(spec: object) -> GroupSpec:
         for number, value in enumerate(lags):
             path = f"members[{at}].lags[{number}]"
             if not isinstance(value, list) or len(value) != 3:
-                raise SpecError(f"{path}: expected [subtopology, partition, records]")
+                expected = "expected [subtopology, partition, records]"
+                raise SpecError(f"{path}: {expected}, found {_shown(value)}")
             (item,) = _partitions([value[:2]], path)
             if item not in items or item[0] not in records:
-                raise SpecError(f"{path}: expected a task of a subtopology with records")
+                raise SpecError(
+                    f"{path}: expected a task of a subtopology with records, found "
+                    f"{_shown(list(item))}; set `records` of the subtopology, or remove the lag"
+                )
+            if (process, as_task(item)) in finders:
+                raise SpecError(
+                    f"{path}: task {_shown(list(item))} has a lag in this process already; keep one"
+                )
             own[as_task(item)] = records[item[0]] - _number(
                 value[2], path, range(records[item[0]] + 1)
             )
             finders[process, as_task(item)] = member.member_id
-    processes = {
-        member.member_id: str(UUID(bytes=made_up_topic_id(member.member_id)))
-        for member in group.members
-        if member.process_id == member.member_id
-    }
     version = _choice(fields, "kafka_version", STREAMS_VERSIONS, STREAMS_VERSIONS[0])
     tasks = {as_task(item): (item,) for item in sorted(items)}
     copies = Counter(item for member in group.members for item in member.standby)
@@ -499,15 +502,48 @@ def _application(spec: object) -> GroupSpec:
         finders=finders,
         is_idle=True,
         settings=StreamsSettings(least),
-    ).renamed(processes)
+    )
     members = tuple(
-        replace(member, process_id=processes.get(member.member_id, member.process_id))
-        for member in group.members
+        replace(member, process_id=processes[member.member_id]) for member in group.members
     )
     client = Software(newest(CLASSIC_STREAMS).name, version)
     group = replace(group, members=members, client=client, application=application)
-    told = settings | ({} if replicas is None else {STANDBYS: replicas})
-    return set_streams_settings(group, told)
+    settings |= {} if replicas is None else {STANDBYS: replicas}
+    return set_streams_settings(group, settings)
+
+
+def _process(process_id: str | None, member_id: str, at: int) -> str:
+    """Return a member's process id as Java writes UUIDs; an invented one if it has none."""
+    if process_id is None:
+        return str(UUID(bytes=made_up_topic_id(member_id)))
+    try:
+        return str(UUID(process_id))
+    except ValueError:
+        path = f"members[{at}].process_id"
+        raise SpecError(f"{path}: expected a UUID, found {_shown(process_id)}") from None
+
+
+def _check_tasks(members: Sequence[MemberSpec]) -> None:
+    """Raise a SpecError if a task is active twice, or has two roles in one member."""
+    active: dict[TopicPartition, int] = {}
+    for at, member in enumerate(members):
+        for name, items in (("active", member.owned or ()), ("standby", member.standby)):
+            twice = next((item for item, count in Counter(items).items() if count > 1), None)
+            if twice is not None:
+                path = f"members[{at}].{name}"
+                raise SpecError(f"{path}: expected each task once, found {list(twice)} twice")
+        for item in member.owned or ():
+            if (first := active.setdefault(item, at)) != at:
+                raise SpecError(
+                    f"members[{at}].active: {list(item)} is active in members[{first}] already; "
+                    "remove it from one of them"
+                )
+        for item in member.standby:
+            if active.get(item) == at:
+                raise SpecError(
+                    f"members[{at}].standby: {list(item)} is active in this member; remove it from "
+                    "`active` or `standby`"
+                )
 
 
 def _worker(value: object, path: str) -> MemberSpec:

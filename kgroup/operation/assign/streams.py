@@ -64,7 +64,7 @@ def streams_spec(
     )
     counts = Counter[str]()
     for member_id, (name, number) in (
-        (each.member_id, item) for each in members for item in (*(each.owned or ()), *each.standby)
+        (spec.member_id, item) for spec in members for item in (*(spec.owned or ()), *spec.standby)
     ):
         if not 0 <= number < MOST_TASKS:
             raise UnfitError(
@@ -74,7 +74,9 @@ def streams_spec(
             )
         counts[name] = max(counts[name], number + 1)
     stateful = frozenset(
-        each.subtopology_id for each in group.topology.subtopologies if each.state_changelog_topics
+        topology.subtopology_id
+        for topology in group.topology.subtopologies
+        if topology.state_changelog_topics
     )
     spec = GroupSpec(
         strategy or group.assignor or "sticky",

@@ -34,7 +34,7 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -
 def assign_before_racks(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as kafka-clients 2.3.0 to 3.4.1 do: without racks."""
+    """Assign as kafka-clients 2.1.0 to 3.4.1 do: without racks."""
     members = [replace(member, rack=None) for member in in_hash_order(members)]
     subscriptions = dict.fromkeys(member.topics for member in members)
     calls = [topic for own in subscriptions for topic in own]

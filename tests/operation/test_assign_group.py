@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.assignor.member_spec import Software
-from kgroup.errors import InputError, NotFoundError, UnknownStrategyError
+from kgroup.errors import InputError, NotFoundError, UnknownStrategyError, UsageError
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import (
     AssignedPartition,
@@ -205,6 +205,19 @@ def test_a_member_of_java_is_of_the_version_that_its_bytes_show() -> None:
     assert [each.version for each in spec.members] == [1, 1]
     (asked,) = read_group(FakeSource(given), "g", client=software("java@2.4.1")).data
     assert {asked.client_of(each).version for each in asked.members} == {"2.5.0"}
+
+
+def test_an_old_library_without_the_strategy_is_refused_with_what_has_it() -> None:
+    """Java's members that send version 0 have no cooperative-sticky; those of today have it."""
+    of_java = replace(
+        member("b", 0), client_library="kafka-clients", subscription=Subscription(("t",), version=0)
+    )
+    source = FakeSource(replace(group(of_java), assignor="range"))
+    message = r"2\.3\.1: range, .* --strategy, or --client java for the newest version$"
+    with pytest.raises(UsageError, match=message):
+        read_group(source, "g", strategy="cooperative-sticky")
+    with pytest.raises(UsageError, match=r"Choose one with --strategy$"):
+        read_group(source, "g", strategy="rang")
 
 
 class Listing(FakeSource):

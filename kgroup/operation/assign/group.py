@@ -266,9 +266,14 @@ def _with_strategy(
     client = spec.computed_as
     names = strategies(spec.protocol, client)
     if asked and asked not in names:
+        newest = CLIENTS[client.name].newest if spec.protocol == "classic" else client
+        has_newest = advice.strategy and asked in strategies(spec.protocol, newest)
+        name = "java" if client.name == KAFKA_CLIENTS else client.name
         raise UsageError(
             f"no strategy {asked!r}; known for {spec.protocol} groups of {client}: "
             f"{', '.join(names)}{advice.strategy}"
+            + f", or --client {name} for the newest version"
+            * bool(has_newest)
         )
     if spec.protocol == "zookeeper":
         spec, note = with_fitting_strategy(spec, asked)

@@ -64,7 +64,9 @@ def take_snapshot(
         InputError: the source has nothing to read.
         BrokerError: no broker answers.
     """
-    question = Question(regex=regex, log_budget=log_budget, preferences=True, nodes=True)
+    question = Question(
+        regex=regex, log_budget=log_budget, preferences=True, generations=True, nodes=True
+    )
     reading, missing = select_groups(source, group_ids, question)
     image, tree = reading.image, reading.zookeeper
     # Problems of node data are not kept: they are found again when the snapshot is read.

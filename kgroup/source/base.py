@@ -85,7 +85,9 @@ class Question:
         last_commits: of each group only the time of its last commit is needed, and of an empty
             classic group the time of its last state.
         preferences: of members of consumer groups, the assignors that they prefer are needed; of
-            classic groups, earlier generations, whose strategies show what members list.
+            classic groups with cooperative-sticky, earlier generations.
+        generations: with `preferences`, also earlier generations of classic groups with other
+            strategies, which show what members list.
         nodes: for ZooKeeper: all nodes of the groups and of the cluster are needed, also those
             without a field in `Group`: partition states, topic configurations, the controller,
             and administrators' requests.
@@ -101,6 +103,7 @@ class Question:
     commit_times: bool = True
     last_commits: bool = False
     preferences: bool = False
+    generations: bool = False
     nodes: bool = False
 
     def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -46,16 +47,30 @@ def read(
     *records: Plain,
     state: str = "Empty",
     error: int = 0,
+    error_below: int = 0,
+    before: Callable[[int], None] = lambda _: None,
     timeout_s: float = 10,
     **question: Any,
 ) -> tuple[Group, tuple[str, ...]]:
-    """Read the group from a broker with such a log; give the notes too."""
-    log = FakeLog([(record.offset, batch([record])) for record in records], error=error)
+    """Read the group from a broker with such a log; give the notes too.
+
+    The leader returns NOT_LEADER_OR_FOLLOWER for records below `error_below`. `before` gets
+    each offset that is fetched.
+    """
+    batches = [(record.offset, batch([record])) for record in records]
+    log = FakeLog(batches, error=error)
+    gone = FakeLog(batches, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def fetch(request: Any) -> Any:
+        at = request.topics[0].partitions[0].fetch_offset
+        before(at)
+        return fetched(request, {NUMBER: gone if at < error_below else log}.__getitem__)
+
     broker.newest["Fetch"] = 4
     broker.handlers |= {
         "DescribeGroups": lambda _: {"groups": [described("g", state)]},
         "ListOffsets": lambda request: ends(request, 0, len(records)),
-        "Fetch": lambda request: fetched(request, {NUMBER: log}.__getitem__),
+        "Fetch": fetch,
     }
     with LiveCluster(broker.bootstrap, timeout_s=timeout_s) as source:
         reading = source.read(["g"], Question(**question))
@@ -195,6 +210,14 @@ def generation(
     return Plain(offset, -1, struct.pack(">h", 2) + text("g"), value)
 
 
+PAST: Mapping[str, Any] = {
+    "state": "Stable",
+    "commit_times": False,
+    "preferences": True,
+    "generations": True,
+}
+
+
 def test_earlier_generations_of_present_members(broker: FakeBroker) -> None:
     """The log is read back to a generation without any of them, or as far as allowed."""
     records = (
@@ -206,20 +229,69 @@ def test_earlier_generations_of_present_members(broker: FakeBroker) -> None:
         commit(5, "other"),
         generation(6, 5, "range", m=(0, 4, 3)),
     )
-    ask: dict[str, Any] = {"state": "Stable", "commit_times": False}
-    group, notes = read(broker, *records, preferences=True, **ask)
+    group, notes = read(broker, *records, **PAST)
     assert group.generation_id == 5
     assert group.past_generations == (
         PastGeneration(4, "range", ("m", "new"), idle=("m",), unclaimed=("m",)),
         PastGeneration(3, "range", ("m", "old"), claimed=("old",)),
     )
     assert (notes, fetches(broker)) == ((), [5, 6, 3, 4, 1, 2])
-    broker.asked.clear()
-    group, notes = read(broker, *records, **ask)
-    assert (group.past_generations, notes, fetches(broker)) == ((), (), [5, 6])
-    group, notes = read(broker, *records, preferences=True, log_budget=400, **ask)
+    for unused in ("preferences", "generations"):
+        broker.asked.clear()
+        group, notes = read(broker, *records, **{**PAST, unused: False})
+        assert (group.past_generations, notes, fetches(broker)) == ((), (), [5, 6])
+    group, notes = read(broker, *records, log_budget=400, **PAST)
     assert [each.generation_id for each in group.past_generations] == [4, 3]
     assert notes == ()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "generations", "is_read"),
+    [("cooperative-sticky", False, True), ("stream", True, False)],
+)
+def test_the_strategy_decides_whether_earlier_generations_matter(
+    broker: FakeBroker, strategy: str, generations: bool, is_read: bool
+) -> None:
+    """What claimed nothing in a cooperative group lists an eager strategy, too."""
+    records = (
+        generation(0, 1, strategy, m=(0, None, 3)),
+        commit(1, "other"),
+        generation(2, 2, strategy, m=(0, None, 3)),
+        commit(3, "other"),
+    )
+    group, _ = read(broker, *records, **{**PAST, "generations": generations})
+    assert (bool(group.past_generations), 0 in fetches(broker)) == (is_read, is_read)
+
+
+def test_what_ends_the_search_of_earlier_generations_is_no_failure(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error, or the bytes that may be read for them alone; then nothing is missing."""
+    records = [generation(number, number, "range", m=(0, None, 3)) for number in range(8)]
+    group, notes = read(broker, *records, error_below=4, **PAST)
+    assert (group.generation_id, notes) == (7, ())
+    assert [each.generation_id for each in group.past_generations] == [6, 5, 4]
+    assert fetches(broker) == [6, 7, 4, 5, 2]  # it is not asked again
+    broker.asked.clear()
+    monkeypatch.setattr(offsets_log, "PAST_BUDGET", 1)
+    group, notes = read(broker, *records, **PAST)
+    assert [each.generation_id for each in group.past_generations] == [6, 5, 4]
+    assert (notes, fetches(broker)) == ((), [6, 7, 4, 5])
+
+
+@pytest.mark.slow
+def test_other_requests_have_time_after_the_search_of_earlier_generations(
+    broker: FakeBroker,
+) -> None:
+    """Each answer takes a fifth of the time limit of the command."""
+    records = [generation(number, number, "range", m=(0, None, 3)) for number in range(20)]
+
+    def slowly(offset: int) -> None:
+        time.sleep(0.4)
+
+    group, notes = read(broker, *records, before=slowly, timeout_s=2, **PAST)
+    assert (group.generation_id, notes) == (19, ())
+    assert len(fetches(broker)) <= 4
 
 
 def test_a_generation_that_is_written_again_counts_once(broker: FakeBroker) -> None:
@@ -230,8 +302,7 @@ def test_a_generation_that_is_written_again_counts_once(broker: FakeBroker) -> N
         generation(2, 4, "range", m=(0, None, 1), old=(0, None, 2)),
         generation(3, 4, "range", m=(0, None, 3)),
     )
-    ask: dict[str, Any] = {"state": "Stable", "commit_times": False, "preferences": True}
-    group, _ = read(broker, *records, **ask)
+    group, _ = read(broker, *records, **PAST)
     assert [(each.generation_id, each.members) for each in group.past_generations] == [
         (3, ("m", "new"))
     ]
@@ -243,8 +314,7 @@ def test_no_earlier_generations_of_other_members(broker: FakeBroker) -> None:
         generation(0, 3, "range", m=(0, None, 1), other=(2, 2, 2)),
         generation(1, 4, "range", other=(0, None, 3)),
     )
-    ask: dict[str, Any] = {"state": "Stable", "commit_times": False, "preferences": True}
-    group, _ = read(broker, *records, **ask)
+    group, _ = read(broker, *records, **PAST)
     assert (group.generation_id, group.past_generations) == (None, ())
 
 

@@ -910,13 +910,15 @@ def assign_group(
         InputError: the subscriptions of the members are unknown.
         UsageError: the group has no such strategy, or a change is impossible.
     """
+    changes = request.changes
     group = read_group(
         source,
         group_id,
         strategy=request.strategy,
         kafka_version=request.kafka_version,
         client=request.software,
-        topics=request.changes.subscribed_topics,
+        topics=changes.subscribed_topics,
+        generations=bool(changes.remove or changes.restart or changes.add),
     )
     return _assign(group, request, source)
 

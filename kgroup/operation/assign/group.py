@@ -65,6 +65,7 @@ def read_group(
     kafka_version: str | None = None,
     client: Software | None = None,
     topics: Collection[str] = (),
+    generations: bool = False,
 ) -> Report[GroupSpec]:
     """Read a group, and the subscriptions that its members would send in the next rebalance.
 
@@ -77,6 +78,7 @@ def read_group(
         client: client library of the leader of a classic group; None: as identified from the
             members.
         topics: additional topics that members will subscribe to.
+        generations: see `Question`.
 
     Returns:
         The group; errors are what could not be read and may matter, notes are assumptions.
@@ -86,7 +88,7 @@ def read_group(
         InputError: the subscriptions of the members, or the strategy of the group, are unknown.
         UsageError: the requested strategy does not exist for this type of group.
     """
-    reading, group = find_group(source, group_id)
+    reading, group = find_group(source, group_id, generations=generations)
     protocol = _task_protocol(group)
     if protocol is not None:
         asked = _asked(protocol, kafka_version, client)
@@ -142,8 +144,10 @@ def _read_tasks(
     return Report((_with_strategy(spec, strategy, notes, _ADVICE),), reading.problems, tuple(notes))
 
 
-def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
-    """Read a group.
+def find_group(
+    source: GroupSource, group_id: str, *, generations: bool = False
+) -> tuple[Reading, Group]:
+    """Read a group; see `Question` for `generations`.
 
     Returns:
         The reading and the group.
@@ -152,9 +156,8 @@ def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
         NotFoundError: the group does not exist.
         InputError: the group cannot be read.
     """
-    reading, missing = select_groups(
-        source, [group_id], Question(commit_times=False, preferences=True)
-    )
+    question = Question(commit_times=False, preferences=True, generations=generations)
+    reading, missing = select_groups(source, [group_id], question)
     group = reading.image.groups.get(group_id)
     if group is not None:
         return reading, group

@@ -51,10 +51,10 @@ _Generation = tuple[frozenset[str], str]
 def with_keeping(group: Group, members: tuple[MemberSpec, ...]) -> tuple[MemberSpec, ...]:
     """Return the members of a cooperative group with `keeps`, from what they claimed.
 
-    One that claimed nothing, although it had partitions in the generation before, lists an eager
-    strategy, too; or it rejoined before it received them, if that happened once, and others claimed
-    something. Members of which nothing is known are taken to do as the rest, if that is alike; if
-    some may list an eager strategy, that is open.
+    A member that had partitions in the generation before, and claimed none, lists an eager
+    strategy, too. If others claimed some, it has to happen twice: a member may rejoin before it
+    receives its partitions. Members of which nothing is known are taken to do as the others, if
+    these are alike. If some may list an eager strategy, it is open whether the unknown ones do.
     """
     if group.type is not GroupType.CLASSIC or group.assignor != COOPERATIVE_STICKY:
         return members

@@ -53,6 +53,10 @@ ids, and no earlier generations are searched.
 """
 _MOST_GENERATIONS = 200
 """Maximum number of earlier generations of a group."""
+PAST_BUDGET = 4 << 20
+"""Bytes to read back for earlier generations, once everything else was found."""
+_COOPERATIVE = "cooperative-sticky"
+_STREAM = "stream"
 _NO_ID = "A" * 22
 _OVER_BUDGET = "more bytes would have to be read back than allowed"
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
@@ -74,6 +78,7 @@ class _Trace:
         voters: members of a consumer group whose preferred assignors are searched.
         assignors: those that were found; None for a member that prefers none.
         last_only: see `Question.last_commits`.
+        generations: see `Question.generations`.
         past: earlier generations of a classic group, newest first.
         has_past: whether no more of them are searched.
     """
@@ -86,8 +91,10 @@ class _Trace:
         last_only: bool = False,
         preferences: bool = False,
         past: bool = False,
+        generations: bool = False,
     ) -> None:
         self.group = group
+        self.generations = generations
         is_voted = preferences and group.type is GroupType.CONSUMER
         self.voters = frozenset(m.member_id for m in group.members if is_voted)
         self.assignors: dict[str, str | None] = {}
@@ -125,7 +132,9 @@ class _Trace:
         """Keep the newest GroupMetadata, and what earlier ones say of the vote on the strategy."""
         if self.metadata is None:
             self.metadata = data, time_ms, size
-            self.has_past = self.has_past or not data
+            strategy = data["protocol"] if data else None
+            is_used = strategy == _COOPERATIVE or (self.generations and strategy != _STREAM)
+            self.has_past = self.has_past or not data or not is_used
             return
         newest, _, _ = self.metadata
         if newest is None or self.has_past:
@@ -325,6 +334,7 @@ async def read_details(
     commit_times: bool = True,
     last_commits: bool = False,
     preferences: bool = False,
+    generations: bool = False,
 ) -> tuple[dict[str, Group], list[str]]:
     """Return the groups with facts from their partitions of `__consumer_offsets`, and notes.
 
@@ -339,6 +349,7 @@ async def read_details(
             last_only=last_commits,
             preferences=preferences,
             past=preferences and len(groups) <= _MANY,
+            generations=generations,
         )
         if group.offsets_partition is not None and not trace.is_done:
             by_partition.setdefault(group.offsets_partition, []).append(trace)
@@ -423,12 +434,25 @@ class _Log:
         return reason
 
     async def _search_back(self, start: int, end: int, budget: int) -> str | None:
-        """Read windows backwards from the end, until all is found; return why not, if so."""
-        span, high = FIRST_WINDOW, end
+        """Read windows backwards from the end, until all is found; return why not, if so.
+
+        If only earlier generations are missing, which have no end, that is no reason.
+        """
+        span, high, spare = FIRST_WINDOW, end, PAST_BUDGET
         while high > start:
             low = max(start, high - span)
-            batches, size, code = await self._window(low, high)
+            is_whole = all(trace.is_whole for trace in self.traces)
+            if is_whole and (spare <= 0 or not self._has_time()):
+                return None
+            try:
+                batches, size, code = await self._window(low, high, retries=not is_whole)
+            except BrokerError:
+                if is_whole:
+                    return None
+                raise
             if code:
+                if is_whole:
+                    return None
                 is_denied = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 needs = " (it needs READ on the topic)" if is_denied else ""
                 return f"its leader returned {error_name(code)}{needs}"
@@ -438,12 +462,18 @@ class _Log:
             if all(trace.is_done for trace in self.traces):
                 return None
             budget -= size
+            spare -= size if is_whole else 0
             if budget <= 0:
                 is_whole = all(trace.is_whole for trace in self.traces)
                 return None if is_whole else _OVER_BUDGET
-            guess = WINDOW_SIZE * (high - low) // max(size, 1)
+            guess = min(WINDOW_SIZE, max(spare, 0)) * (high - low) // max(size, 1)
             high, span = low, max(FIRST_WINDOW, min(4 * span, guess))
         return None
+
+    def _has_time(self) -> bool:
+        """Return whether time is left for other requests if the leader does not answer."""
+        deadline = self._client.deadline
+        return deadline.left_s > 1.5 * deadline.patience_s
 
     async def committed_topics(
         self, group_ids: Collection[str], budget: int
@@ -478,8 +508,13 @@ class _Log:
             low = high
         return {name: frozenset(topic for topic, _ in ats) for name, ats in partitions.items()}
 
-    async def _window(self, low: int, high: int) -> tuple[list[RecordBatch], int, int]:
-        """Return the batches of an offset range, the bytes fetched, and an error code or 0."""
+    async def _window(
+        self, low: int, high: int, *, retries: bool = True
+    ) -> tuple[list[RecordBatch], int, int]:
+        """Return the batches of an offset range, the bytes fetched, and an error code or 0.
+
+        With `retries`, wait for a leader that moves.
+        """
         batches: list[RecordBatch] = []
         size, fetch_size = 0, FETCH_SIZE
         backoff = Backoff(self._client)
@@ -491,7 +526,7 @@ class _Log:
                 fetched = (await fetch(self._client, self._leader, {key: low}, fetch_size))[key]
             code, data = fetched.code, fetched.data
             what = f"the leader of {OFFSETS_TOPIC}-{self.number}"
-            if code in LEADER_MOVES and await backoff.wait(what, leaves_time=True):
+            if code in LEADER_MOVES and retries and await backoff.wait(what, leaves_time=True):
                 view = await self._client.metadata([OFFSETS_TOPIC])
                 self._leader = _leader(view.topics, self.number)
                 continue

@@ -420,6 +420,7 @@ class _Inquiry:
                 commit_times=question.commit_times,
                 last_commits=question.last_commits,
                 preferences=question.preferences,
+                generations=question.generations,
             )
             notes += more
         describes = (

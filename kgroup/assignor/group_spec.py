@@ -117,9 +117,9 @@ class GroupSpec:
         have_subscribed: members changed their subscriptions, so that they join again.
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the leader before, or of
-            the members whose library is known and has the strategy, if it is a single one, unless
-            the leader's bytes rule it out; else the newest version of Kafka's own, or if they rule
-            that out, too, of the first library that they do not.
+            the members whose library is known and has the strategy, if it is a single one, in the
+            newest of their versions, unless the leader's bytes rule it out; else the newest version
+            of Kafka's own, or if they rule that out, too, of the first library that they do not.
     """
 
     strategy: str
@@ -174,9 +174,10 @@ class GroupSpec:
                 or self.strategy in CLIENTS[client.name].strategies[client.version]
             )
         }
-        of_all = libraries.pop() if len(libraries) == 1 else None
-        if of_all is not None and self._may_lead(of_all.name):
-            return of_all
+        names = {client.name for client in libraries}
+        if len(names) == 1 and self._may_lead(*names):
+            newest_first = CLIENTS[names.pop()].versions
+            return min(libraries, key=lambda client: newest_first.index(client.version))
         could = (library for name, library in CLIENTS.items() if self._may_lead(name))
         known = (
             library for library in could if self.strategy in library.strategies[library.versions[0]]

@@ -27,6 +27,24 @@ def test_the_software_that_is_imitated(
 
 
 @pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        (("2.3.1", "3.3.2"), "kafka-clients 3.3.2"),
+        (("3.3.2", "2.3.1", None), "kafka-clients 3.3.2"),
+        (("4.3.1", "2.3.1"), "kafka-clients 4.3.1"),
+    ],
+)
+def test_an_unknown_leader_is_as_new_as_a_member(
+    known: tuple[str | None, ...], expected: str
+) -> None:
+    members = tuple(
+        MemberSpec(f"m{n}", ("t",), client=Software("kafka-clients", v) if v else None)
+        for n, v in enumerate(known)
+    )
+    assert str(GroupSpec("range", members, {}).computed_as) == expected
+
+
+@pytest.mark.parametrize(
     ("protocol", "strategy", "expected"),
     [
         ("classic", "sticky", False),

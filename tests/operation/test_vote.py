@@ -142,6 +142,14 @@ def test_a_strategy_that_is_not_imitated_is_named_only(library: str, other: str)
         assert f"{other}, which is not imitated, may win in place of range" in warning
 
 
+def test_lists_of_many_strategies_are_not_tried() -> None:
+    """There are as many as orders of them."""
+    past = [(f"s{number}", "abd") for number in range(7)]
+    spec = after(group("range", "abc", *past), remove=["c"])
+    assert (spec.strategy, spec.may_win) == ("range", None)
+    assert votes(spec) or is_noted(spec)
+
+
 def test_whoever_may_give_up_everything_may_list_other_strategies() -> None:
     spec = group("cooperative-sticky", "abc", ("range", "cd"))
     keeping = replace(spec, members=tuple(replace(each, keeps=True) for each in spec.members))

@@ -279,6 +279,17 @@ def test_what_ends_the_search_of_earlier_generations_is_no_failure(
     assert (notes, fetches(broker)) == ((), [6, 7, 4, 5])
 
 
+def test_earlier_generations_of_many_members_are_few(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot contains their ids."""
+    records = [generation(n, n, "range", m=(0, None, 3), o=(0, None, 0)) for n in range(7)]
+    records.append(generation(7, 7, "range", m=(0, None, 3)))
+    monkeypatch.setattr(offsets_log, "MOST_IDS", 3)
+    group, notes = read(broker, *records, **PAST)
+    assert ([each.generation_id for each in group.past_generations], notes) == ([6, 5], ())
+
+
 @pytest.mark.slow
 def test_other_requests_have_time_after_the_search_of_earlier_generations(
     broker: FakeBroker,

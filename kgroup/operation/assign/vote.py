@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain, combinations_with_replacement, permutations
 from math import comb, factorial, prod
 
@@ -42,6 +42,9 @@ _MOST_VOTES = 30
 """Maximum number of past votes to explain."""
 _MOST_STEPS = 2_000
 """Maximum number of partial sets of lists to try."""
+
+_MOST_STRATEGIES = 6
+"""Maximum number of strategies in the generations of members, to try lists of them."""
 
 _List = tuple[str, ...]
 _Generation = tuple[frozenset[str], str]
@@ -174,7 +177,7 @@ def _may_win(
     if frozenset({before.strategy}) in lists.values():
         return (before.strategy,)
     others = {strategy for members, strategy in past if members & voters} - {before.strategy}
-    if not others:
+    if not others or len(others) >= _MOST_STRATEGIES:
         return None
     names = (before.strategy, *others)
     won = _winners(names, voters, lists, past) or dict.fromkeys(names, 1)
@@ -184,7 +187,7 @@ def _may_win(
 def _winners(
     names: Iterable[str],
     voters: frozenset[str],
-    lists: Mapping[str, Collection[str] | None],
+    lists: Mapping[str, frozenset[str] | None],
     past: Collection[_Generation],
 ) -> Mapping[str, int]:
     """Return with how many possible sets of lists each strategy wins; nothing if it takes too long.
@@ -214,7 +217,7 @@ class _Votes:
     names: tuple[str, ...]
     voters: frozenset[str]
     joining: frozenset[str]
-    may_list: Mapping[str, Collection[str] | None]
+    may_list: Mapping[str, frozenset[str] | None]
     past: Collection[_Generation]
 
     def winners(self, version: tuple[int, int]) -> Counter[str]:
@@ -241,10 +244,14 @@ class _Votes:
         known = self.voters - self.joining
         groups = [*(who for who, _ in votes), known]
         # Members that were in the same generations are alike; first those of the smallest ones.
-        alike = Counter(
-            (tuple(member not in who for who in groups), self._lists(member, past))
+        members = Counter(
+            (tuple(member not in who for who in groups), self.may_list.get(member))
             for member in frozenset[str]().union(*groups)
         )
+        alike: Counter[tuple[tuple[bool, ...], tuple[_List, ...]]] = Counter()
+        for (absences, allowed), count in members.items():
+            needed = {won for absent, (_, won) in zip(absences, votes, strict=False) if not absent}
+            alike[absences, _lists(self.names, frozenset(needed), allowed)] += count
         kinds = sorted(alike)
         if any(comb(alike[k] + len(k[1]) - 1, alike[k]) > _MOST_STEPS for k in kinds):
             raise _TooManyError
@@ -293,25 +300,25 @@ class _Votes:
                 won[name] += ways
         return won
 
-    def _lists(self, member: str, past: Iterable[_Generation]) -> tuple[_List, ...]:
-        """Return the possible lists of a member."""
-        needed = {strategy for members, strategy in past if member in members}
-        allowed = self.may_list.get(member)
-        return tuple(
-            each
-            for each in _lists_of(self.names)
-            if needed.issubset(each) and (allowed is None or set(each) <= {*allowed, *needed})
-        )
-
 
 class _TooManyError(Exception):
     """There are too many possible lists to try all."""
 
 
-@cache
-def _lists_of(names: tuple[str, ...]) -> tuple[_List, ...]:
+@lru_cache(_MOST_STEPS)
+def _lists(
+    names: tuple[str, ...], needed: frozenset[str], allowed: frozenset[str] | None
+) -> tuple[_List, ...]:
+    """Return the possible lists of a member with all needed strategies and no others than allowed.
+
+    What is needed is allowed, too.
+    """
+    may = [name for name in names if allowed is None or name in allowed or name in needed]
     return tuple(
-        each for length in range(1, len(names) + 1) for each in permutations(names, length)
+        each
+        for length in range(1, len(may) + 1)
+        for each in permutations(may, length)
+        if needed.issubset(each)
     )
 
 

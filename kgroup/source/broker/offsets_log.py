@@ -53,6 +53,8 @@ ids, and no earlier generations are searched.
 """
 _MOST_GENERATIONS = 200
 """Maximum number of earlier generations of a group."""
+MOST_IDS = 10_000
+"""Number of member ids in them after which no more are searched."""
 PAST_BUDGET = 4 << 20
 """Bytes to read back for earlier generations, once everything else was found."""
 _COOPERATIVE = "cooperative-sticky"
@@ -149,7 +151,8 @@ class _Trace:
             and not present.isdisjoint(member["memberId"] for member in data["members"])
         ):
             self.past.append(past_generation(data))
-            self.has_past = len(self.past) == _MOST_GENERATIONS
+            ids = sum(len(each.members) for each in self.past)
+            self.has_past = len(self.past) == _MOST_GENERATIONS or ids >= MOST_IDS
         else:  # the present members have joined since
             self.has_past = True
 

@@ -132,6 +132,7 @@ def test_subscription_with_everything() -> None:
         owned=(AssignedPartition(None, "orders", 3), AssignedPartition(None, "orders", 1)),
         generation_id=4,
         user_data={"generation": 4},
+        version=3,
     )
     assert (member.rack_id, member.instance_id) == ("r1", "static-1")
 
@@ -139,7 +140,7 @@ def test_subscription_with_everything() -> None:
 def test_subscription_version_0_tells_nothing_of_owned_partitions() -> None:
     said = {"version": 0, "topics": ["orders"], "userData": ""}
     member = groups(classic("g", [classic_member("a", subscription=said)]))["g"].members[0]
-    assert member.subscription == Subscription(topics=("orders",))
+    assert member.subscription == Subscription(topics=("orders",), version=0)
 
 
 @pytest.mark.parametrize(

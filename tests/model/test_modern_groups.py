@@ -150,6 +150,7 @@ def test_consumer_that_uses_the_classic_protocol_in_a_consumer_group() -> None:
         owned=(AssignedPartition(None, "orders", 2), AssignedPartition(None, "orders", 1)),
         generation_id=7,
         user_data={"generation": 6},
+        version=3,
     )
 
 

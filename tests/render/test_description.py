@@ -616,7 +616,7 @@ def test_explain_says_once_what_each_word_on_the_page_means(
             "It stays however late",
         ),
         ("kafka-go", "joins as a new member after JoinGroupBackoff", "with its instance id"),
-        ("aiokafka", "it takes the instance id back", "since the last poll"),
+        ("aiokafka", "it takes the instance id back", "It stays however late"),
     ],
 )
 def test_explain_says_what_members_of_a_client_library_do(

@@ -44,8 +44,8 @@ Error: A fatal exception has occurred. Program will exit.
             "Failed to connect to master 127.0.0.1:1",
         ),
         ("exited.", HEAP, "Invalid maximum heap size: -Xmx99999999999g"),
-        ("exited.", "", "exited."),
-        ("exited.", "a\n\tat b\n  c\n\n", "exited.: a"),
+        ("exited.", "", "exited"),
+        ("exited.", "a\n\tat b\n  c\n\n", "exited: a"),
     ],
 )
 def test_the_reason_is_said_and_no_line_of_a_trace(raised: str, said: str, reason: str) -> None:

@@ -183,9 +183,11 @@ def what(group: Group, capabilities: Any) -> dict[str, Any]:
     """Return what can be known of a group, without the order in which members own partitions.
 
     That is the order of a coordinator's hash map, or of its record, which goes into that map. In
-    which order it has the members of groups that it assigns itself no record tells.
+    which order it has the members of groups that it assigns itself no record tells. Earlier
+    generations are read only where they are asked for.
     """
     known = asdict(known_of(group, capabilities))
+    del known["past_generations"]
     if group.type is not GroupType.CLASSIC:
         del known["member_order"]
     for member in known["members"]:

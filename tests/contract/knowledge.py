@@ -66,7 +66,9 @@ def _asked(member: Member) -> Member:
     """Return what a describe API tells of a member that is not classic."""
     subscription = member.subscription
     if subscription is not None:
-        subscription = replace(subscription, owned=None, generation_id=None, user_data=None)
+        subscription = replace(
+            subscription, owned=None, generation_id=None, user_data=None, version=None
+        )
     return replace(
         member,
         session_timeout_ms=None,

@@ -37,7 +37,12 @@ from kgroup.operation.assign.client import (
     with_kept_topics,
 )
 from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, connect_warnings
-from kgroup.operation.assign.streams import assign_tasks, other_tasks, streams_warnings
+from kgroup.operation.assign.streams import (
+    assign_tasks,
+    leaving_apart,
+    other_tasks,
+    streams_warnings,
+)
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
@@ -428,11 +433,8 @@ def _other_heartbeats(spec: GroupSpec) -> Iterator[Sequence[tuple[MemberSpec, ..
             yield [stays, spec.members]
         for first in {new[0].topics: new[0], new[-1].topics: new[-1]}.values():
             yield [*left, (*stays, first), spec.members]
-    if len(gone) > 1:
-        for order in (gone, gone[::-1]):
-            steps = [(*stays, *order[number:]) for number in range(1, len(order) + 1)]
-            yield [*steps, *joined(spec)]
-            yield from ([step, stays, *joined(spec)] for step in steps[: min(3, len(order) - 1)])
+    for left in leaving_apart(stays, gone):
+        yield [*left, *joined(spec)]
 
 
 def joining(spec: GroupSpec) -> tuple[MemberSpec, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from kgroup.assignor.base import Assignment, TopicMetadata
 from kgroup.assignor.group_spec import GroupSpec, StreamsTasks
@@ -15,6 +16,8 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, Task, TaskAssignment
 from kgroup.operation.assign.connect import MOST_TASKS
 from kgroup.source.base import GroupSource
+
+_T = TypeVar("_T")
 
 STREAMS = "streams"
 STANDBY_SETTING = "streams.num.standby.replicas"
@@ -150,7 +153,7 @@ def other_tasks(
     return (_assigned_in_turn(spec, steps) for steps in _other_joins(spec))
 
 
-def _other_joins(spec: GroupSpec) -> Iterator[list[list[str]]]:
+def _other_joins(spec: GroupSpec) -> Iterator[Sequence[Sequence[str]]]:
     new = _new(spec)
     now = [member.member_id for member in spec.members if member.owned is not None]
     gone = [member.member_id for member in spec.departed]
@@ -160,11 +163,19 @@ def _other_joins(spec: GroupSpec) -> Iterator[list[list[str]]]:
     one_by_one = [[*now, *new[: number + 1]] for number in range(len(new))]
     if len(processes) > 1:
         yield [*([now] if gone else ()), *one_by_one]
-    if len(gone) > 1:
-        for order in (gone, gone[::-1]):
-            left = [[*now, *order[number + 1 :]] for number in range(len(order))]
-            yield [*left, *one_by_one]
-            yield from ([step, now, *one_by_one] for step in left[: min(3, len(order) - 1)])
+    for left in leaving_apart(tuple(now), tuple(gone)):
+        yield [*left, *one_by_one]
+
+
+def leaving_apart(stays: tuple[_T, ...], gone: tuple[_T, ...]) -> Iterator[list[tuple[_T, ...]]]:
+    """Yield members at each assignment if those that leave do not leave between two heartbeats.
+
+    They leave one by one, or in two parts, of which the first has up to three.
+    """
+    for order in (gone, gone[::-1]) if len(gone) > 1 else ():
+        steps = [(*stays, *order[number:]) for number in range(1, len(order) + 1)]
+        yield steps
+        yield from ([step, stays] for step in steps[: min(3, len(order) - 1)])
 
 
 def _states(spec: GroupSpec) -> dict[str, StreamsMember]:
@@ -182,7 +193,7 @@ def _states(spec: GroupSpec) -> dict[str, StreamsMember]:
 
 
 def _assigned_in_turn(
-    spec: GroupSpec, steps: list[list[str]]
+    spec: GroupSpec, steps: Sequence[Sequence[str]]
 ) -> tuple[Assignment, Mapping[str, tuple[TopicPartition, ...]]]:
     states = _states(spec)
     for ids in filter(None, steps):

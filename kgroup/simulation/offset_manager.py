@@ -167,10 +167,8 @@ class OffsetManager:
             return FetchAnswer(ErrorCode.NONE, dict(self.of(request.group_id)))
         partitions, commits = request.partitions, self._commits.get(request.group_id)
         positions = {} if commits is None else commits.positions(partitions)
-        known, offsets = (
-            self._offsets.get(request.group_id),
-            dict[TopicPartition, CommittedOffset](),
-        )
+        known = self._offsets.get(request.group_id)
+        offsets: dict[TopicPartition, CommittedOffset] = {}
         if known and len(positions) < len(partitions):
             offsets = {at: known[at] for at in partitions if at in known and at not in positions}
         if positions:

@@ -9,7 +9,6 @@ Maven).
 from __future__ import annotations
 
 import json
-import lzma
 import tempfile
 import time
 import traceback
@@ -19,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -31,10 +29,11 @@ from kgroup.operation.assign.group import find_group
 from kgroup.operation.assign.what_if import AddedMembers, Changes
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.broker.source import LiveCluster
+from tests.broker.client.rounds import JavaClients, write_rounds
 from tests.broker.live_groups import MODERN_CONFIG
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, configure_group, create_topics
-from tests.record.session import Session, session
+from tests.record.session import session
 from tests.record.wire import Wire
 from tests.waiting import until
 
@@ -45,30 +44,13 @@ REST_S = 6.0
 CONFIG = {**MODERN_CONFIG, "group.initial.rebalance.delay.ms": "0"}
 
 
-def read_rounds() -> list[dict[str, Any]]:
-    """Return the recorded rounds."""
-    return [json.loads(line) for line in lzma.decompress(FILE.read_bytes()).splitlines()]
-
-
-class _Clients:
-    """A JVM with clients, to which one thread at a time may speak."""
-
-    def __init__(self, clients: Session) -> None:
-        self._clients = clients
-        self._lock = Lock()
-
-    def call(self, verb: str, **arguments: object) -> None:
-        with self._lock:
-            self._clients.call(verb, **arguments)
-
-
 class _Group(ABC):
     """A group while it is played; `members` has the number of members of each client."""
 
     kind: str
     standbys: int | None = None
 
-    def __init__(self, server: Broker, clients: _Clients, name: str) -> None:
+    def __init__(self, server: Broker, clients: JavaClients, name: str) -> None:
         self.server, self.clients, self.name = server, clients, name
         self.random = Random(f"{SEED} {name}")
         self.members: dict[str, int] = {}
@@ -172,7 +154,7 @@ class _Group(ABC):
 
 
 class _ShareGroup(_Group):
-    def __init__(self, server: Broker, clients: _Clients, name: str, *, is_alike: bool) -> None:
+    def __init__(self, server: Broker, clients: JavaClients, name: str, *, is_alike: bool) -> None:
         super().__init__(server, clients, name)
         self.kind = "share alike" if is_alike else "share different"
         self._is_alike = is_alike
@@ -208,7 +190,7 @@ class _ShareGroup(_Group):
 
 
 class _StreamsGroup(_Group):
-    def __init__(self, server: Broker, clients: _Clients, name: str, standbys: int) -> None:
+    def __init__(self, server: Broker, clients: JavaClients, name: str, standbys: int) -> None:
         super().__init__(server, clients, name)
         self.kind = f"streams {standbys}"
         self.standbys = standbys
@@ -252,8 +234,8 @@ def record() -> None:
         consumers = session(server.version, ["ShareConsumers"], bootstrap=at, log=log)
         apps = session(server.version, ["StreamsApps"], bootstrap=at, log=log, artifacts="streams")
         share, streams = (
-            _Clients(stack.enter_context(consumers)),
-            _Clients(stack.enter_context(apps)),
+            JavaClients(stack.enter_context(consumers)),
+            JavaClients(stack.enter_context(apps)),
         )
         groups: Sequence[_Group] = (
             *(_ShareGroup(server, share, f"s{n}", is_alike=n % 2 == 0) for n in range(4)),
@@ -269,8 +251,7 @@ def record() -> None:
 
         with ThreadPoolExecutor(len(groups)) as pool:
             rows: list[Mapping[str, Any]] = [row for own in pool.map(play, groups) for row in own]
-    lines = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
-    FILE.write_bytes(lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+    write_rounds(FILE, rows)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from kgroup.operation.assign.group import find_group, read_group
 from kgroup.operation.assign.what_if import Changes, changed
 from kgroup.source.base import GroupSource
 from kgroup.source.snapshot.source import snapshot_source
-from tests.broker.coordinator_rounds import read_rounds
+from tests.broker.client.rounds import read_rounds
+from tests.broker.coordinator_rounds import FILE
 
 Owned = Mapping[str, set[tuple[str, ...]]]
 Rounds = Sequence[tuple[str, bool | None, bool]]
@@ -74,7 +75,7 @@ def results() -> Iterator[tuple[str, bool | None, bool]]:
 
     The result of a round is None if all members depend on unknown ids, or are new.
     """
-    for line in read_rounds():
+    for line in read_rounds(FILE):
         run = foretold(line)
         after = recorded(find_group(source_of(line["after"]), line["group"])[1])
         known = {name: own for name, own in of_run(run).items() if name in after}

@@ -296,7 +296,7 @@ class _Member(Protocol):
 class _JavaMember:
     """A consumer in the JVM that all groups share."""
 
-    def __init__(self, clients: _JavaClients, name: str) -> None:
+    def __init__(self, clients: JavaClients, name: str) -> None:
         self._clients = clients
         self._name = name
 
@@ -306,7 +306,7 @@ class _JavaMember:
     kill = stop
 
 
-class _JavaClients:
+class JavaClients:
     """The JVM, to which one thread at a time may speak."""
 
     def __init__(self, clients: Session) -> None:
@@ -325,7 +325,7 @@ class _Group:
     kind: Kind
     name: str
     server: Broker
-    clients: _JavaClients
+    clients: JavaClients
     log: Path
     random: Random
     topics: dict[str, int] = field(default_factory=dict)
@@ -675,8 +675,13 @@ def _write(family: str, kind: str, lines: Sequence[Mapping[str, Any]]) -> None:
     known = read_rounds(path) if path.exists() else []
     known = [line for line in known if line["kind"] != kind]
     rows = sorted([*known, *lines], key=lambda line: str(line["kind"]))
-    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     path.parent.mkdir(exist_ok=True)
+    write_rounds(path, rows)
+
+
+def write_rounds(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rounds into a file."""
+    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
@@ -697,7 +702,7 @@ def record(wanted: Sequence[str]) -> None:
             log = Path(folder) / "clients.log"
             with Wire(version, server.bootstrap) as wire:
                 await_coordinator(wire)
-            clients = _JavaClients(
+            clients = JavaClients(
                 stack.enter_context(
                     session(version, ["Consumers"], bootstrap=server.bootstrap, log=log)
                 )
@@ -708,7 +713,7 @@ def record(wanted: Sequence[str]) -> None:
                 kind: Kind,
                 server: Broker = server,
                 log: Path = log,
-                clients: _JavaClients = clients,
+                clients: JavaClients = clients,
             ) -> None:
                 random = Random(f"{SEED} {kind.name}")
                 lines: list[dict[str, Any]] = []

@@ -1,11 +1,13 @@
 """Rounds of live groups (`tests/data/rounds`) as dry runs foretell them, and tables of them.
 
-`python -m tests.operation.recorded_rounds` writes the tables into `docs/assign.md`.
+`python -m tests.operation.recorded_rounds` writes the tables into `docs/assign.md`, and with the
+file of a play (`tests.broker.client.play`) writes its table to standard output.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +26,8 @@ from kgroup.source.snapshot.source import snapshot_source
 from tests.broker.client.rounds import KINDS, path_of, read_rounds
 
 PAGE = Path(__file__).parents[2] / "docs" / "assign.md"
-MARKS = ("<!-- generated: rounds -->\n\n", "<!-- generated: second play -->\n\n")
+PLAYS = path_of("plays")
+MARKS = ("<!-- generated: rounds -->\n\n", "<!-- generated: plays -->\n\n")
 
 _UNCERTAIN = re.compile(
     r"^The actual assignment may be different|would assign differently|is not imitated"
@@ -154,13 +157,13 @@ def all_rounds() -> Iterator[Round]:
             yield replayed(family, line)
 
 
-def second_play() -> Iterator[Round]:
-    """Replay the rounds of a second play, of which none was left out because of its result.
+def plays(path: Path = PLAYS) -> Iterator[Round]:
+    """Replay the rounds of plays, of which none was left out because of its result.
 
-    Its groups have odd client ids and older versions, too, and were played on a busy machine. The
-    program that played them is not kept. Their family is the kind of change.
+    Those of the second play have odd client ids, too, and changes that `tests.broker.client.play`
+    does not make. Their family is the play.
     """
-    for line in read_rounds(path_of("second-play")):
+    for line in read_rounds(path):
         yield replayed(line["play"], line)
 
 
@@ -184,14 +187,17 @@ def table(rounds: Sequence[Round], head: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-def written(page: str, rounds: Sequence[Round], second: Sequence[Round]) -> str:
+def written(page: str, rounds: Sequence[Round], played: Sequence[Round]) -> str:
     """Return the page with the tables."""
-    for mark, lines in zip(MARKS, (table(rounds, "members"), table(second, "play")), strict=True):
+    for mark, lines in zip(MARKS, (table(rounds, "members"), table(played, "play")), strict=True):
         before, after = page.split(mark)
         page = before + mark + lines + "\n" + re.sub(r"\A(\|.*\n)*\n*", "", after)
     return page
 
 
 if __name__ == "__main__":
-    both = list(all_rounds()), list(second_play())
-    PAGE.write_text(written(PAGE.read_text("utf-8"), *both), "utf-8")
+    if sys.argv[1:]:
+        print(table(list(plays(Path(sys.argv[1]))), "play"))
+    else:
+        both = list(all_rounds()), list(plays())
+        PAGE.write_text(written(PAGE.read_text("utf-8"), *both), "utf-8")

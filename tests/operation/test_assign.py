@@ -411,7 +411,7 @@ def test_changes_may_cause_several_rebalances(changes: Changes, warning: str | N
 
 @pytest.mark.parametrize("client", ["kafka-python", "java"])
 def test_even_two_members_of_some_libraries_may_join_one_after_another(client: str) -> None:
-    """Rounds of `second-play.jsonl.xz` did; two of other libraries, such as Java's, did not."""
+    """Rounds of the second play did; two of other libraries, such as Java's, did not."""
     own = {"a": [["t", at] for at in (0, 2, 4, 6)], "b": [["t", at] for at in (1, 3, 5, 7)]}
     members = [
         {"member_id": name, "topics": ["t"], "owned": owned, "generation": 3, "client": client}

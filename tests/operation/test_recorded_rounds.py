@@ -24,8 +24,8 @@ from tests.operation.recorded_rounds import (
     Round,
     all_rounds,
     group_of,
+    plays,
     replayed,
-    second_play,
     written,
 )
 
@@ -68,14 +68,14 @@ def test_recorded_lists_of_members_are_not_ruled_out(rounds: list[Round]) -> Non
 
 
 @pytest.fixture(scope="module")
-def second() -> list[Round]:
-    return list(second_play())
+def played() -> list[Round]:
+    return list(plays())
 
 
-def test_few_rounds_of_the_second_play_differ_without_a_warning(second: list[Round]) -> None:
+def test_few_rounds_of_plays_differ_without_a_warning(played: list[Round]) -> None:
     """Those that do: docs/assign.md."""
-    wrong = [each.story for each in second if each.result is Result.WRONG]
-    assert len(second) >= 1000
+    wrong = [each.story for each in played if each.result is Result.WRONG]
+    assert len(played) >= 1000
     assert len(wrong) <= 4, wrong
 
 
@@ -186,7 +186,7 @@ def test_every_library_and_every_change_is_among_the_rounds(rounds: list[Round])
 
 
 def test_the_tables_of_rounds_are_those_of_the_page(
-    rounds: list[Round], second: list[Round]
+    rounds: list[Round], played: list[Round]
 ) -> None:
     text = PAGE.read_text("utf-8")
-    assert written(text, rounds, second) == text, "run: python -m tests.operation.recorded_rounds"
+    assert written(text, rounds, played) == text, "run: python -m tests.operation.recorded_rounds"

@@ -55,7 +55,7 @@ QUIET_DELETED_S = 40.0
 """The same if a topic is deleted, which librdkafka believes after 30 s."""
 QUIET_REGEX_S = 16.0
 """The same if the coordinator has to resolve regular expressions again, after 10 s at least."""
-PATIENCE_S = 45.0
+PATIENCE_S = 75.0
 """A group that does not rest then is given up, as some members never join again."""
 ATTEMPTS = 3
 REFRESH_MS = (1_000, 3_000)
@@ -92,7 +92,8 @@ class Kind:
 
     Attributes:
         family: file in which its rounds are.
-        members: libraries and strategies (see `LibraryMember`) that are drawn for each member.
+        members: libraries and strategies (see `LibraryMember`) that are drawn for each member; a
+            library may be followed by `@` and its version.
         topics: "alike", "different" or "pattern": how members subscribe.
         is_static: whether members are static.
         broker: its version.
@@ -283,6 +284,13 @@ KINDS = (
 )
 
 
+def split_version(library: str) -> tuple[str, str | None]:
+    """Return a library's name and its version, or the one with which it is recorded."""
+    name, _, version = library[1:].partition("@")
+    name = library[0] + name
+    return name, version or _VERSIONS.get(name)
+
+
 class _Member(Protocol):
     """A member that runs."""
 
@@ -320,12 +328,12 @@ class JavaClients:
 
 @dataclass
 class _Group:
-    """A group while it is played."""
+    """A group while it is played; `clients` are those of each version of Kafka."""
 
     kind: Kind
     name: str
     server: Broker
-    clients: JavaClients
+    clients: Mapping[str, JavaClients]
     log: Path
     random: Random
     topics: dict[str, int] = field(default_factory=dict)
@@ -355,6 +363,7 @@ class _Group:
     def start(self, name: str) -> None:
         """Start a member."""
         library, strategy, topics = self.how[name]
+        library, version = split_version(library)
         instance_id = name if self.kind.is_static else None
         if library != _JAVA:
             self.members[name] = LibraryMember(
@@ -366,7 +375,7 @@ class _Group:
                 self.log,
                 client_id=name,
                 instance_id=instance_id,
-                version=_VERSIONS.get(library),
+                version=version,
                 protocol_version=None if strategy == _STICKY else _PROTOCOL_VERSIONS.get(library),
                 refresh_ms=self.random.randint(*REFRESH_MS),
                 heartbeat_ms=HEARTBEAT_MS,
@@ -391,8 +400,9 @@ class _Group:
         if text.startswith("^"):
             key, text = ("regex", text[1:]) if protocol == "consumer" else ("pattern", text)
         java_name = f"{self.name} {name}"
-        self.clients.call("join", name=java_name, **{key: text}, config=config)
-        self.members[name] = _JavaMember(self.clients, java_name)
+        clients = self.clients[version or self.kind.broker]
+        clients.call("join", name=java_name, **{key: text}, config=config)
+        self.members[name] = _JavaMember(clients, java_name)
 
     def stop(self, *names: str) -> None:
         """Let members leave at the same time; static ones are removed, as an operator does."""
@@ -420,11 +430,12 @@ class _Group:
             self.members.pop(name).kill()
         for name in names:
             self.start(name)
-        if all(self.how[name][0] == _JAVA for name in names):
+        crashed = {n: ids[n] for n in names if split_version(self.how[n][0])[0] != _JAVA}
+        if not crashed:
             return  # they have left
         old = set(ids.values())
         until(lambda: sum(m["member_id"] not in old for m in self.described()["members"]) >= new)
-        self._remove({n: ids[n] for n in names if self.how[n][0] != _JAVA})
+        self._remove(crashed)
 
     def _remove(self, ids: Mapping[str, str]) -> None:
         members = [
@@ -509,14 +520,14 @@ class _Group:
 
     def play(self, rounds: int, add: Callable[[dict[str, Any]], None]) -> None:
         """Play rounds, and add a line for each."""
-        for letter in "abc"[: self.random.randint(2, 3)]:
-            self.topics[f"{self.name}.{letter}"] = self.random.randint(3, 9)
+        for letter in "abcd"[: self.random.randint(1 + (self.kind.topics == "different"), 4)]:
+            self.topics[f"{self.name}.{letter}"] = self.random.randint(1, 13)
         self.subscribed = tuple(self.topics)
         with Wire(self.server.version, self.server.bootstrap) as wire:
             create_topics(wire, self.topics)
         try:
             is_large = self.kind.has_lists or self.kind.changes
-            first = self.random.randint(5, 7) if is_large else self.random.randint(2, 4)
+            first = self.random.randint(5, 7) if is_large else self.random.randint(1, 5)
             for _ in range(first):
                 name = self.new_name()
                 self.draw(name)
@@ -538,7 +549,7 @@ class _Group:
             words += ["join"] * 3 + ["join-two"]
         if len(names) > 1:
             words += ["leave"] * 2 + ["restart"]
-            words += [] if self.kind.is_consumer else ["leave-leader"]
+            words += [] if self.kind.is_consumer else ["leave-leader"] * 2 + ["restart-leader"]
             words += ["bounce"] if len(names) < 4 else []
         if len(names) > 2:
             words += ["leave-two", "leave-two"]
@@ -566,7 +577,8 @@ class _Group:
             changes = Changes(remove=gone)
             self.stop(*gone)
         elif word.startswith("restart"):
-            gone = random.sample(names, 3 if word == "restart-three" else 1)
+            gone = [self.leader()] if word == "restart-leader" else []
+            gone = gone or random.sample(names, 3 if word == "restart-three" else 1)
             changes = Changes(restart=gone)
             if self.kind.is_static:
                 quiet_s, gone = QUIET_TOPICS_S, self._restart_static(gone)
@@ -669,11 +681,11 @@ def read_rounds(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
 
 
-def _write(family: str, kind: str, lines: Sequence[Mapping[str, Any]]) -> None:
+def _write(kind: Kind, lines: Sequence[Mapping[str, Any]]) -> None:
     """Replace the rounds of a kind."""
-    path = path_of(family)
+    path = path_of(kind.family)
     known = read_rounds(path) if path.exists() else []
-    known = [line for line in known if line["kind"] != kind]
+    known = [line for line in known if line["kind"] != kind.name]
     rows = sorted([*known, *lines], key=lambda line: str(line["kind"]))
     path.parent.mkdir(exist_ok=True)
     write_rounds(path, rows)
@@ -685,37 +697,41 @@ def write_rounds(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
-def record(wanted: Sequence[str]) -> None:
-    """Record the rounds of families, or of kinds that begin with a word; or of all."""
-    kinds = [
-        kind
-        for kind in KINDS
-        if not wanted or any(word == kind.family or kind.name.startswith(word) for word in wanted)
-    ]
+def play(
+    kinds: Sequence[Kind], seed: str, is_done: Callable[[Kind, Sequence[dict[str, Any]]], None]
+) -> None:
+    """Play groups of some kinds, one broker after another, and hand over the rounds of each."""
     lock = Lock()
-    for version in sorted({kind.broker for kind in kinds}, reverse=True):
+    for broker_version in sorted({kind.broker for kind in kinds}, reverse=True):
+        of_broker = [(at, kind) for at, kind in enumerate(kinds) if kind.broker == broker_version]
+        libraries = {split_version(library) for _, kind in of_broker for library, _ in kind.members}
+        versions = {version or broker_version for name, version in libraries if name == _JAVA}
+        config = _CONFIG if broker_version == "4.3.1" else {"group.initial.rebalance.delay.ms": "0"}
         with (
             tempfile.TemporaryDirectory() as folder,
-            broker(version, Path(folder), config=_CONFIG if version == "4.3.1" else {}) as server,
+            broker(broker_version, Path(folder), config=config) as server,
             ExitStack() as stack,
         ):
             log = Path(folder) / "clients.log"
-            with Wire(version, server.bootstrap) as wire:
+            with Wire(broker_version, server.bootstrap) as wire:
                 await_coordinator(wire)
-            clients = JavaClients(
-                stack.enter_context(
-                    session(version, ["Consumers"], bootstrap=server.bootstrap, log=log)
+            clients = {
+                version: JavaClients(
+                    stack.enter_context(
+                        session(version, ["Consumers"], bootstrap=server.bootstrap, log=log)
+                    )
                 )
-            )
+                for version in versions
+            }
 
-            def play(
+            def play_one(
                 number: int,
                 kind: Kind,
                 server: Broker = server,
                 log: Path = log,
-                clients: JavaClients = clients,
+                clients: Mapping[str, JavaClients] = clients,
             ) -> None:
-                random = Random(f"{SEED} {kind.name}")
+                random = Random(f"{seed} {kind.name}")
                 lines: list[dict[str, Any]] = []
                 for attempt in range(ATTEMPTS):
                     name = f"g{number}" + "bcd"[attempt - 1] * (attempt > 0)
@@ -727,14 +743,21 @@ def record(wanted: Sequence[str]) -> None:
                         traceback.print_exc()
                 with lock:
                     print(time.strftime("%H:%M:%S"), kind.name, len(lines), flush=True)
-                    if lines:
-                        _write(kind.family, kind.name, lines)
+                    is_done(kind, lines)
 
-            of_version = [(at, kind) for at, kind in enumerate(KINDS) if kind in kinds]
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                for at, kind in of_version:
-                    if kind.broker == version:
-                        pool.submit(play, at, kind)
+                for at, kind in of_broker:
+                    pool.submit(play_one, at, kind)
+
+
+def record(wanted: Sequence[str]) -> None:
+    """Record the rounds of families, or of kinds that begin with a word; or of all."""
+    kinds = [
+        kind
+        for kind in KINDS
+        if not wanted or any(word == kind.family or kind.name.startswith(word) for word in wanted)
+    ]
+    play(kinds, str(SEED), lambda kind, lines: _write(kind, lines) if lines else None)
 
 
 if __name__ == "__main__":

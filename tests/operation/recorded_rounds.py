@@ -32,7 +32,7 @@ MARKS = ("<!-- generated: rounds -->\n\n", "<!-- generated: plays -->\n\n")
 _UNCERTAIN = re.compile(
     r"^The actual assignment may be different|would assign differently|is not imitated"
     r"|^The (strategy|assignor) may change|^No rebalance may follow|may need several rebalances"
-    r"|^The group may never become stable"
+    r"|^The group may never become stable|The group is stuck until another member leads"
 )
 """Warnings that the members may own something else; those about single members are marks."""
 

@@ -525,6 +525,9 @@ def test_a_failure_that_depends_on_who_leads_is_no_certain_one() -> None:
     (warning,) = dry_run(what_if.lead(spec, "a")).warnings
     assert warning.startswith("The group's leader fails with KafkaJSProtocolError: ")
     assert "Then, the consumer crashes; if the error is retriable" in warning
+    assert warning.endswith(
+        "until another member leads: b would not fail; --leader computes with it."
+    )
     assert dry_run(what_if.lead(spec, "b")).error is None
 
 

@@ -18,7 +18,7 @@ from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import as_sent, assign
 from kgroup.errors import UsageError
 from kgroup.operation.assign.client import assumptions, fitting, software
-from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs
+from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs, bounced
 from kgroup.operation.assign.outcome import after, dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
 from kgroup.operation.assign.what_if import (
@@ -414,6 +414,23 @@ def test_a_static_member_of_franz_go_that_restarts_forgets_deleted_topics() -> N
     assert any(warning in text for text in restarted.warnings)
     removed = dry_run(changed(spec, Changes(remove=["b"])))
     assert not any(warning in text for text in removed.warnings)
+
+
+def test_members_of_franz_go_that_all_restart_give_up_deleted_topics() -> None:
+    """Recorded: after a rolling restart, nobody owned the deleted topic."""
+    members = [
+        MemberSpec(name, ("gone", "t"), client=FRANZ_GO, owned=(("gone", at), ("t", at)))
+        for at, name in enumerate("abc")
+    ]
+    spec = GroupSpec("range", tuple(members), {"t": TopicMetadata(3)}, leader_id="a")
+    runs = bounced(spec).runs
+    may_forget = "members of franz-go that restart no longer know deleted topics (gone)"
+    one_is_back, all_are_back = runs[1].last, runs[-1].last
+    assert any(may_forget in text for text in one_is_back.warnings)
+    assert not any(may_forget in text for text in all_are_back.warnings)
+    assert all_are_back.assignment is not None
+    owned = sorted(at for own in all_are_back.assignment.values() for at in own)
+    assert owned == [("t", 0), ("t", 1), ("t", 2)]
 
 
 def test_no_assignor_runs_where_no_rebalance_follows() -> None:

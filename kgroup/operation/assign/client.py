@@ -630,7 +630,8 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "not be able to join again while a topic of theirs does not exist, and the rebalance "
             "then does not end."
         )
-    if gone and keeper == FRANZ_GO and spec.restarting:
+    may_lead_anew = spec.leader is None and any(member.unknown_id for member in spec.members)
+    if gone and keeper == FRANZ_GO and (spec.restarting or may_lead_anew):
         yield (
             f"The actual assignment may be different: members of {keeper} that restart no longer "
             f"know deleted topics ({first_names(gone)}), and give them up if they lead."
@@ -738,7 +739,8 @@ def _keeper(spec: GroupSpec) -> str | None:
     others stopped to write them in 2020.
     """
     leader = spec.leader
-    if spec.protocol != "classic" or (leader is not None and leader.unknown_id):
+    may_lead = spec.members if leader is None else (leader,)
+    if spec.protocol != "classic" or all(member.unknown_id for member in may_lead):
         return None
     if LIBRDKAFKA in {spec.client_of(member).name for member in spec.members}:
         is_kept = spec.computed_as.name == FRANZ_GO and not spec.dropped_topics
@@ -844,6 +846,19 @@ def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
 def is_failure_open(spec: GroupSpec) -> bool:
     """Return whether a failure of the assumed leader depends on which member leads."""
     return any(_shares(led, led.computed_as) is not None for led in _with_each_leader(spec))
+
+
+def able_leader(spec: GroupSpec) -> str | None:
+    """Return the id of a member that would not fail as the leader; None if all tried ones would.
+
+    Of members with the same library and topics, only the first one is tried.
+    """
+    kinds = {(spec.client_of(each), each.topics): each for each in reversed(spec.members_as_sent)}
+    for (client, _), member in islice(kinds.items(), _LEADERS):
+        led = replace(spec, leader_id=member.member_id)
+        if spec.strategy in strategies("classic", client) and _shares(led, client) is not None:
+            return member.member_id
+    return None
 
 
 def _shares(spec: GroupSpec, client: Software) -> Mapping[str, frozenset[TopicPartition]] | None:

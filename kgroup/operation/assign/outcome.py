@@ -26,6 +26,7 @@ from kgroup.operation.assign.classic_streams import (
     assign_application,
 )
 from kgroup.operation.assign.client import (
+    able_leader,
     chance_warnings,
     is_failure_open,
     keeps_assignment,
@@ -630,10 +631,9 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
     for name, like in ASSIGNS_LIKE.items():
         if like.name == library and leader is not None and name in (leader.may_be or ()):
             then += f" (in {name}: {ON_ERROR[name].assignor_failed})"
-    return (
-        f"{fails} Then, {then}. Unless a member with another library leads, the group is stuck "
-        f"{until}"
-    )
+    if able := able_leader(spec):
+        until = f"until another member leads: {able} would not fail; --leader computes with it."
+    return f"{fails} Then, {then}. The group is stuck {until}"
 
 
 def _warnings(

@@ -76,7 +76,7 @@ def test_recorded_logs(directory: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(examples(1, 16)))
+@pytest.mark.parametrize("seed", range(examples(1, 6)))
 def test_assignments_are_derived_in_pieces(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +95,7 @@ def test_assignments_are_derived_in_pieces(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(examples(1, 16)))
+@pytest.mark.parametrize("seed", range(examples(1, 6)))
 def test_a_large_partition_is_divided_by_group(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +131,7 @@ def test_a_large_partition_is_divided_by_group(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(examples(1, 24)))
+@pytest.mark.parametrize("seed", range(examples(1, 8)))
 @pytest.mark.parametrize(
     "name", some_of(["log-dir", "kafka-4.3.1", "compacted-4.3.1", "kafka-1.1.1"], 2)
 )

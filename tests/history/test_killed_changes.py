@@ -32,7 +32,7 @@ def test_killed_at_any_step(tmp_path: Path, name: str) -> None:
     before = read_tables(base, "c")
     folder = tmp_path / "copies"
     folder.mkdir()
-    words = [name, late, base, folder, str(in_depth(60, examples(6, 12))), "1"]
+    words = [name, late, base, folder, str(in_depth(60, examples(6, 8))), "1"]
     run = subprocess.run(
         [sys.executable, "-m", "tests.history.killed_change", *map(str, words)],
         capture_output=True,

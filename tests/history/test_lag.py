@@ -132,7 +132,7 @@ def check_all(engine: DuckEngine, directory: Path) -> None:
     """All times at once give what a replay up to each of them gives."""
     records = [record for of_log in log_of(directory).values() for record in of_log]
     known = sorted({time_of(record) or 0 for record in records} - {0})
-    times = {known[0] - 1, *known[:: max(1, len(known) // examples(2, 10))], known[-1]}
+    times = {known[0] - 1, *known[:: max(1, len(known) // examples(2, 5))], known[-1]}
     past = {time_ms: PastGroups(engine, "c", time_ms).read().image.groups for time_ms in times}
     names = sorted({name for groups in past.values() for name in groups})
     for group_id in names[:: max(1, len(names) // examples(4, 64))]:

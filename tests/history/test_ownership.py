@@ -29,8 +29,8 @@ LOGS = sorted(
 )
 
 
-def by_time(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Rows that may have been written at once; in `make check` those of three instants."""
+def by_time(batch: pa.RecordBatch, one_in: int) -> list[pa.RecordBatch]:
+    """Rows that may have been written at once, those of `one_in` instants together."""
     times = batch["timestamp_ms"].to_pylist()
     cuts = [
         here
@@ -38,8 +38,7 @@ def by_time(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         if times[here] is None or times[here] != times[here - 1]
     ]
     return [
-        batch.slice(start, end - start)
-        for start, end in pairwise([0, *some_of(cuts, 3), len(times)])
+        batch.slice(start, end - start) for start, end in pairwise([0, *cuts[::one_in], len(times)])
     ]
 
 
@@ -59,8 +58,11 @@ def check(folder: Path, names: Mapping[str, str] | None = None) -> None:
     names = topic_names(log) if names is None else names
     expected = in_order(assignments(log, names))
     assert in_order(derived(partition, [tables(batches)], names)) == expected
-    parts = [tables([part]) for batch in batches for part in by_time(batch)]
-    assert in_order(derived(partition, parts, names)) == expected
+    instants, parts = (
+        [tables([part]) for batch in batches for part in by_time(batch, one_in)]
+        for one_in in (examples(3, 1), examples(3, 8))
+    )
+    assert in_order(derived(partition, instants, names)) == expected
     for count in (2, 5):
         shares = [GroupShare(number, count) for number in range(count)]
         rows = [

@@ -144,7 +144,7 @@ def test_how_many_groups_are_read_at_once_does_not_matter(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(examples(2, 32)))
+@pytest.mark.parametrize("seed", range(examples(2, 10)))
 def test_random_groups(seed: int, tmp_path: Path) -> None:
     history = RandomHistory(seed)
     history.write(tmp_path / "log")

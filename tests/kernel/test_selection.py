@@ -55,7 +55,7 @@ def is_about(found: RecordBatch, group: str) -> bool:
     return False
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(150, 300))
 @given(logs(), st.sampled_from(["g", "group-1", "grüppe", "", "a" * 40]))
 def test_all_batches_of_a_group_are_selected(data: bytes, group: str) -> None:
     selected, size, following = select(data, group)

@@ -46,6 +46,8 @@ class ClientFacts:
         strategies: what an application configures for each strategy, by the strategy's name.
         strategy_setting: setting for them.
         default_strategies: names of those that members list by default, in order of preference.
+        cooperative_by_default_since: first version that lists `cooperative-sticky` second by
+            default; None: what it lists by default has not changed.
         separator: text between several of them.
         cooperative_since: first version with `cooperative-sticky`; None: no version has it.
         mixes: whether a member may list eager strategies with `cooperative-sticky`.
@@ -83,6 +85,7 @@ class ClientFacts:
     poll_ms: int
     session_ms: int
     leaves_if_late: bool
+    cooperative_by_default_since: str | None = None
     reset_to_first: str = "earliest"
     reset_to_end: str = "latest"
     separator: str = ","
@@ -121,6 +124,7 @@ FACTS: Mapping[str, ClientFacts] = {
         strategy_setting="partition.assignment.strategy",
         default_strategies=("range", _COOPERATIVE),
         cooperative_since="2.4",
+        cooperative_by_default_since="3.0",
         static_setting="group.instance.id",
         static_since="2.3",
         consumer_setting="group.protocol=consumer",

@@ -100,6 +100,13 @@ class ClientLibrary:
         since = FACTS[self.name].static_since
         return since is not None and _numbers(version) >= _numbers(since)
 
+    def default_strategies(self, version: str) -> tuple[str, ...]:
+        """Return what members of a version list by default, in order of preference."""
+        facts = FACTS[self.name]
+        since = facts.cooperative_by_default_since
+        is_old = since is not None and _numbers(version) < _numbers(since)
+        return facts.default_strategies[: 1 if is_old else None]
+
     def has_consumer_protocol(self, version: str) -> bool:
         """Return whether a version supports the consumer protocol (KIP-848) in production."""
         since = FACTS[self.name].consumer_since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.assignor.base import TopicMetadata
@@ -103,6 +103,8 @@ class GroupSpec:
             members may list.
         may_win: strategies that may win the vote of a classic group whose members have left or
             joined, the likeliest first; None if nothing shows what they list.
+        may_be_refused: whether the coordinator may refuse the members that join: nothing shows that
+            all others list a strategy that they list.
         new_topics: topics that were created since the last assignment.
         grown_topics: topics that got more partitions since the last assignment, as they were.
         dropped_topics: topics that a dry run deletes, also after its first rebalance.
@@ -137,6 +139,7 @@ class GroupSpec:
     have_left: bool = False
     past_generations: tuple[PastGeneration, ...] = ()
     may_win: tuple[str, ...] | None = None
+    may_be_refused: bool = False
     new_topics: frozenset[str] = frozenset()
     grown_topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
     dropped_topics: frozenset[str] = frozenset()
@@ -161,13 +164,14 @@ class GroupSpec:
         leader = self.leader
         if leader is not None and leader.client is not None:
             return leader.client
+        members = self._possible_leaders
         if self.leader_client is not None and self._may_lead(self.leader_client.name):
             name = self.leader_client.name
-            alike = {m.client for m in self.members if m.client and m.client.name == name}
+            alike = {m.client for m in members if m.client and m.client.name == name}
             return alike.pop() if len(alike) == 1 else self.leader_client
         libraries = {
             client
-            for client in {member.client for member in self.members}
+            for client in {member.client for member in members}
             if client is not None
             and (
                 not self.strategy
@@ -190,8 +194,13 @@ class GroupSpec:
         leader = self.leader
         return any(
             member.may_be is None or name in member.may_be
-            for member in (self.members if leader is None else [leader])
+            for member in (self._possible_leaders if leader is None else [leader])
         )
+
+    @property
+    def _possible_leaders(self) -> Sequence[MemberSpec]:
+        """The members of which one leads, if it is unknown which: not one whose join is tried."""
+        return [member for member in self.members if member.lists is None] or self.members
 
     def client_of(self, member: MemberSpec) -> Software:
         """Return the library of a member; if unknown, the leader's if it may be that.

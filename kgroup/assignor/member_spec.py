@@ -78,6 +78,8 @@ class MemberSpec:
         is_client_inferred: `client` is likely, not certain.
         may_be: known libraries that write such subscriptions; None if they are unknown.
         is_subscription_assumed: a new member's subscription is unknown, and others differ.
+        lists: strategies that a new member of a classic group lists, in order of preference; None
+            if they are unknown.
         keeps: whether the member keeps its partitions in a rebalance, and claims them; False if it
             lists another strategy, with which it gives them up; None if that is unknown.
         is_keeping_open: whether `keeps` may be otherwise.
@@ -107,6 +109,7 @@ class MemberSpec:
     regex: str | None = None
     matched: tuple[str, ...] = ()
     is_subscription_assumed: bool = False
+    lists: tuple[str, ...] | None = None
     keeps: bool | None = None
     is_keeping_open: bool = False
 

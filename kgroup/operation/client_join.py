@@ -12,16 +12,21 @@ from dataclasses import dataclass, replace
 
 from kgroup.assignor.client_facts import FACTS, ON_ERROR
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
-from kgroup.assignor.member_spec import Software
 from kgroup.assignor.strategy import strategies
-from kgroup.errors import InputError, UnfitError, UsageError, named_group, near_names
+from kgroup.errors import InputError, UnfitError, UsageError, named_group
 from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.member_name import name_of
-from kgroup.operation.assign.client import later_note, software, version_of
+from kgroup.operation.assign.client import later_note
 from kgroup.operation.assign.dry_run import Run, settled
 from kgroup.operation.assign.group import NO_ADVICE, find_group, group_spec
-from kgroup.operation.assign.vote import listable
+from kgroup.operation.assign.joining_client import (
+    JoiningClient,
+    can_list,
+    joining_client,
+    no_common_strategy,
+)
+from kgroup.operation.assign.vote import INCONSISTENT, listable
 from kgroup.operation.assign.what_if import AddedMembers, Changes, changed
 from kgroup.operation.plan.coordinator import (
     CONSUMER_GROUP_HEARTBEAT,
@@ -33,48 +38,15 @@ from kgroup.operation.plan.coordinator import (
 )
 from kgroup.operation.plan.plan import Precondition, Verdict
 from kgroup.operation.report import Report
-from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.rules import MigrationPolicy
 from kgroup.source.base import GroupSource, Reading
-
-CONSUMER_PROTOCOL = "consumer"
-"""Stands for the consumer protocol where a client's strategies are named."""
 
 _CONSUMER = "consumer"
 _FEATURE = "group.version"
 _STREAM = "stream"
 _WITHOUT_USER_DATA = (KAFKA_CLIENTS, FRANZ_GO)
 """Libraries whose sticky assignors add no data of their own to assignments."""
-_INCONSISTENT = "INCONSISTENT_GROUP_PROTOCOL"
 _NOT_FOUND = "GROUP_ID_NOT_FOUND"
-
-
-@dataclass(frozen=True, slots=True)
-class JoiningClient:
-    """A consumer that may join a group.
-
-    Attributes:
-        library: name of its client library.
-        version: version of the library that the user named; None: the newest.
-        software: the implemented version that stands for it.
-        strategies: strategies that it lists, in order of preference; empty with the consumer
-            protocol, where the coordinator assigns.
-        is_default: whether these are the library's default.
-    """
-
-    library: str
-    version: str | None
-    software: Software
-    strategies: tuple[str, ...]
-    is_default: bool = False
-
-    @property
-    def uses_consumer_protocol(self) -> bool:
-        """Whether it uses the consumer protocol (KIP-848)."""
-        return not self.strategies
-
-    def __str__(self) -> str:
-        return f"{self.library} {self.version}" if self.version else self.library
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,35 +85,6 @@ class ClientJoin:
     conditions: tuple[Precondition, ...]
     consequences: tuple[str, ...] = ()
     then: Run | None = None
-
-
-def joining_client(text: str) -> JoiningClient:
-    """Parse a client: ``LIBRARY[@VERSION][:strategy,...]``.
-
-    Raises:
-        ValueError: the library or version is not implemented, or a strategy is unknown; the
-            message continues "expected".
-    """
-    name, colon, listed = text.partition(":")
-    of, version = software(name), version_of(name)
-    facts = FACTS[of.name]
-    if listed == CONSUMER_PROTOCOL:
-        return JoiningClient(of.name, version, of, ())
-    names = tuple(dict.fromkeys(filter(None, listed.split(","))))
-    if not names:
-        if colon:
-            raise ValueError(f"strategies behind the colon, found {text!r}")
-        defaults = tuple(
-            each for each in facts.default_strategies if each in strategies("classic", of)
-        )
-        return JoiningClient(of.name, version, of, defaults, is_default=True)
-    known = dict.fromkeys(each for library in FACTS.values() for each in library.strategies)
-    if unknown := [each for each in names if each not in known]:
-        raise ValueError(
-            f"strategies ({', '.join(known)}) or {CONSUMER_PROTOCOL!r} behind the colon, found "
-            f"{unknown[0]!r}{near_names(unknown[0], (*known, CONSUMER_PROTOCOL))}"
-        )
-    return JoiningClient(of.name, version, of, names)
 
 
 def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJoin]:
@@ -220,20 +163,20 @@ def _conditions(
     protocol_type = _protocol_type(group, client)
     yield protocol_type
     if protocol_type.verdict is Verdict.REFUTED:
-        refusals.append(_NOT_FOUND if client.uses_consumer_protocol else _INCONSISTENT)
+        refusals.append(_NOT_FOUND if client.uses_consumer_protocol else INCONSISTENT)
         return
     if client.uses_consumer_protocol != (group.type is GroupType.CONSUMER):
         policy = _policy(group, client, brokers)
         yield policy
         if policy.verdict is Verdict.REFUTED:
-            refusals.append(_NOT_FOUND if client.uses_consumer_protocol else _INCONSISTENT)
+            refusals.append(_NOT_FOUND if client.uses_consumer_protocol else INCONSISTENT)
         elif client.uses_consumer_protocol and "sticky" in (group.assignor or ""):
             yield from _user_data(group)
     if not client.uses_consumer_protocol:
         common = _common(group, client)
         yield common
         if common.verdict is Verdict.REFUTED:
-            refusals.append(_INCONSISTENT)
+            refusals.append(INCONSISTENT)
     yield from _limits(group, client, brokers, refusals)
 
 
@@ -256,8 +199,7 @@ def _abilities(client: JoiningClient) -> Iterator[Precondition]:
             f"since {since}, with {facts.consumer_setting}",
         )
         return
-    known = strategies("classic", client.software)
-    lacking = [name for name in client.strategies if name not in known]
+    known, lacking = strategies("classic", client.software), client.lacking
     yield Precondition(
         "client-strategies",
         f"{client} has the strategies {', '.join(client.strategies)}.",
@@ -265,8 +207,7 @@ def _abilities(client: JoiningClient) -> Iterator[Precondition]:
         f"not {', '.join(lacking)}" if lacking else "its default" if client.is_default else None,
         f"Choose from {', '.join(known)} ({facts.strategy_setting})." if lacking else None,
     )
-    is_mixed = COOPERATIVE_STICKY in client.strategies and len(client.strategies) > 1
-    if is_mixed and not facts.mixes:
+    if client.refuses_mix:
         yield Precondition(
             "mixed-strategies",
             "Clients accept a list with an eager and the cooperative assignor.",
@@ -349,15 +290,13 @@ def _common(group: Group, client: JoiningClient) -> Precondition:
     if now == _STREAM:
         found = f"threads of Kafka Streams list only {_STREAM}"
         return Precondition(code, text, Verdict.REFUTED, found)
-    for member in group.members:
-        may = _may_list(member, now)
-        if may is not None and may.isdisjoint(client.strategies):
-            found = (
-                f"the group uses {now}; {name_of(member).label} uses {member.client_library}, "
-                f"which without assignors of its own can list only {', '.join(sorted(may))} then"
-            )
-            check = f"List {now} too."
-            return Precondition(code, text, Verdict.REFUTED, found, check)
+    members = [
+        (can_list(name_of(each).label, each.client_library), _may_list(each, now))
+        for each in group.members
+    ]
+    refused = no_common_strategy(now, members, client.strategies)
+    if refused is not None:
+        return Precondition(code, text, Verdict.REFUTED, refused, f"List {now} too.")
     found = (
         f"the group uses {now}, which the client does not list; no coordinator shows what else "
         "members list"
@@ -369,7 +308,7 @@ def _check(client: JoiningClient) -> str:
     names = " or ".join(client.strategies)
     return (
         f"Check whether every member also lists {names}. If not, the coordinator refuses the "
-        f"client ({_INCONSISTENT})."
+        f"client ({INCONSISTENT})."
     )
 
 
@@ -435,16 +374,11 @@ def _is_computed(group: Group, client: JoiningClient) -> bool:
 
 def _added(spec: GroupSpec, client: JoiningClient) -> GroupSpec:
     """Return the group with the client."""
-    changes = Changes(add=[AddedMembers()])
     if spec.protocol != "classic":
-        return changed(spec, changes)
-    # Its list is known, and so is the strategy: nothing is to derive from earlier generations.
-    joined = changed(replace(spec, has_votes=None), changes)
-    *members, new = joined.members
-    new = replace(new, client=client.software)
-    # The library of the leader was known before the client joined.
-    leads = spec.computed_as if spec.leader is None else spec.leader_client
-    return replace(joined, members=(*members, new), leader_client=leads)
+        return changed(spec, Changes(add=[AddedMembers()]))
+    added = AddedMembers(library=client.name, strategies=client.strategies)
+    # Computed for the present strategy; what else may win is said in words.
+    return changed(replace(spec, has_votes=None), Changes(add=[added]))
 
 
 def _then(spec: GroupSpec, client: JoiningClient) -> Run:

@@ -165,6 +165,7 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["g"], "no source of groups given: use --bootstrap-server"),
         (["g", "--sample", "--add-member", "0"], "expected a number from 1 to 10000, found '0'"),
         (["g", "--sample", "--add-member", "2:x=1"], "expected client=, instance=, rack=, "),
+        (["g", "--sample", "--add-member", "1:regex="], "expected client=, instance=, rack=, "),
         (["g", "--sample", "--partitions", "t"], "expected NAME=NUMBER, found 't'"),
         (["g", "--sample", "--subscribe", "t"], "expected MEMBER=TOPIC,..., found 't'"),
         (["g", "--sample", "--grid", "-o", "json"], "--grid writes a drawing; leave out --grid"),
@@ -540,3 +541,22 @@ def test_the_sample_has_the_example_that_everybody_knows(cli: Cli) -> None:
         "data"
     ]
     assert row["threads"]["new-1-0"] == [[row["moves"][0]["topic"], 4]]
+
+
+def test_a_new_member_says_what_it_lists_and_which_library_it_uses(
+    cli: Cli, tmp_path: Path
+) -> None:
+    file = tmp_path / "g.json"
+    members = [{"member_id": name, "topics": ["t-1"], "client": "sarama"} for name in "ab"]
+    spec = {"strategy": "range", "topics": {"t-1": {"partitions": 9}}, "members": members}
+    file.write_text(json.dumps(spec))
+    args = ("assign", "--dry-run", "--spec", str(file))
+    assert cli(*args, "--add-member", "1:strategies=sticky+range,library=java@3.9").status == 0
+    refused = cli(*args, "--add-member", "1:library=kafkajs")
+    assert "strategy of the group, range, found RoundRobinAssigner" in refused.err
+    assert refused.status == 2
+    file.write_text(json.dumps({**spec, "strategy": "uniform", "protocol": "consumer"}))
+    (row,) = json.loads(cli(*args, "--add-member", "1:topics=u,regex=t-1{1,2}", "-o", "json").out)[
+        "data"
+    ]
+    assert row["members"][-1]["after"] == 3

@@ -18,11 +18,12 @@ from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.server import preferred_assignor
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.model.cluster import TopicPartition
-from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.client import assumptions
 from kgroup.operation.assign.dry_run import (
     AssignRequest,
+    Run,
     assign_group,
     assign_specs,
     bounced,
@@ -33,6 +34,7 @@ from kgroup.operation.assign.dry_run import (
     random_ids,
     settled,
 )
+from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import AssignPlan, Move, after, dry_run
 from kgroup.operation.assign.spec import SpecError, read_spec, read_specs
 from kgroup.operation.assign.what_if import AddedMembers, Changes
@@ -1221,3 +1223,77 @@ def test_new_members_of_a_consumer_group_may_vote_for_another_assignor() -> None
         assert any("group.remote.assignor" in note for note in assumptions(joined)) == is_open
         assert not any(assumptions(voting))
         assert not any(assumptions(replace(joined, has_votes=None)))
+
+
+def test_new_members_of_a_consumer_group_say_what_they_prefer() -> None:
+    """The most votes win (`ConsumerGroup.computePreferredServerAssignor`)."""
+    members = [{"member_id": name, "topics": ["t"]} for name in "ab"]
+    spec = read_spec(
+        {"protocol": "consumer", "topics": {"t": {"partitions": 5}}, "members": members}
+    )
+    for votes, count, wins in (
+        (("uniform", "uniform"), 1, "uniform"),
+        (("uniform", "uniform"), 3, "range"),
+        (("uniform", None), 1, "uniform"),  # which wins a tie
+        (("range", None), 1, "range"),
+    ):
+        voting = replace(
+            spec,
+            strategy=preferred_assignor(votes) or "",
+            has_votes=True,
+            members=tuple(
+                replace(member, assignor=vote)
+                for member, vote in zip(spec.members, votes, strict=True)
+            ),
+        )
+        joined = what_if.changed(voting, Changes(add=[AddedMembers(count, strategies=("range",))]))
+        assert joined.strategy == wins
+        assert not any(assumptions(joined))
+    unknown = replace(spec, strategy="uniform", has_votes=False)
+    joined = what_if.changed(unknown, Changes(add=[AddedMembers(strategies=("range",))]))
+    assert joined.strategy == "range"
+    assert any("this source does not know" in text for text in dry_run(joined).warnings)
+    sure = what_if.changed(unknown, Changes(add=[AddedMembers(strategies=("uniform",))]))
+    assert not dry_run(sure).warnings
+    for strategies in (("sticky",), ("range", "uniform")):
+        with pytest.raises(UsageError, match="expected strategies=uniform or range"):
+            what_if.add_members(spec, AddedMembers(strategies=strategies))
+
+
+def test_new_members_of_a_consumer_group_may_have_a_pattern() -> None:
+    """Members with different patterns subscribe differently, even if the same topics match."""
+    subscription = Subscription((), regex="t-.*")
+    own = tuple(AssignedPartition(None, "t-1", at) for at in range(2))
+    member = Member("a", subscription=subscription, assignment=own, target_assignment=own)
+    group = Group("g", GroupType.CONSUMER, GroupState.STABLE, assignor="uniform", members=(member,))
+    topics = {"t-1": 2, "t-12": 2, "u": 3}
+
+    class Cluster(FakeCluster):
+        def topic_names(self) -> list[str]:
+            return sorted(topics)
+
+    def joins(**added: Any) -> MemberSpec:
+        request = AssignRequest(changes=Changes(add=[AddedMembers(**added)]))
+        read = read_group(
+            Cluster(group, topics=topics), "g", topics=request.changes.matching(lambda: topics)
+        )
+        return what_if.changed(read.data[0], request.changes).members[-1]
+
+    assert (joins().regex, joins().topics) == ("t-.*", ("t-1",))
+    assert (joins(regex="t-.*").matched, joins(topics=("t-1",)).regex) == (("t-1",), None)
+    other = joins(regex="u|t-1{1}2", topics=("t-1",))
+    assert (other.topics, other.matched) == (("t-1", "t-12", "u"), ("t-12", "u"))
+    run = assign_group(
+        Cluster(group, topics=topics),
+        "g",
+        AssignRequest(changes=Changes(add=[AddedMembers(regex="u")])),
+    ).data[0]
+    assert isinstance(run, Run)
+    assert run.first.assignment is not None
+    assert set(run.first.assignment["new-1"]) == {("u", 0), ("u", 1), ("u", 2)}
+    with pytest.raises(UsageError, match=r"regex=: '\('"):
+        joins(regex="(")
+    with pytest.raises(UsageError, match="members of classic groups have no regex="):
+        what_if.add_members(pair_of("range"), AddedMembers(regex="t"))
+    with pytest.raises(UsageError, match="members of consumer groups have no library="):
+        what_if.add_members(pair_of("range", protocol="consumer"), AddedMembers(library="java"))

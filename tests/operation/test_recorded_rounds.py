@@ -54,15 +54,17 @@ def test_recorded_lists_of_members_are_not_ruled_out(rounds: list[Round]) -> Non
     changes_seen = 0
     for each in rounds:
         changes = msgspec.convert(each.line["options"], Changes)
-        lists = {name: text.split(",") for name, text in each.line.get("lists", {}).items()}
-        if not lists or not (changes.remove or changes.restart):
+        lists = {name: tuple(t.split(",")) for name, t in each.line.get("lists", {}).items()}
+        if not lists:
             continue
+        added = [replace(new, strategies=lists[new.client_id or ""]) for new in changes.add]
         here = [lists[name] for name in each.line["outcome"]]
         common = set(here[0]).intersection(*here)
         right = winner((next(x for x in own if x in common) for own in here), (4, 3))
         before = group_of(each.line)
-        after = changed(before, changes)
+        after = changed(before, replace(changes, add=added))
         assert after.may_win is None or right in after.may_win, each.story
+        assert not added or after.may_win is not None
         changes_seen += right != before.strategy
     assert changes_seen
 

@@ -17,6 +17,7 @@ from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import as_sent
+from kgroup.errors import UsageError
 from kgroup.model.group import (
     AssignedPartition,
     Group,
@@ -290,3 +291,153 @@ def test_members_that_give_up_everything_claim_nothing() -> None:
     unsure = replace(first, is_keeping_open=True)
     (warning,) = dry_run(replace(spec, members=(unsure, *others))).warnings
     assert warning.endswith("it is unknown whether a does.")
+
+
+def test_a_new_member_with_the_present_strategy_alone_leaves_no_choice() -> None:
+    """Without its list, two others decide: `a` and `b` alone chose different strategies."""
+    spec = group("range", "ab", ("sticky", "a"), ("range", "b"))
+    assert votes(after(spec, add=[AddedMembers()]))
+    sure = after(spec, add=[AddedMembers(strategies=("range",))])
+    assert (sure.may_win, votes(sure), is_noted(sure)) == (("range",), [], False)
+
+
+def test_new_votes_for_the_present_strategy_change_nothing() -> None:
+    """However many members there are, and whatever else they list."""
+    spec = group("range", "abcdefghijklmnopqrstuvwxyz")
+    for others in (("sticky",), ("sticky", "roundrobin", "cooperative-sticky")):
+        voted = after(spec, add=[AddedMembers(3, strategies=("range", *others))])
+        assert (voted.may_win, votes(voted)) == (("range",), [])
+    assert after(spec, add=[AddedMembers(strategies=("sticky", "range"))]).may_win == (
+        "range",
+        "sticky",
+    )
+
+
+def test_a_new_member_decides_between_others() -> None:
+    """`a` and `b` list both strategies, each the one first with which it was alone."""
+    past = (("sticky", "abc"), ("range", "b"), ("sticky", "a"))
+    spec = group("range", "ab", *past)
+    for first, second in (("range", "sticky"), ("sticky", "range")):
+        voted = after(spec, add=[AddedMembers(2, strategies=(first, second))])
+        assert (voted.strategy, voted.may_win) == (first, (first,))
+
+
+def test_whom_the_coordinator_refuses() -> None:
+    """`a` lists sticky, too; whether `b` and `c` do is unknown."""
+    spec = group("range", "abc", ("sticky", "ab"), library="franz-go")
+    open_ = after(spec, add=[AddedMembers(strategies=("sticky",))])
+    assert (open_.strategy, open_.may_win, open_.may_be_refused) == ("sticky", ("sticky",), True)
+    assert any("INCONSISTENT_GROUP_PROTOCOL" in text for text in votes(open_))
+    known = after(spec, remove=["c"], add=[AddedMembers(strategies=("sticky",))])
+    assert (known.may_win, known.may_be_refused, votes(known)) == (("sticky",), False, [])
+    with pytest.raises(UsageError, match=r"new-1 lists only sticky\. Then, polls return"):
+        after(spec, add=[AddedMembers(strategies=(name,)) for name in ("sticky", "range")])
+    librdkafka = group("cooperative-sticky", "ab", library="librdkafka")
+    with pytest.raises(UsageError, match="can list only cooperative-sticky"):
+        after(librdkafka, add=[AddedMembers(library="kafka-python")])
+    chosen_by_hand = replace(group("range", "ab"), has_votes=None)
+    with pytest.raises(UsageError, match="expected a list with the strategy of the group, range"):
+        after(chosen_by_hand, add=[AddedMembers(strategies=("sticky",))])
+
+
+@pytest.mark.parametrize(
+    ("added", "message"),
+    [
+        (AddedMembers(strategies=("rangy",)), "found 'rangy'; did you mean 'range'"),
+        (AddedMembers(library="kafka"), "found 'kafka'"),
+        (AddedMembers(library="kafka-go", strategies=("sticky",)), "kafka-go does not have sticky"),
+        (
+            AddedMembers(library="librdkafka", strategies=("range", "cooperative-sticky")),
+            "librdkafka does not start with",
+        ),
+    ],
+)
+def test_a_client_that_cannot_be_configured_so(added: AddedMembers, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        after(group("range", "ab"), add=[added])
+
+
+@pytest.mark.parametrize(
+    ("library", "lists"),
+    [  # `ConsumerConfig` of 2.8 and 3.0; KIP-726
+        ("java@2.8.1", ("range",)),
+        ("java@3.0", ("range", "cooperative-sticky")),
+        ("librdkafka", ("range", "roundrobin")),
+    ],
+)
+def test_who_names_a_library_lists_its_default_strategies(
+    library: str, lists: tuple[str, ...]
+) -> None:
+    *_, new = after(group("range", "ab"), add=[AddedMembers(library=library)]).members
+    assert (new.lists, new.client and new.client.name) == (lists, software(library).name)
+
+
+def test_the_library_of_a_new_member_does_not_lead() -> None:
+    """kafka-go cannot read what Java's members send, but Java's member leads."""
+    spec = group("range", "ab")
+    unknown = tuple(
+        replace(each, client=None, may_be=frozenset({"kafka-clients"})) for each in spec.members
+    )
+    for given in (spec, replace(spec, members=unknown), replace(spec, leader_id="a")):
+        joined = after(given, add=[AddedMembers(library="kafka-go")])
+        assert joined.computed_as == JAVA
+        assert dry_run(joined).error is None
+    only = after(spec, remove=["a", "b"], add=[AddedMembers(library="kafka-go")])
+    assert only.computed_as.name == "kafka-go"
+
+
+def test_members_that_also_list_an_eager_strategy_give_up_everything() -> None:
+    keeps = {
+        strategies: after(
+            group("cooperative-sticky", "ab"), add=[AddedMembers(strategies=strategies)]
+        )
+        .members[-1]
+        .keeps
+        for strategies in (("cooperative-sticky",), ("cooperative-sticky", "range"))
+    }
+    assert list(keeps.values()) == [True, False]
+
+
+def tried(spec: GroupSpec, added: AddedMembers) -> GroupSpec | str:
+    """Return the group with new members, or why it cannot be."""
+    try:
+        return after(spec, add=[added])
+    except UsageError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(examples(60)))
+def test_lists_of_new_members_count(seed: int) -> None:
+    """Members whose lists are hidden are joined by some that say theirs."""
+    random = Random(seed)
+    known = random.sample(("range", "roundrobin", "sticky"), random.choice((2, 3)))
+    lists: dict[str, Sequence[str]] = {}
+    past: list[PastGeneration] = []
+    for number in range(random.randint(1, 5)):
+        own = random.sample(known, random.randint(1, len(known)))
+        if set(own).intersection(*lists.values()):
+            lists[f"m{number}"] = own
+            past.insert(0, PastGeneration(number, chosen(lists, [*lists]), tuple(lists)))
+    now, *earlier = past
+    spec = GroupSpec(
+        now.assignor,
+        tuple(MemberSpec(name, ("t",), client=software("franz-go")) for name in lists),
+        {"t": TopicMetadata(7)},
+        has_votes=False,
+        past_generations=tuple(earlier),
+    )
+    names = tuple(random.sample(known, random.randint(1, len(known))))
+    count = random.randint(1, 4)
+    is_common = bool(set(names).intersection(*lists.values()))
+    joined = tried(spec, AddedMembers(count, strategies=names))
+    if isinstance(joined, str):
+        assert "INCONSISTENT_GROUP_PROTOCOL" in joined
+        assert not is_common
+        return
+    if not is_common:
+        assert joined.may_be_refused
+        return
+    lists |= {f"new-{at}": names for at in range(count)}
+    assert joined.may_win is not None
+    assert chosen(lists, [*lists]) in joined.may_win
+    assert joined.strategy == joined.may_win[0]

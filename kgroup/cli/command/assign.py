@@ -48,22 +48,23 @@ def _added(text: str) -> AddedMembers:
     number = whole_number(count, _MOST_ADDED) if count else 1
     if not number:
         raise ValueError(f"expected a number from 1 to {_MOST_ADDED}, found {count!r}")
-    known = {name: name for name in ("rack", "topics", "host", "streams")}
-    known |= {"client": "client_id", "instance": "instance_id"}
-    fields: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
+    names = ("rack", "topics", "host", "streams", "strategies", "library")
+    known = {name: name for name in names} | {"client": "client_id", "instance": "instance_id"}
+    rest, equals, regex = f",{rest}".partition(",regex=")  # last: it may contain commas
+    fields: dict[str, Any] = {"regex": regex} if regex else {}
+    for part in filter(None, (rest if regex else rest + equals).split(",")):
         name, equals, value = part.partition("=")
         if name not in known or not equals or not value:
             raise ValueError(
-                "expected client=, instance=, rack=, topics=, host= or streams=, separated by "
-                f"commas; found {part!r}"
+                "expected client=, instance=, rack=, topics=, strategies=, library=, host=, "
+                f"streams= or at the end regex=, separated by commas; found {part!r}"
             )
         fields[known[name]] = _added_value(name, value)
     return AddedMembers(number, **fields)
 
 
 def _added_value(name: str, value: str) -> object:
-    if name == "topics":
+    if name in ("topics", "strategies"):
         return tuple(value.split("+"))
     if name == "streams":
         number = whole_number(value, _MOST_ADDED)
@@ -134,8 +135,10 @@ what_if_options = options_into(
         "--add-member",
         "add",
         "[N][:K=V,...]",
-        "N members join? With client= (a client id), instance=, rack=, topics=A+B; for ZooKeeper "
-        "consumers host=, streams=, topics=A+B.",
+        "N members join? With client= (a client id), instance=, rack=, topics=A+B; for classic "
+        "groups strategies=A+B and library= (as for --client); for consumer groups strategies= "
+        "(group.remote.assignor) and regex= (at the end); for ZooKeeper consumers host=, streams=, "
+        "topics=A+B.",
         parse=_added,
         is_flag=False,
         flag_value="1",
@@ -320,7 +323,9 @@ _OF_DRY_RUNS = frozenset(
 @click.option(
     "--may-join",
     metavar="CLIENT",
-    callback=parsed(partial(_checked, parse="kgroup.operation.client_join:joining_client")),
+    callback=parsed(
+        partial(_checked, parse="kgroup.operation.assign.joining_client:joining_client")
+    ),
     shell_complete=suggest_clients,
     help="Show whether this client can join the group, and the rebalances that follow. CLIENT is "
     "LIBRARY[@VERSION][:STRATEGY,...], as for --client; LIBRARY:consumer uses the consumer "

@@ -30,6 +30,7 @@ from kgroup.model.client_library import (
     all_of,
 )
 from kgroup.model.cluster import TopicPartition
+from kgroup.operation.assign.vote import INCONSISTENT
 from kgroup.operation.report import first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 
@@ -315,7 +316,7 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
             votes[name] for name in PREFERENCE if name != spec.strategy
         )
         wins_ties = spec.strategy == PREFERENCE[0]
-        if lead + wins_ties <= sum(member.unknown_id for member in spec.members):
+        if lead + wins_ties <= sum(m.unknown_id and m.assignor is None for m in spec.members):
             yield (
                 "new members are taken to have no group.remote.assignor; theirs may change the "
                 f"assignor from {spec.strategy}; --strategy computes with another one"
@@ -538,6 +539,13 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
             "source does not know their group.remote.assignor. --strategy computes with another "
             "one."
         )
+    preferred = {member.assignor for member in spec.members if member.assignor is not None}
+    if spec.protocol == "consumer" and preferred and {*preferred, spec.strategy} != {PREFERENCE[0]}:
+        yield (
+            f"The assignor may change: new members prefer {' or '.join(sorted(preferred))}, and "
+            "this source does not know the group.remote.assignor of others. Computed with "
+            f"{spec.strategy}; --strategy computes with another one."
+        )
     if spec.protocol != "classic":
         return
     leads = spec.computed_as
@@ -581,6 +589,12 @@ def _open_vote(spec: GroupSpec, leads: Software) -> Iterator[str]:
     """Yield a warning if the members may vote for several strategies, and it matters."""
     assert spec.may_win is not None
     now, known = _shares(spec, leads), strategies("classic", leads)
+    if spec.may_be_refused:
+        yield (
+            "The strategy may change: the coordinator accepts the new members only if all others "
+            f"list {' or '.join(spec.may_win)}, too, which no coordinator reports; else it refuses "
+            f"them ({INCONSISTENT}), and nothing moves."
+        )
     others = [
         name if name in known else f"{name}, which is not imitated,"
         for name in spec.may_win

@@ -917,7 +917,7 @@ def assign_group(
         strategy=request.strategy,
         kafka_version=request.kafka_version,
         client=request.software,
-        topics=changes.subscribed_topics,
+        topics=changes.subscribed_topics | changes.matching(source.topic_names),
         generations=bool(changes.remove or changes.restart or changes.add),
     )
     return _assign(group, request, source)

@@ -30,6 +30,8 @@ from kgroup.model.group import Group, GroupType, PastGeneration
 from kgroup.simulation.classic.group import winner
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 
+INCONSISTENT = "INCONSISTENT_GROUP_PROTOCOL"
+"""Error with which the coordinator refuses a member with no strategy that all members list."""
 KEEPERS = (KAFKA_CLIENTS,)
 """Libraries whose members keep their partitions in a rebalance only if they list no eager strategy.
 Source: the constructor of `ConsumerCoordinator`. Members of franz-go do as the strategy in use.
@@ -133,7 +135,10 @@ def listable(library: str | None, strategy: str, *, keeps: bool = False) -> froz
     return frozenset(names if facts.mixes else names - {COOPERATIVE_STICKY}) | {strategy}
 
 
-def _listable(member: MemberSpec, strategy: str) -> frozenset[str] | None:
+def may_list(member: MemberSpec, strategy: str) -> frozenset[str] | None:
+    """Return the same for a member of a group; what it lists, if that is known."""
+    if member.lists is not None:
+        return frozenset(member.lists)
     is_certain = member.client is not None and not member.is_client_inferred
     library = member.client.name if member.client is not None and is_certain else None
     keeps = bool(member.keeps) and not member.is_keeping_open
@@ -151,10 +156,13 @@ def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str])
         restarted: new ids of members that have left and rejoined, by id; their lists stay.
     """
     may_win = _may_win(spec, before, restarted)
+    spec = replace(spec, may_be_refused=_may_be_refused(spec, before, restarted))
     if may_win is None or may_win[0] == spec.strategy:
         return replace(spec, may_win=may_win)
     # With an eager strategy in their lists, they give up everything before they join.
-    members = tuple(replace(member, keeps=False) for member in spec.members)
+    members = tuple(
+        replace(member, keeps=False) if member.lists is None else member for member in spec.members
+    )
     voted = replace(spec, may_win=may_win, strategy=may_win[0], members=members)
     known = (strategies("classic", each.computed_as) for each in (spec, voted))
     if any(voted.strategy not in names for names in known):
@@ -165,29 +173,75 @@ def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str])
 def _may_win(
     spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]
 ) -> tuple[str, ...] | None:
-    old_ids = {new: old for old, new in restarted.items()}
-    voters = frozenset(old_ids.get(m.member_id, m.member_id) for m in spec.members)
-    now = PastGeneration(0, before.strategy, tuple(sorted(m.member_id for m in before.members)))
-    past = {(frozenset(each.members), each.assignor) for each in (now, *before.past_generations)}
+    voters, past = _voters(spec, restarted), _generations(before)
     known = {each.member_id: each for each in (*before.members, *spec.members)}
-    same = {strategy for members, strategy in past if members == voters}
+    lists = tuple(sorted(each.lists for each in spec.members if each.lists is not None))
+    same = {strategy for members, strategy in past if members == voters and not lists}
     if len(same) == 1:
         return (*same,)
-    lists = {name: _listable(known[name], before.strategy) for name in voters}
-    if frozenset({before.strategy}) in lists.values():
+    may = {name: may_list(known[name], before.strategy) for name in voters}
+    if frozenset({before.strategy}) in may.values():
         return (before.strategy,)
-    others = {strategy for members, strategy in past if members & voters} - {before.strategy}
-    if not others or len(others) >= _MOST_STRATEGIES:
+    others = {strategy for members, strategy in past if members & voters}
+    # Only these can win: who joins lists them, and all others may.
+    possible = None
+    if lists:
+        common = set(lists[0]).intersection(*lists)
+        possible = {n for n in common if all(each is None or n in each for each in may.values())}
+        others |= possible
+    others -= {before.strategy}
+    if possible is not None and len(possible) == 1:
+        return (*possible,)
+    if possible is None and (not others or len(others) >= _MOST_STRATEGIES):
         return None
     names = (before.strategy, *others)
-    won = _winners(names, voters, lists, past) or dict.fromkeys(names, 1)
+    if (
+        lists
+        and voters == {member.member_id for member in before.members}
+        and all(each[0] == before.strategy and set(each).issuperset(names) for each in lists)
+    ):  # who may win stays as it is, and the winner gets all new votes
+        return (before.strategy,)
+    won: Mapping[str, int] = {}
+    if not voters:
+        won = Counter(filter(None, (_elected(lists, version) for version in _TIES)))
+    elif len(names) <= _MOST_STRATEGIES:
+        won = _winners(names, voters, lists, may, past)
+    won = won or dict.fromkeys(names if possible is None else possible, 1)
     return tuple(sorted(won, key=lambda name: (-won[name], name != before.strategy, name)))
+
+
+def _voters(spec: GroupSpec, restarted: Mapping[str, str]) -> frozenset[str]:
+    """Return the members, by their former ids, whose lists are unknown."""
+    old_ids = {new: old for old, new in restarted.items()}
+    return frozenset(old_ids.get(m.member_id, m.member_id) for m in spec.members if not m.lists)
+
+
+def _generations(before: GroupSpec) -> frozenset[_Generation]:
+    now = PastGeneration(0, before.strategy, tuple(sorted(m.member_id for m in before.members)))
+    every = (now, *before.past_generations)
+    return frozenset((frozenset(each.members), each.assignor) for each in every)
+
+
+def _may_be_refused(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]) -> bool:
+    """Return whether nothing shows that all members list a strategy of those that join.
+
+    A member lists what has won in a generation of which it was a member.
+    """
+    common = {name for member in spec.members for name in member.lists or ()}
+    for member in spec.members:
+        common &= common if member.lists is None else set(member.lists)
+    past = _generations(before)
+    for voter in _voters(spec, restarted):
+        won = {strategy for members, strategy in past if voter in members}
+        common &= won or common  # who joins with an unknown list is taken to be accepted
+    return not common and any(member.lists is not None for member in spec.members)
 
 
 def _winners(
     names: Iterable[str],
     voters: frozenset[str],
-    lists: Mapping[str, frozenset[str] | None],
+    new: tuple[_List, ...],
+    may_list: Mapping[str, frozenset[str] | None],
     past: Collection[_Generation],
 ) -> Mapping[str, int]:
     """Return with how many possible sets of lists each strategy wins; nothing if it takes too long.
@@ -195,7 +249,7 @@ def _winners(
     Sets are possible if past votes follow from them with one of the orders that break ties.
     """
     joining = voters - frozenset[str]().union(*(members for members, _ in past))
-    votes = _Votes(tuple(sorted(names)), voters, joining, lists, past)
+    votes = _Votes(tuple(sorted(names)), voters, joining, new, may_list, past)
     won: Counter[str] = Counter()
     for version in _TIES:
         won += votes.winners(version)
@@ -208,8 +262,9 @@ class _Votes:
 
     Attributes:
         names: strategies that members may list.
-        voters: members that vote now.
+        voters: members that vote now, and whose lists are unknown.
         joining: those of them that were in no generation.
+        new: lists of other members that join.
         may_list: strategies that a voter may list; None if unknown.
         past: generations.
     """
@@ -217,6 +272,7 @@ class _Votes:
     names: tuple[str, ...]
     voters: frozenset[str]
     joining: frozenset[str]
+    new: tuple[_List, ...]
     may_list: Mapping[str, frozenset[str] | None]
     past: Collection[_Generation]
 
@@ -292,6 +348,7 @@ class _Votes:
         """Return who wins, if those that join list what one of the others lists, or has listed."""
         by_kind = list(zip(chosen, kinds, strict=True))
         own = [each for lists, (absent, _) in by_kind if not absent[-1] for each in lists]
+        own += self.new
         known = Counter(chain.from_iterable(chosen))
         won: Counter[str] = Counter()
         for new, ways in known.items() if self.joining else [((), 1)]:

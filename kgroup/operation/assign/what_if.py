@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import count
 
 from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.client_facts import ON_ERROR
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec
@@ -16,6 +17,7 @@ from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.model.client_library import LIBRDKAFKA, PLATFORMATIC
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, find_member
+from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
 from kgroup.operation.assign.connect import (
     CONNECT,
@@ -24,11 +26,18 @@ from kgroup.operation.assign.connect import (
     set_connector,
     set_max_delay,
 )
+from kgroup.operation.assign.joining_client import (
+    JoiningClient,
+    can_list,
+    client_that_lists,
+    no_common_strategy,
+)
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.assign.streams import STREAMS, with_standbys
-from kgroup.operation.assign.vote import after_vote
+from kgroup.operation.assign.vote import INCONSISTENT, KEEPERS, after_vote, may_list
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
 
 NEW_MEMBER = "new-"
 """Prefix of placeholders for member ids that the coordinator will choose."""
@@ -44,6 +53,10 @@ class AddedMembers:
         host: host of ZooKeeper consumers; their ids begin with it.
         streams: number of threads per topic of ZooKeeper consumers; None: as for a consumer with
             the same topics, or else one.
+        strategies: strategies that members of classic groups list, in order of preference; None:
+            unknown, or the default ones of `library`. In consumer groups, `group.remote.assignor`.
+        library: client library of members of classic groups, as in `software`; None: the leader's.
+        regex: pattern of topics in consumer groups (`SubscribedTopicRegex`), with `topics` if any.
     """
 
     count: int = 1
@@ -53,6 +66,22 @@ class AddedMembers:
     topics: tuple[str, ...] | None = None
     host: str | None = None
     streams: int | None = None
+    strategies: tuple[str, ...] | None = None
+    library: str | None = None
+    regex: str | None = None
+
+
+_BASIC = ("client_id", "instance_id", "rack", "topics")
+_ATTRIBUTES: Mapping[str, Sequence[str]] = {
+    "classic": (*_BASIC, "strategies", "library"),
+    "consumer": (*_BASIC, "strategies", "regex"),
+    "share": _BASIC,
+    STREAMS: ("client_id", "rack"),
+    CLASSIC_STREAMS: ("client_id", "instance_id", "rack"),
+    CONNECT: ("client_id",),
+    "zookeeper": ("topics", "host", "streams"),
+}
+"""Attributes that new members may have, by protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +126,16 @@ class Changes:
         """The topics to which members will subscribe, in addition to their current ones."""
         joined = (topics for _, topics in self.subscribe)
         return frozenset[str]().union(*joined, *(added.topics or () for added in self.add))
+
+    def matching(self, names: Callable[[], Collection[str]]) -> frozenset[str]:
+        """Return those of all topic names that match patterns of new members.
+
+        Raises:
+            UsageError: one is no regular expression.
+        """
+        patterns = [_pattern(added.regex) for added in self.add if added.regex is not None]
+        known = names() if patterns else ()
+        return frozenset(name for name in known if any(p.fullmatch(name) for p in patterns))
 
 
 def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
@@ -159,7 +198,9 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = replace(spec, have_left=True)
     if spec.protocol == "classic" and spec.has_votes is False and spec.members != as_it_is.members:
         spec = after_vote(spec, as_it_is, restarted)
-    if spec.has_votes and (changes.remove or changes.restart or changes.add):
+    is_consumer = spec.protocol == "consumer" and spec.has_votes is not None
+    prefer = is_consumer and spec.strategy == PREFERENCE[0] and any(map(_preferred, changes.add))
+    if (spec.has_votes or prefer) and (changes.remove or changes.restart or changes.add):
         voted = preferred_assignor(member.assignor for member in spec.members)
         spec = replace(spec, strategy=voted or PREFERENCE[0])
     for name, topics in changes.subscribe:
@@ -218,10 +259,11 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
     for client_id in dict.fromkeys(added.client_id or "" for added in changes.add):
         library = client_id.partition("@")[0]
         is_there = client_id in {member.client_id for member in spec.members}
+        is_there |= any(a.library for a in changes.add if a.client_id == client_id)
         if spec.protocol == "classic" and library in CLIENTS.keys() - {leads} and not is_there:
             yield (
                 f"--add-member: client={client_id} is taken as a client id; who has it counts as a "
-                f"member of {leads}"
+                f"member of {leads}; library={library} names the library"
             )
 
 
@@ -231,21 +273,17 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     Raises:
         UsageError: an attribute does not exist in this type of group, or an instance id is in use.
     """
-    of_others = ("client_id", "instance_id", "rack")
-    of_zookeeper = ("host", "streams")
-    foreign: tuple[str, ...] = of_others if spec.protocol == "zookeeper" else of_zookeeper
-    if spec.protocol == STREAMS:
-        foreign = ("instance_id", "topics", *of_zookeeper)
-    if spec.protocol == CONNECT:
-        foreign = ("instance_id", "rack", "topics", *of_zookeeper)
-    if spec.protocol == CLASSIC_STREAMS:
-        foreign = ("topics", *of_zookeeper)
-    for name in foreign:
-        if getattr(added, name) is not None:
+    for name in (field.name for field in fields(added) if field.name != "count"):
+        if getattr(added, name) is not None and name not in _ATTRIBUTES[spec.protocol]:
             raise UsageError(
                 f"--add-member: members of {spec.protocol} groups have no {name.partition('_')[0]}="
             )
+    client = _joining_client(spec, added)
     topics = added.topics
+    regex, matched = added.regex, tuple[str, ...]()
+    if regex is not None:
+        matched = _matching(spec, regex)
+        topics = (*(topics or ()), *matched)
     is_assumed = False
     if topics is None:
         known = spec.members or spec.departed
@@ -266,9 +304,13 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
                 "another, or let that one leave (--remove-member)"
             )
     by_regex = {(member.regex, member.matched) for member in spec.members}
-    is_shared = len(by_regex) == 1 and added.topics is None
-    regex, matched = by_regex.pop() if is_shared else (None, ())
+    if len(by_regex) == 1 and added.topics is None and regex is None:
+        regex, matched = by_regex.pop()
     give_up = bool(spec.members) and all(member.keeps is False for member in spec.members)
+    keeps = False if give_up else None
+    if client is not None and client.library in KEEPERS:
+        keeps = client.strategies == (COOPERATIVE_STICKY,)
+    is_named = client is not None and added.library is not None
     process_id = None
     if spec.protocol in (STREAMS, CLASSIC_STREAMS):  # the threads of one new instance
         taken = {member.process_id for member in (*spec.members, *spec.departed)}
@@ -287,11 +329,90 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
             regex=regex,
             matched=matched,
             is_subscription_assumed=is_assumed,
-            keeps=False if give_up else None,
+            assignor=_preferred(added) if spec.protocol == "consumer" else None,
+            client=client.software if client is not None and is_named else None,
+            may_be=frozenset({client.library}) if client is not None and is_named else None,
+            lists=None if client is None else client.strategies,
+            keeps=keeps,
         )
         for member_id, suffix in zip(_new_ids(spec), suffixes, strict=False)
     )
     return replace(spec, members=(*spec.members, *joined))
+
+
+def _preferred(added: AddedMembers) -> str | None:
+    """Return `group.remote.assignor` of new members of a consumer group."""
+    if added.strategies is None:
+        return None
+    if len(added.strategies) != 1 or added.strategies[0] not in PREFERENCE:
+        raise UsageError(
+            f"--add-member: expected strategies={' or '.join(PREFERENCE)} of members of a consumer "
+            f"group (group.remote.assignor), found {'+'.join(added.strategies)}"
+        )
+    return added.strategies[0]
+
+
+def _matching(spec: GroupSpec, regex: str) -> tuple[str, ...]:
+    """Return the topics that the coordinator resolves a pattern to."""
+    known = next((member.matched for member in spec.members if member.regex == regex), None)
+    if known is not None:
+        return known
+    pattern = _pattern(regex)
+    return tuple(sorted(name for name in spec.topics if pattern.fullmatch(name) is not None))
+
+
+def _pattern(regex: str) -> Pattern:
+    try:
+        return parse_regex(regex)
+    except ValueError as error:
+        raise UsageError(f"--add-member: regex=: {error}") from None
+
+
+def _joining_client(spec: GroupSpec, added: AddedMembers) -> JoiningClient | None:
+    """Return the client that joins a classic group; None if its list is unknown.
+
+    Raises:
+        UsageError: there is no such client, or the coordinator refuses it.
+    """
+    if spec.protocol != "classic" or (added.library is None and added.strategies is None):
+        return None
+    leads = spec.computed_as
+    library = added.library or f"{leads.name}@{leads.version}"
+    try:
+        client = client_that_lists(library, added.strategies or ())
+    except ValueError as error:
+        raise UsageError(f"--add-member: expected {error}") from None
+    why = None
+    if client.lacking:
+        why = f"{client} does not have {', '.join(client.lacking)}"
+    elif client.refuses_mix:
+        why = f"{client} does not start with eager strategies and {COOPERATIVE_STICKY}"
+    if why is not None:
+        raise UsageError(f"--add-member: {why}{'' if added.library else '; see library='}")
+    if spec.has_votes is None and spec.members:
+        if spec.strategy not in client.strategies:
+            raise UsageError(
+                f"--add-member: expected a list with the strategy of the group, {spec.strategy}, "
+                f"found {'+'.join(client.strategies)}"
+            )
+        return client
+    members = (
+        (
+            f"{member.member_id} lists"
+            if member.lists is not None
+            else can_list(_name(spec, member).label, spec.client_of(member).name),
+            may_list(member, spec.strategy),
+        )
+        for member in spec.members
+    )
+    refusal = no_common_strategy(spec.strategy, members, client.strategies)
+    if refusal is not None:
+        raise UsageError(
+            f"--add-member: the coordinator refuses a member that lists only "
+            f"{', '.join(client.strategies)} ({INCONSISTENT}): {refusal}. Then, "
+            f"{ON_ERROR[client.library].refused}"
+        )
+    return client
 
 
 def remove_member(spec: GroupSpec, name: str) -> GroupSpec:

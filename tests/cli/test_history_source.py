@@ -43,6 +43,8 @@ def test_a_source_gives_the_answers_of_a_warehouse(
         stored = cli(*args, "--warehouse", root, "--cluster", "c", "-o", "json")
         read = cli(*args, "--log-dir", str(sample_log_dir()), "--cluster", "c", "-o", "json")
         assert (read.status, read.out) == (stored.status, stored.out)
+        if group_id != GROUPS[0]:
+            continue
         # the sample has an id, which is the name of its cluster
         assert json.loads(cli(*args, "--sample", "-o", "json").out)["data"] == [
             row | {"cluster": "a2dyb3VwLXRlc3RzLTAwMQ"} if "cluster" in row else row
@@ -61,7 +63,7 @@ def test_a_check_finds_in_a_log_what_it_finds_in_its_warehouse(
     listed = cli("list", "--log-dir", str(recorded), "--no-lag", "-o", "json")
     groups = [row["group_id"] for row in json.loads(listed.out)["data"]]
     seen = 0
-    for group_id in groups[:8]:
+    for group_id in groups[:5]:
         rows = []
         for past in ((), stored):
             result = cli("check", *source, *past, "--", group_id)

@@ -133,6 +133,8 @@ def test_how_many_groups_are_read_at_once_does_not_matter(
     for limit, number in (("_MOST_GROUPS", 1), ("_MOST_GROUPS", 3), ("_MOST_RECORDS", 5)):
         with monkeypatch.context() as patch:
             patch.setattr(f"kgroup.history.rebalance.query.{limit}", number)
+            if number != 3:  # in this process
+                patch.setattr("kgroup.history.sql.engine.FEW_JOBS", 1_000)
             patch.setattr("kgroup.history.rebalance.query._BATCH_ROWS", number)
             few = rebalances(engine)
             assert tuple(few.data) == found

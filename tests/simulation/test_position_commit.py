@@ -62,7 +62,7 @@ def test_the_last_commit_of_a_partition_counts() -> None:
 def test_kept_positions_are_the_commits(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = OffsetManager.commit
     read = 0
-    for seed in range(first, examples(48, 192), 4):
+    for seed in range(first, examples(48, 96), 4):
         scenario = random_scenario(seed)
         if seed % 2:  # commits expire
             settings = replace(

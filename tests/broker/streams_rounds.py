@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import lzma
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from kgroup.model.snapshot import Origin
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.broker.source import LiveCluster
+from tests.broker.client.rounds import write_rounds
 from tests.broker.live_groups import MODERN_CONFIG
 from tests.broker.servers import Broker, broker
 from tests.record.clients import java, make_topics, start_streams
@@ -44,11 +44,6 @@ STANDBYS = {"totals": 1, "keyed": 0}
 LARGE, SMALL = 240_000, 6_000
 PROBING_MS = 60_000
 REST_S = 4.0
-
-
-def read_rounds() -> list[dict[str, Any]]:
-    """Return the recorded rounds."""
-    return [json.loads(line) for line in lzma.decompress(FILE.read_bytes()).splitlines()]
 
 
 class _Stage:
@@ -213,5 +208,4 @@ if __name__ == "__main__":
     played: list[dict[str, Any]] = []
     for version, is_large in PLAYS:
         played += play(version, is_large=is_large)
-        lines = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in played)
-        FILE.write_bytes(lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+        write_rounds(FILE, played)

@@ -31,7 +31,8 @@ from kgroup.source.base import GroupSource, is_changelog, known_changelogs
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 from kgroup.source.snapshot.source import snapshot_source
-from tests.broker.streams_rounds import read_rounds
+from tests.broker.client.rounds import read_rounds
+from tests.broker.streams_rounds import FILE
 from tests.field_log import groups_of
 
 RECORDED = Path(__file__).parents[1] / "data" / "streams-3.9.2"
@@ -443,7 +444,7 @@ def group_in(snapshot: Any, group_id: str) -> tuple[GroupSource, Group]:
 def test_the_number_of_standby_tasks_is_evident() -> None:
     """It is that of the tasks that have no warm-up, if only some have one."""
     while_probing = 0
-    for line in read_rounds():
+    for line in read_rounds(FILE):
         for snapshot in (line["before"], line["after"]):
             source, group = group_in(snapshot, line["group"])
             application = classic_streams_spec(source, group, None, None, []).application
@@ -493,7 +494,7 @@ def as_object(spec: GroupSpec, standbys: int) -> dict[str, Any]:
 def test_applications_in_a_file() -> None:
     """An idle application, described in a file, is assigned as it was."""
     compared = recorded = 0
-    for line in read_rounds():
+    for line in read_rounds(FILE):
         source, group = group_in(line["before"], line["group"])
         _, after = group_in(line["after"], line["group"])
         spec = classic_streams_spec(source, group, None, None, [])
@@ -603,7 +604,7 @@ def test_recorded_rounds(is_told: bool, least: float, most: float) -> None:
 
     With the settings told, and with what is evident of them: other warnings are at most `most`.
     """
-    rounds = read_rounds()
+    rounds = read_rounds(FILE)
     matched = warned = 0
     for line in rounds:
         source, group = group_in(line["before"], line["group"])

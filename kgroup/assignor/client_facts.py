@@ -53,6 +53,8 @@ class ClientFacts:
         mixes: whether a member may list eager strategies with `cooperative-sticky`.
         static_setting: setting for the instance id; None without static members.
         static_since: first version with static members (KIP-345).
+        static_leaves: whether static members leave when they close, as dynamic ones do
+            (`performLeaveGroup` of @platformatic/kafka). Those of other libraries stay.
         consumer_setting: what selects the consumer protocol (KIP-848); None: it cannot be used.
         consumer_since: first version with production support of it.
         session_setting: setting for the session timeout.
@@ -92,6 +94,7 @@ class ClientFacts:
     mixes: bool = True
     static_setting: str | None = None
     static_since: str | None = None
+    static_leaves: bool = False
     consumer_setting: str | None = None
     consumer_since: str | None = None
     rebalance_ms: int | None = None
@@ -306,6 +309,7 @@ FACTS: Mapping[str, ClientFacts] = {
         cooperative_since=None,
         static_setting="groupInstanceId",
         static_since="1.26",
+        static_leaves=True,
         consumer_setting="groupProtocol: 'consumer'",
         consumer_since="1.18",
         session_setting="sessionTimeout",

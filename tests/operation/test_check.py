@@ -363,6 +363,30 @@ def test_members_of_which_some_are_static() -> None:
         assert any(each.code == Rule.MIXED_MEMBERSHIP for each in found) is is_found
 
 
+def test_static_members_that_leave_when_they_close() -> None:
+    """`performLeaveGroup` of @platformatic/kafka makes no difference for an instance id."""
+    members = [
+        member(name, number, client_id=name, instance_id=f"pod-{number}", client_library=library)
+        for number, (name, library) in enumerate(
+            [("web-1", "@platformatic/kafka"), ("web-2", "kafka-clients")]
+        )
+    ]
+    (finding,) = (
+        each
+        for each in audit(group("g", *members)).report.data
+        if each.code is Rule.LEAVING_STATIC_MEMBERS
+    )
+    assert (finding.severity, finding.reason) == (
+        Severity.INFO,
+        "Members of @platformatic/kafka leave when they close, also if they are static; partitions "
+        "move when these restart: web-1.",
+    )
+    # To make the others static, too, would not help.
+    dynamic = replace(members[0], instance_id=None)
+    found = {each.code for each in audit(group("g", dynamic, members[1])).report.data}
+    assert not found & {Rule.LEAVING_STATIC_MEMBERS, Rule.MIXED_MEMBERSHIP}
+
+
 def test_on_what_a_finding_rests() -> None:
     """One look, what the log alone tells, or two looks with their times."""
     times = iter((NOW_MS - 60_000, NOW_MS))

@@ -213,3 +213,13 @@ def test_a_fenced_member_of_aiokafka_takes_its_instance_id_back() -> None:
     here.poll()
     join = here.take("JoinGroup")[0]
     assert (join.member_id, join.instance_id, here.failure) == ("", "pod-1", None)
+
+
+@pytest.mark.parametrize(
+    ("library", "leaves"),
+    [("kafka-clients", False), ("kafka-python", False), ("@platformatic/kafka", True)],
+)
+def test_who_is_static_and_closes(library: str, leaves: bool) -> None:
+    here = ClassicHost(replace(config_of(library), instance_id="pod-1")).stable(*orders(0))
+    here.client.close()
+    assert ("LeaveGroup" in here.waiting) is leaves

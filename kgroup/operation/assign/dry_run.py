@@ -33,7 +33,6 @@ from kgroup.model.client_library import (
     KAFKA_CLIENTS,
     KAFKA_PYTHON,
     LIBRDKAFKA,
-    PLATFORMATIC,
     SARAMA,
 )
 from kgroup.model.cluster import TopicPartition
@@ -59,6 +58,7 @@ from kgroup.operation.assign.outcome import (
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.assign.what_if import (
     Changes,
+    can_stay,
     changed,
     comes_back,
     forgetful,
@@ -781,7 +781,7 @@ def bounced(spec: GroupSpec) -> Bounce:
         len(spec.members) - static,
         static,
         tuple(runs),
-        spec.may_be_static(spec.computed_as) and spec.computed_as.name != PLATFORMATIC,
+        can_stay(spec, spec.computed_as),
     )
 
 

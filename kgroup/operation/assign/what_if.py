@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from itertools import count
 
 from kgroup.assignor.base import TopicMetadata
-from kgroup.assignor.client_facts import ON_ERROR
+from kgroup.assignor.client_facts import FACTS, ON_ERROR
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
-from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
 from kgroup.errors import NotFoundError, UsageError, named_group
-from kgroup.model.client_library import LIBRDKAFKA, PLATFORMATIC
+from kgroup.model.client_library import LIBRDKAFKA
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, find_member
 from kgroup.model.pattern import Pattern, parse_regex
@@ -421,14 +421,14 @@ def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
 
 
 def is_static(spec: GroupSpec, member: MemberSpec) -> bool:
-    """Return whether a member keeps its partitions in a restart, which causes no rebalance.
+    """Return whether a member keeps its partitions in a restart, which causes no rebalance."""
+    return member.instance_id is not None and can_stay(spec, spec.client_of(member))
 
-    @platformatic/kafka lets static members leave when they close, too (`performLeaveGroup`).
-    """
-    client = spec.client_of(member)
-    if spec.protocol == "classic" and client.name == PLATFORMATIC:
-        return False
-    return member.instance_id is not None and spec.may_be_static(client)
+
+def can_stay(spec: GroupSpec, client: Software) -> bool:
+    """Return whether static members that use a library do not leave when they close."""
+    leaves = spec.protocol == "classic" and FACTS[client.name].static_leaves
+    return spec.may_be_static(client) and not leaves
 
 
 def restart_member(spec: GroupSpec, name: str) -> GroupSpec:

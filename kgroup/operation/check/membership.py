@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kgroup.assignor.client_facts import ON_ERROR
+from kgroup.assignor.client_facts import FACTS, ON_ERROR
 from kgroup.model.client_library import Certainty
 from kgroup.model.clients import Clients, host_of
 from kgroup.model.group import EAGER_STRATEGIES, Group, GroupState, GroupType, Member
@@ -316,6 +316,16 @@ def _protocols(group: Group, clients: Clients) -> Iterator[Finding]:
             f"{first_names([clients.label(member.member_id) for member in old])}.",
             group.group_id,
         )
+    leaving = [m for m in group.members if m.instance_id is not None and _leaves_if_static(m)]
+    if leaving:
+        libraries = sorted({member.client_library or "" for member in leaving})
+        yield finding_of(
+            Rule.LEAVING_STATIC_MEMBERS,
+            f"Members of {first_names(libraries)} leave when they close, also if they are static; "
+            "partitions move when these restart: "
+            f"{_labels([member.member_id for member in leaving], clients)}.",
+            group.group_id,
+        )
     dynamic = [member.member_id for member in group.members if member.instance_id is None]
     if 0 < len(dynamic) < len(group.members) and any(map(_could_be_static, group.members)):
         yield finding_of(
@@ -486,7 +496,14 @@ def replaced_members(before: Look, after: Look) -> Mapping[tuple[str, str], tupl
 def _could_be_static(member: Member) -> bool:
     """Return whether a member is dynamic, though its library may have static members."""
     library = ON_ERROR.get(member.client_library or "")
-    return member.instance_id is None and (library is None or library.fenced is not None)
+    can_be = (library is None or library.fenced is not None) and not _leaves_if_static(member)
+    return member.instance_id is None and can_be
+
+
+def _leaves_if_static(member: Member) -> bool:
+    """Return whether a member is known to leave when it closes, even if it is static."""
+    facts = FACTS.get(member.client_library or "")
+    return facts is not None and facts.static_leaves
 
 
 def _static(group: Group) -> dict[str, str]:

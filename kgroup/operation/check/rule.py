@@ -271,6 +271,13 @@ class Rule(DescribedEnum):
         Severity.INFO,
         (NextCommand("plan static-membership GROUP"),),
     )
+    LEAVING_STATIC_MEMBERS = (
+        "leaving-static-members",
+        "Static members use a library whose members leave when they close, as dynamic ones do.",
+        "Their group.instance.id prevents no rebalance when they are restarted; only a member that "
+        "crashes may return without one. Another library would be needed for that.",
+        Severity.INFO,
+    )
     MIXED_ASSIGNORS = (
         "mixed-assignors",
         "Members request different server-side assignors; the coordinator uses the one that "

@@ -166,6 +166,13 @@ def client_version(
             Verdict.REFUTED,
             f"{library} has no static members",
         )
+    if library is not None and FACTS[library].static_leaves:
+        return Precondition(
+            "client-version",
+            "Static members do not leave when they close.",
+            Verdict.REFUTED,
+            f"those of {library} leave, as dynamic ones do, so partitions move in each restart",
+        )
     text = f"Clients support static members: {since}, or later."
     unknown = [
         name
@@ -379,7 +386,10 @@ def plan_static_membership(
     conditions = [
         running.rests,
         client_version(members, of_brokers, running.library),
-        *running.library_condition("static members", lambda facts: facts.static_since is not None),
+        *running.library_condition(
+            "static members that stay when they close",
+            lambda facts: facts.static_since is not None and not facts.static_leaves,
+        ),
         *([broker_version(members, brokers)] if sessions else []),
         unique_ids(ids, made_of),
         lasting_ids(members, running.library, are_classic=bool(sessions)),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kgroup.assignor.client_facts import ON_ERROR, ErrorBehavior
+from kgroup.assignor.client_facts import FACTS, ON_ERROR, ErrorBehavior
 from kgroup.assignor.group_spec import CLIENTS
 from kgroup.assignor.member_spec import NEWEST as NEWEST_ASSIGNORS
 from kgroup.assignor.member_spec import Software
@@ -169,6 +169,11 @@ class ConsumerConfig:
     def sent_instance_id(self) -> str | None:
         """Instance id in heartbeats and commits."""
         return self.instance_id if self.on_error.is_named else None
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the consumer leaves the group when it closes; most static ones stay."""
+        return self.instance_id is None or FACTS[self.client].static_leaves
 
     @property
     def is_cooperative(self) -> bool:

@@ -530,7 +530,7 @@ class ConsumerClient:
 
     def _prepare_to_leave(self) -> None:
         self._go(ConsumerClientState.PREPARE_LEAVING)
-        self.epoch = LEAVE_EPOCH if self.config.instance_id is None else PAUSE_EPOCH
+        self.epoch = LEAVE_EPOCH if self.config.leaves else PAUSE_EPOCH
         self._current = _NOTHING_YET
         self._go(ConsumerClientState.LEAVING)
 

@@ -269,7 +269,7 @@ class GroupMember(ABC):
     def leave_group(self) -> None:
         """Kafka: `maybeLeaveGroup`."""
         has_joined = self.member_id and self.state is not ClientState.UNJOINED
-        if self.config.instance_id is None and self.coordinator is not None and has_joined:
+        if self.config.leaves and self.coordinator is not None and has_joined:
             request = LeaveGroup(self.config.group_id, (LeavingMember(self.member_id),))
             self._host.send(self.coordinator, request, lambda answer: None)
         self.reset_state()

@@ -395,6 +395,23 @@ def test_a_library_that_is_not_javas_is_named_where_it_is_not_certain() -> None:
     assert "but @platformatic/kafka or kafka-go, which is not certain" in note
 
 
+@pytest.mark.parametrize("instance_id", [None, "pod"])
+def test_a_library_whose_static_members_leave_is_refused(instance_id: str | None) -> None:
+    """A restart moves partitions as before, so the plan's promise would not hold."""
+    known: dict[str, Any] = {
+        "client_library": "@platformatic/kafka",
+        "client_library_certainty": Certainty.CERTAIN,
+    }
+    given = two()
+    members = tuple(
+        replace(each, instance_id=instance_id and f"{instance_id}-{number}", **known)
+        for number, each in enumerate(given.members)
+    )
+    plan = planned(replace(given, members=members, assignor="roundrobin"))
+    assert (plan.is_refuted, plan.steps) == (True, ())
+    assert verdict(plan, "client-version") is Verdict.REFUTED
+
+
 @pytest.mark.parametrize(
     ("library", "expected"),
     [

@@ -122,9 +122,7 @@ class SimulatedCluster(World):
                 topic, self._topic_ids.get(topic) or _topic_id(topic), 0
             )
             new = [*partitions_of([(topic, range(before.partitions, count))])]
-            for partition in new:
-                self.logs.create(partition)
-            self.timeline.owners.exist(new)
+            self.timeline.owners.exist(self.logs.create(new))
             topics[topic] = replace(before, partitions=count)
         self.topics = TopicImage(topics.values())
         for coordinator in self._coordinators.values():

@@ -6,7 +6,7 @@ checks the version of a request only where a rule depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -289,10 +289,10 @@ class FetchAnswer:
     error: ErrorCode
     offsets: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
 
-    @property
-    def committed(self) -> dict[TopicPartition, int]:
-        """The committed offset of each partition."""
-        return {partition: at.committed_offset for partition, at in self.offsets.items()}
+    def committed(self, partitions: Iterable[TopicPartition]) -> Sequence[int | None]:
+        """Return the committed offset of each requested partition; None if it has none."""
+        offsets = map(self.offsets.get, partitions)
+        return [None if offset is None else offset.committed_offset for offset in offsets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,15 +300,19 @@ class PositionAnswer(FetchAnswer):
     """Committed offsets, of which some are positions of consumers, without metadata.
 
     Attributes:
-        positions: committed positions; other offsets are in `offsets`.
+        positions: committed position of each requested partition; None if it has none, so that
+            its offset may be in `offsets`.
     """
 
-    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    positions: Sequence[int | None] = ()
 
-    @property
-    def committed(self) -> dict[TopicPartition, int]:
-        """The committed offset of each partition."""
-        return {**FetchAnswer(self.error, self.offsets).committed, **self.positions}
+    def committed(self, partitions: Iterable[TopicPartition]) -> Sequence[int | None]:
+        """Return the committed offset of each requested partition; None if it has none."""
+        if not self.offsets:
+            return self.positions
+        others = FetchAnswer.committed(self, partitions)
+        both = zip(self.positions, others, strict=True)
+        return [other if position is None else position for position, other in both]
 
 
 @dataclass(frozen=True, slots=True)

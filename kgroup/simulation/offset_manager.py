@@ -110,7 +110,7 @@ class OffsetManager:
 
     def _commit_positions(self, group_id: str, positions: Positions) -> None:
         if (commits := self._commits.get(group_id)) is None:
-            commits = self._commits[group_id] = PositionCommits(group_id)
+            commits = self._commits[group_id] = PositionCommits(group_id, positions.logs)
         log_offset = self._writer.append_positions(commits, len(positions))
         now_ms, expire_ms = self._clock.now_ms, self._expire_ms(None)
         commits.add(PositionCommit(positions, now_ms, expire_ms, log_offset))
@@ -165,15 +165,14 @@ class OffsetManager:
         """Return the answer to an OffsetFetch."""
         if request.partitions is None:
             return FetchAnswer(ErrorCode.NONE, dict(self.of(request.group_id)))
-        partitions, commits = request.partitions, self._commits.get(request.group_id)
-        positions = {} if commits is None else commits.positions(partitions)
-        known = self._offsets.get(request.group_id)
-        offsets: dict[TopicPartition, CommittedOffset] = {}
-        if known and len(positions) < len(partitions):
-            offsets = {at: known[at] for at in partitions if at in known and at not in positions}
-        if positions:
-            return PositionAnswer(ErrorCode.NONE, offsets, positions)
-        return FetchAnswer(ErrorCode.NONE, offsets)
+        partitions, known = request.partitions, self._offsets.get(request.group_id, {})
+        if (commits := self._commits.get(request.group_id)) is None:
+            return FetchAnswer(ErrorCode.NONE, {at: known[at] for at in partitions if at in known})
+        positions, offsets = commits.of(partitions), dict[TopicPartition, CommittedOffset]()
+        if known and None in positions:
+            both = zip(partitions, positions, strict=True)
+            offsets = {at: known[at] for at, place in both if place is None and at in known}
+        return PositionAnswer(ErrorCode.NONE, offsets, positions)
 
     def delete_unread(self, group: OffsetOwner, request: OffsetDelete) -> OffsetDeleteAnswer:
         """Remove committed offsets of topics to which no member subscribes."""

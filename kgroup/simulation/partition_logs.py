@@ -1,15 +1,21 @@
-"""Offsets of simulated partitions, and how far consumers have read them."""
+"""Offsets of simulated partitions, and how far consumers have read them.
+
+The partitions of a cluster are numbered: the number is the row of a partition. A group may have a
+hundred thousand partitions, and rows are found several times as fast as pairs of topic and number.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import count, filterfalse, repeat
 
 from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.message import CommittedPartition
+
+_MOST_KNOWN = 256
 
 
 class PartitionLogs:
@@ -20,32 +26,63 @@ class PartitionLogs:
         rate: records per second and partition.
 
     Attributes:
-        ends: initial log end offsets of partitions that had records at the start.
+        partitions: the partition of each row.
+        ends: initial log end offsets, by row, of partitions that had records at the start.
         is_held: new records are not replicated, so they cannot be read yet.
-        readers: current readers: functions that return their position in a partition, with the
-            offset at which each began in each of its partitions.
+        readers: current readers: functions that return their position in a row, with the offset
+            at which each began in each of its rows.
     """
 
     def __init__(self, clock: Clock, rate: float) -> None:
-        self.ends: dict[TopicPartition, int] = {}
-        self.readers: dict[Callable[[TopicPartition], int], dict[TopicPartition, int]] = {}
+        self.partitions: list[TopicPartition] = []
+        self.ends: dict[int, int] = {}
+        self.readers: dict[Callable[[int], int], dict[int, int]] = {}
         self.is_held = False
         self._clock = clock
         self._rate = rate
         self._holds: list[tuple[int, int]] = []
-        self._created_ms: dict[TopicPartition, int] = {}
+        self._rows: dict[TopicPartition, int] = {}
+        self._known: dict[int, tuple[tuple[TopicPartition, ...], Sequence[int]]] = {}
+        """Rows of many partitions, by the id of the tuple, which is kept so that it is unique."""
+        self._created_ms: dict[int, int] = {}
         self._times_ms: set[int] = set()
         """All times at which partitions were created."""
-        self._starts: dict[TopicPartition, int] = {}
-        self._read_to: dict[TopicPartition, int] = {}
-        """Offset up to which the last reader of each partition read; absent: 0."""
-        self._jumps: dict[TopicPartition, list[tuple[int, int]]] = {}
+        self._starts: dict[int, int] = {}
+        self._read_to: dict[int, int] = {}
+        """Offset up to which the last reader of each row read; absent: 0."""
+        self._jumps: dict[int, list[tuple[int, int]]] = {}
         """Where readers did not begin at that offset: that offset, and where they began."""
 
-    def create(self, partition: TopicPartition) -> None:
-        """Add a new partition."""
-        self._created_ms[partition] = self._clock.now_ms
+    def row(self, partition: TopicPartition) -> int:
+        """Return the row of a partition."""
+        return self._rows[partition]
+
+    def rows(self, partitions: tuple[TopicPartition, ...]) -> Sequence[int]:
+        """Return the row of each of many partitions.
+
+        A consumer and its coordinator ask for the same partitions several times.
+        """
+        known = self._known.get(id(partitions))
+        if known is None:
+            if len(self._known) == _MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            rows = tuple(map(self._rows.__getitem__, partitions))
+            known = self._known[id(partitions)] = (partitions, rows)
+        return known[1]
+
+    def add(self, partitions: Collection[TopicPartition]) -> Sequence[int]:
+        """Return the row of each partition; they need not exist yet."""
+        new = [*filterfalse(self._rows.__contains__, partitions)]
+        self._rows.update(zip(new, count(len(self.partitions))))
+        self.partitions += new
+        return [*map(self._rows.__getitem__, partitions)]
+
+    def create(self, partitions: Collection[TopicPartition]) -> Sequence[int]:
+        """Add new partitions; return their rows."""
+        rows = self.add(partitions)
+        self._created_ms.update(dict.fromkeys(rows, self._clock.now_ms))
         self._times_ms.add(self._clock.now_ms)
+        return rows
 
     def hold(self, *, is_held: bool) -> None:
         """Stop or resume the advance of high watermarks."""
@@ -57,33 +94,28 @@ class PartitionLogs:
         else:
             self._holds[-1] = (self._holds[-1][0], now_ms)
 
-    def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._created_ms
-
-    def start_offset(self, partition: TopicPartition) -> int:
+    def start_offset(self, row: int) -> int:
         """Return the log start offset."""
-        return self._starts.get(partition, 0)
+        return self._starts.get(row, 0)
 
-    def delete_records(self, partition: TopicPartition) -> int:
+    def delete_records(self, row: int) -> int:
         """Delete all records, as retention does; return the new log start offset."""
-        self._starts[partition] = self.end_offset(partition)
-        return self._starts[partition]
+        self._starts[row] = self.end_offset(row)
+        return self._starts[row]
 
-    def end_offset(self, partition: TopicPartition, at_ms: int | None = None) -> int:
+    def end_offset(self, row: int, at_ms: int | None = None) -> int:
         """Return the high watermark, now or at a time."""
         now_ms = self._clock.now_ms if at_ms is None else at_ms
         if self._holds:  # rarely; this is called for each poll of each partition
             now_ms = self._replicated_ms(now_ms)
-        end, since_ms = self.ends.get(partition, 0), now_ms - self._created_ms[partition]
+        end, since_ms = self.ends.get(row, 0), now_ms - self._created_ms[row]
         return end + int(since_ms * self._rate / 1000) if since_ms > 0 else end
 
     def _replicated_ms(self, at_ms: int) -> int:
         """Return until when records are replicated at a time."""
         return next((begin for begin, end in self._holds if begin <= at_ms < end), at_ms)
 
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], at_ms: int | None = None
-    ) -> list[int]:
+    def end_offsets(self, rows: Iterable[int], at_ms: int | None = None) -> list[int]:
         """Return the high watermark of each of many partitions, now or at a time."""
         now_ms = self._replicated_ms(self._clock.now_ms if at_ms is None else at_ms)
         grown = {
@@ -93,141 +125,132 @@ class PartitionLogs:
         ends, created = self.ends, self._created_ms
         if len(grown) == 1:
             (more,) = grown.values()
-            return [end + more for end in map(ends.get, partitions, repeat(0))]
-        return [ends.get(partition, 0) + grown[created[partition]] for partition in partitions]
+            return [end + more for end in map(ends.get, rows, repeat(0))]
+        return [ends.get(row, 0) + grown[created[row]] for row in rows]
 
-    def position(self, partition: TopicPartition, begin: int, since_ms: int, read_ms: int) -> int:
+    def position(self, row: int, begin: int, since_ms: int, read_ms: int) -> int:
         """Return the position of a reader that keeps up with a partition.
 
         Args:
-            partition: the partition.
+            row: the partition.
             begin: its start offset.
             since_ms: its start time.
             read_ms: time of its last poll().
         """
-        return begin if read_ms <= since_ms else max(begin, self.end_offset(partition, read_ms))
+        return begin if read_ms <= since_ms else max(begin, self.end_offset(row, read_ms))
 
-    def has(self, partition: TopicPartition, offset: int) -> bool:
+    def has(self, row: int, offset: int) -> bool:
         """Return whether an offset is in range for a fetch."""
-        return self.start_offset(partition) <= offset <= self.end_offset(partition)
+        return self.start_offset(row) <= offset <= self.end_offset(row)
 
-    def written_ms(self, partition: TopicPartition, offset: int) -> int | None:
+    def written_ms(self, row: int, offset: int) -> int | None:
         """Return when a future offset will be written, in ms; None if it never will."""
         if not self._rate:
             return None
-        behind = offset - self.ends.get(partition, 0) + 1
-        return self._created_ms[partition] + -int(-behind * 1000 // self._rate)
+        behind = offset - self.ends.get(row, 0) + 1
+        return self._created_ms[row] + -int(-behind * 1000 // self._rate)
 
-    def was_read(self, partition: TopicPartition, offset: int) -> None:
-        """Record that everything before an offset was read before the simulation."""
-        self._read_to[partition] = offset
+    def was_read(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Record that everything before these offsets was read before the simulation."""
+        self._read_to.update(zip(self.add(offsets), offsets.values(), strict=True))
 
     def begin(
-        self,
-        partition: TopicPartition,
-        offset: int | None,
-        reset: str,
-        position: Callable[[TopicPartition], int],
+        self, row: int, offset: int | None, reset: str, position: Callable[[int], int]
     ) -> int:
         """Start a reader of one partition, as `begin_all` does; return where it starts."""
-        committed = {} if offset is None else {partition: offset}
-        return self.begin_all((partition,), committed, reset, position)[partition]
+        return self.begin_all((row,), (offset,), reset, position)[row]
 
     def begin_all(
         self,
-        partitions: Sequence[TopicPartition],
-        offsets: Mapping[TopicPartition, int],
+        rows: Sequence[int],
+        offsets: Iterable[int | None],
         reset: str,
-        position: Callable[[TopicPartition], int],
-    ) -> Mapping[TopicPartition, int]:
+        position: Callable[[int], int],
+    ) -> Mapping[int, int]:
         """Start a reader at committed offsets or reset positions; a current reader is moved.
 
         Args:
-            partitions: the partitions to read.
-            offsets: committed offsets.
+            rows: the partitions to read.
+            offsets: committed offset of each; None if it has none.
             reset: "latest" or "earliest": where to start without a committed offset, or if it is
                 out of range.
-            position: returns the reader's position in a partition.
+            position: returns the reader's position in a row.
 
         Returns:
-            The offset at which the reader starts in each partition.
+            The offset at which the reader starts, by row.
         """
         if position in self.readers:
-            for partition in self.readers[position].keys() & partitions:
-                self.end(partition, position)
-        ends = self.end_offsets(partitions)
-        starts = [*map(self._starts.get, partitions, repeat(0))] if self._starts else repeat(0)
+            for row in self.readers[position].keys() & rows:
+                self.end(row, position)
+        ends = self.end_offsets(rows)
+        starts = [*map(self._starts.get, rows, repeat(0))] if self._starts else repeat(0)
         resets = ends if reset == "latest" else starts
-        committed = map(offsets.get, partitions)
         begin_offsets = [
             reset_to if offset is None or not start <= offset <= end else offset
-            for offset, start, end, reset_to in zip(committed, starts, ends, resets, strict=False)
+            for offset, start, end, reset_to in zip(offsets, starts, ends, resets, strict=False)
         ]
-        begins = dict(zip(partitions, begin_offsets, strict=True))
+        begins = dict(zip(rows, begin_offsets, strict=True))
         self.readers.setdefault(position, {}).update(begins)
         return begins
 
-    def end(self, partition: TopicPartition, position: Callable[[TopicPartition], int]) -> None:
+    def end(self, row: int, position: Callable[[int], int]) -> None:
         """Stop a reader of one partition."""
-        self.end_all((partition,), position, (position(partition),))
+        self.end_all((row,), position, (position(row),))
 
     def end_all(
-        self,
-        partitions: Sequence[TopicPartition],
-        position: Callable[[TopicPartition], int],
-        offsets: Iterable[int],
+        self, rows: Sequence[int], position: Callable[[int], int], offsets: Iterable[int]
     ) -> None:
         """Stop a reader at its positions.
 
         Args:
-            partitions: partitions that it reads.
-            position: returns its position in a partition.
+            rows: partitions that it reads.
+            position: returns its position in a row.
             offsets: its position in each of them.
         """
         reading = self.readers.get(position, {})
-        begins = [*map(reading.pop, partitions)]
+        begins = [*map(reading.pop, rows)]
         if not reading:
             self.readers.pop(position, None)
-        read_to = [*map(self._read_to.get, partitions, repeat(0))]
+        read_to = [*map(self._read_to.get, rows, repeat(0))]
         if begins != read_to:
-            for partition, before, begin in zip(partitions, read_to, begins, strict=True):
+            for row, before, begin in zip(rows, read_to, begins, strict=True):
                 if before != begin:
-                    self._jumps.setdefault(partition, []).append((before, begin))
-        self._read_to.update(zip(partitions, offsets, strict=True))
+                    self._jumps.setdefault(row, []).append((before, begin))
+        self._read_to.update(zip(rows, offsets, strict=True))
 
-    def is_read_to(self, partition: TopicPartition, offset: int) -> bool:
+    def is_read_to(self, row: int, offset: int) -> bool:
         """Return whether a reader of the partition has reached an offset, or it has no reader."""
-        readers = [position for position, begins in self.readers.items() if partition in begins]
-        return not readers or any(position(partition) >= offset for position in readers)
+        readers = [position for position, begins in self.readers.items() if row in begins]
+        return not readers or any(position(row) >= offset for position in readers)
 
-    def again_and_skipped(self) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Return the number of records of each partition read again so far, and skipped.
+    def again_and_skipped(self) -> Mapping[int, tuple[int, int]]:
+        """Return the number of records of each row read again so far, and skipped.
 
         Partitions without such records may be absent. Two readers of the same record read it
         twice. Records after the last one read were not skipped.
         """
-        uneven, read = {*self._jumps}, set[TopicPartition]()
+        uneven, read = {*self._jumps}, set[int]()
         for begins in self.readers.values():
             uneven |= read & begins.keys()
             read |= begins.keys()
             read_to = map(self._read_to.get, begins, repeat(0))
             uneven.update(
-                partition
-                for (partition, begin), end in zip(begins.items(), read_to, strict=True)
+                row
+                for (row, begin), end in zip(begins.items(), read_to, strict=True)
                 if begin != end
             )
-        return {partition: self._counts(partition) for partition in uneven}
+        return {row: self._counts(row) for row in uneven}
 
-    def _counts(self, partition: TopicPartition) -> tuple[int, int]:
+    def _counts(self, row: int) -> tuple[int, int]:
         spans, begin = [], 0
-        for end, next_begin in self._jumps.get(partition, ()):
+        for end, next_begin in self._jumps.get(row, ()):
             spans.append((begin, end))
             begin = next_begin
-        spans.append((begin, self._read_to.get(partition, 0)))
+        spans.append((begin, self._read_to.get(row, 0)))
         spans += (
-            (begins[partition], position(partition))
+            (begins[row], position(row))
             for position, begins in self.readers.items()
-            if partition in begins
+            if row in begins
         )
         once = skipped = read_to = 0
         for begin, end in sorted(spans):
@@ -242,38 +265,38 @@ class Positions(Mapping[TopicPartition, CommittedPartition]):
     """Positions of a consumer after a poll(), each computed when it is read.
 
     Attributes:
-        begins: start offset and start time of each partition that it reads; never changed.
+        begins: start offset and start time of each row that it reads; never changed.
         read_ms: time of the poll().
         logs: the partitions.
         began_ms: the latest start time.
     """
 
-    begins: Mapping[TopicPartition, tuple[int, int]]
+    begins: Mapping[int, tuple[int, int]]
     read_ms: int
     logs: PartitionLogs
     began_ms: int
 
-    def offset(self, partition: TopicPartition) -> int:
-        """Return the position in a partition."""
-        return self.logs.position(partition, *self.begins[partition], self.read_ms)
+    def offset(self, row: int) -> int:
+        """Return the position in a row."""
+        return self.logs.position(row, *self.begins[row], self.read_ms)
 
-    def offsets(self, partitions: Sequence[TopicPartition]) -> list[int]:
-        """Return the position in each of many partitions."""
+    def offsets(self, rows: Collection[int]) -> list[int]:
+        """Return the position in each of many rows."""
         read_ms = self.read_ms
-        ends = self.logs.end_offsets(partitions, read_ms)
+        ends = self.logs.end_offsets(rows, read_ms)
         if read_ms > self.began_ms:  # all have been read, and no reader begins after the end
             return ends
-        begins = map(self.begins.__getitem__, partitions)
+        begins = map(self.begins.__getitem__, rows)
         return [
             end if read_ms > since_ms and end > begin else begin
             for end, (begin, since_ms) in zip(ends, begins, strict=True)
         ]
 
     def __getitem__(self, partition: TopicPartition) -> CommittedPartition:
-        return CommittedPartition(self.offset(partition))
+        return CommittedPartition(self.offset(self.logs.row(partition)))
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        return iter(self.begins)
+        return map(self.logs.partitions.__getitem__, self.begins)
 
     def __len__(self) -> int:
         return len(self.begins)

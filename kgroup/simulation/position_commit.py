@@ -5,7 +5,7 @@ A group with many partitions commits far more often than anybody reads its commi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, repeat
 from operator import itemgetter
@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.offset import CommittedOffset
-from kgroup.simulation.partition_logs import Positions
+from kgroup.simulation.partition_logs import PartitionLogs, Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,15 @@ class PositionCommit:
     expire_ms: int | None
     log_offset: int
 
-    def offsets(self, partitions: Sequence[TopicPartition]) -> Iterator[CommittedOffset]:
-        """Return the committed offset of each of some partitions."""
+    @property
+    def offsets(self) -> Iterator[CommittedOffset]:
+        """The committed offset of each partition."""
+        positions = self.positions
         return map(
             CommittedOffset,
-            map(itemgetter(0), partitions),
-            map(itemgetter(1), partitions),
-            self.positions.offsets(partitions),
+            map(itemgetter(0), positions),
+            map(itemgetter(1), positions),
+            positions.offsets(positions.begins),
             repeat(None),
             repeat(""),
             repeat(self.commit_ms),
@@ -61,15 +63,17 @@ class _Place:
 
 
 class PositionCommits:
-    """The last commit of each partition.
+    """The last commit of each partition, by row of the `PartitionLogs`.
 
     Args:
         group_id: the group.
+        logs: the partitions.
     """
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, logs: PartitionLogs) -> None:
         self.group_id = group_id
-        self._of: dict[TopicPartition, _Place] = {}
+        self._logs = logs
+        self._of: dict[int, _Place] = {}
         self._places: WeakValueDictionary[int, _Place] = WeakValueDictionary()
 
     def add(self, commit: PositionCommit) -> None:
@@ -85,25 +89,26 @@ class PositionCommits:
             self._of.update(dict.fromkeys(begins, place))
             place.is_whole = True
 
-    def positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the committed positions in those of the partitions that have one."""
-        chosen: dict[_Place, list[TopicPartition]] = {}
-        for found, run in groupby(partitions, self._of.get):
+    def of(self, partitions: tuple[TopicPartition, ...]) -> list[int | None]:
+        """Return the committed position in each partition; None if there is none."""
+        rows = self._logs.rows(partitions)
+        chosen: dict[_Place, list[int]] = {}
+        for found, run in groupby(rows, self._of.get):
             if found is not None:
                 chosen.setdefault(found, []).extend(run)
-        positions: dict[TopicPartition, int] = {}
+        positions: dict[int, int] = {}
         for place, some in chosen.items():
             positions.update(zip(some, place.commit.positions.offsets(some), strict=True))
-        return positions
+        return [*map(positions.get, rows)]
 
     def __iter__(self) -> Iterator[tuple[int, CommittedOffset]]:
         """Yield each committed offset, with the log offset of its record."""
         for place in dict.fromkeys(self._of.values()):
             commit = place.commit
-            offsets = commit.offsets(tuple(commit.positions))
-            for at, offset in enumerate(offsets, commit.log_offset):
-                if self._of[offset.topic, offset.partition] is place:
-                    yield at, offset
+            offsets = enumerate(commit.offsets, commit.log_offset)
+            for row, at_and_offset in zip(commit.positions.begins, offsets, strict=True):
+                if self._of[row] is place:
+                    yield at_and_offset
 
 
 def commit_record(

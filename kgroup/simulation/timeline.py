@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, starmap
+from itertools import starmap
 from typing import TypeAlias
 
 from kgroup.model.cluster import TopicPartition
@@ -68,10 +68,10 @@ class GapTotal:
 
     Args:
         clock: the clock of the simulation.
-        cells: cell of each partition, as in `Owners`.
+        cells: cell of each row, as in `Owners`.
     """
 
-    def __init__(self, clock: Clock, cells: Mapping[TopicPartition, int]) -> None:
+    def __init__(self, clock: Clock, cells: Mapping[int, int]) -> None:
         self._clock = clock
         self._cells = cells
         self._since_ms: dict[int, int] = {}
@@ -97,14 +97,14 @@ class GapTotal:
             if cell in times:
                 times[part] = times[cell]
 
-    def total_ms(self, partition: TopicPartition) -> int:
+    def total_ms(self, row: int) -> int:
         """Return the total length of a partition's gaps, in ms."""
-        cell = self._cells[partition]
+        cell = self._cells[row]
         return self._total_ms.get(cell, 0) + self._lasts_ms(cell)
 
-    def longest_ms(self, partition: TopicPartition) -> int | None:
+    def longest_ms(self, row: int) -> int | None:
         """Return the longest gap, in ms, since the first gap ended; None if none has."""
-        cell = self._cells[partition]
+        cell = self._cells[row]
         return max(self._longest_ms[cell], self._lasts_ms(cell)) if self._had(cell) else None
 
     def _had(self, cell: int) -> bool:
@@ -138,21 +138,21 @@ class _Cell:
     """Partitions that have had the same owners at all times.
 
     Attributes:
-        partitions: the partitions.
+        rows: the partitions.
         owners: their owners now.
         owned, still: ownerships and standstills that have ended.
     """
 
-    def __init__(self, partitions: set[TopicPartition]) -> None:
-        self.partitions = partitions
+    def __init__(self, rows: set[int]) -> None:
+        self.rows = rows
         self.owners: dict[str, _Owner] = {}
         self.owned: list[Span] = []
         self.still: list[Span] = []
 
-    def split(self, partitions: set[TopicPartition]) -> _Cell:
+    def split(self, rows: set[int]) -> _Cell:
         """Move some partitions to a new cell, with the history of this one."""
-        part = _Cell(partitions)
-        self.partitions -= partitions
+        part = _Cell(rows)
+        self.rows -= rows
         part.owners = {owner: replace(state) for owner, state in self.owners.items()}
         part.owned, part.still = self.owned.copy(), self.still.copy()
         return part
@@ -166,7 +166,7 @@ class _Cell:
             for owner, state in self.owners.items()
             if state.still_ms is not None
         ]
-        return History(len(self.partitions), (*self.owned, *lasting), (*self.still, *still))
+        return History(len(self.rows), (*self.owned, *lasting), (*self.still, *still))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,22 +175,15 @@ class _Spans:
 
     Attributes:
         owner: the owner.
-        partitions: the partitions, in order.
-        begin_ms: their begin; by partition if they differ.
+        rows: the partitions, in order.
+        begin_ms: their begin; by row if they differ.
         end_ms: their end.
     """
 
     owner: str
-    partitions: tuple[TopicPartition, ...]
-    begin_ms: int | Mapping[TopicPartition, int]
+    rows: tuple[int, ...]
+    begin_ms: int | Mapping[int, int]
     end_ms: int
-
-    def __iter__(self) -> Iterator[tuple[str, int, str, int, int]]:
-        """Yield topic, partition, owner, begin and end of each."""
-        begin_ms, owner, end_ms = self.begin_ms, self.owner, self.end_ms
-        for partition in self.partitions:
-            begin = begin_ms if isinstance(begin_ms, int) else begin_ms[partition]
-            yield *partition, owner, begin, end_ms
 
 
 class Owners:
@@ -201,6 +194,7 @@ class Owners:
 
     Args:
         clock: the clock of the simulation.
+        partitions: the partition of each row, as in `PartitionLogs`.
 
     Attributes:
         unowned: time for which partitions have no owner.
@@ -208,9 +202,10 @@ class Owners:
             the partition is not readable.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, partitions: Sequence[TopicPartition]) -> None:
         self._clock = clock
-        self._cell_of: dict[TopicPartition, int] = {}
+        self._partitions = partitions
+        self._cell_of: dict[int, int] = {}
         self.unowned = GapTotal(clock, self._cell_of)
         self.unread = GapTotal(clock, self._cell_of)
         self._cells: list[_Cell] = []
@@ -218,50 +213,50 @@ class Owners:
         self._standstills: list[_Spans] = []
         self._is_held = False
 
-    def __iter__(self) -> Iterator[TopicPartition]:
-        """Yield the partitions, sorted."""
-        return iter(sorted(self._cell_of))
+    def __iter__(self) -> Iterator[int]:
+        """Yield the rows, sorted by partition."""
+        return iter(sorted(self._cell_of, key=self._partitions.__getitem__))
 
-    def exist(self, partitions: Collection[TopicPartition]) -> None:
+    def exist(self, rows: Collection[int]) -> None:
         """Add partitions without an owner."""
-        if not partitions:
+        if not rows:
             return
-        self._cell_of.update(dict.fromkeys(partitions, len(self._cells)))
-        self._cells.append(_Cell(set(partitions)))
+        self._cell_of.update(dict.fromkeys(rows, len(self._cells)))
+        self._cells.append(_Cell(set(rows)))
         self._changed(len(self._cells) - 1)
 
-    def _covering(self, partitions: Collection[TopicPartition]) -> list[int]:
+    def _covering(self, rows: Collection[int]) -> list[int]:
         """Return the cells of exactly these partitions, which are split as needed."""
         cells, chosen = [], None
-        for cell, count in Counter(map(self._cell_of.__getitem__, partitions)).items():
-            if count == len(self._cells[cell].partitions):
+        for cell, count in Counter(map(self._cell_of.__getitem__, rows)).items():
+            if count == len(self._cells[cell].rows):
                 cells.append(cell)
                 continue
-            chosen = chosen or set(partitions)
-            part = self._cells[cell].split(self._cells[cell].partitions & chosen)
+            chosen = chosen or set(rows)
+            part = self._cells[cell].split(self._cells[cell].rows & chosen)
             number = len(self._cells)
             self._cells.append(part)
-            self._cell_of.update(dict.fromkeys(part.partitions, number))
+            self._cell_of.update(dict.fromkeys(part.rows, number))
             self.unowned.split(cell, number)
             self.unread.split(cell, number)
             cells.append(number)
         return cells
 
-    def begin(self, owner: str, partitions: Collection[TopicPartition]) -> None:
+    def begin(self, owner: str, rows: Collection[int]) -> None:
         """Record that a member owns and reads partitions from now on."""
-        for cell in self._covering(partitions):
+        for cell in self._covering(rows):
             state = self._cells[cell].owners.setdefault(owner, _Owner(self._clock.now_ms))
             self._note(cell, owner, state)
             self._changed(cell)
 
-    def end(self, owner: str, partitions: Collection[TopicPartition]) -> None:
+    def end(self, owner: str, rows: Collection[int]) -> None:
         """Record that a member does not own partitions any more."""
         now_ms, begins_ms, still_ms = self._clock.now_ms, dict[int, int](), dict[int, int]()
         covering = list[int]()
-        if len(partitions) > len(self._cells):
+        if len(rows) > len(self._cells):
             covering = [number for number, cell in enumerate(self._cells) if owner in cell.owners]
-        if sum(len(self._cells[cell].partitions) for cell in covering) != len(partitions):
-            covering = self._covering(partitions)
+        if sum(len(self._cells[cell].rows) for cell in covering) != len(rows):
+            covering = self._covering(rows)
         for cell in covering:
             state = self._cells[cell].owners.pop(owner)
             if state.still_ms is not None:
@@ -270,18 +265,18 @@ class Owners:
             begins_ms[cell] = state.begin_ms
             self._cells[cell].owned.append((state.begin_ms, now_ms, owner))
             self._changed(cell)
-        self._standstills += self._ended(owner, partitions, still_ms)
-        self._ownerships += self._ended(owner, partitions, begins_ms)
+        self._standstills += self._ended(owner, rows, still_ms)
+        self._ownerships += self._ended(owner, rows, begins_ms)
 
-    def stand(self, owner: str, partitions: Collection[TopicPartition], *, is_still: bool) -> None:
+    def stand(self, owner: str, rows: Collection[int], *, is_still: bool) -> None:
         """Record whether a member is idle, for those of the partitions that it owns."""
         still_ms = {}
-        for cell in self._covering(partitions):
+        for cell in self._covering(rows):
             if (state := self._cells[cell].owners.get(owner)) is not None:
                 state.is_still = is_still
                 if (since_ms := self._note(cell, owner, state)) is not None:
                     still_ms[cell] = since_ms
-        self._standstills += self._ended(owner, partitions, still_ms)
+        self._standstills += self._ended(owner, rows, still_ms)
 
     def hold(self, *, is_held: bool) -> None:
         """Record whether all partitions are unreadable from now on."""
@@ -292,23 +287,23 @@ class Owners:
                 if (since_ms := self._note(number, owner, state)) is not None:
                     ended.setdefault(number, []).append((owner, since_ms))
         self._standstills += (
-            _Spans(owner, (partition,), since_ms, now_ms)
-            for partition, number in self._cell_of.items()
+            _Spans(owner, (row,), since_ms, now_ms)
+            for row, number in self._cell_of.items()
             for owner, since_ms in ended.get(number, ())
         )
 
     def _ended(
-        self, owner: str, partitions: Collection[TopicPartition], begins_ms: Mapping[int, int]
+        self, owner: str, rows: Collection[int], begins_ms: Mapping[int, int]
     ) -> Iterator[_Spans]:
         """Yield the spans that end now; `begins_ms` has the cells whose partitions have one."""
         if not begins_ms:
             return
-        cells, count = self._cell_of, sum(len(self._cells[cell].partitions) for cell in begins_ms)
-        if count < len(partitions):
-            partitions = [partition for partition in partitions if cells[partition] in begins_ms]
+        cells, count = self._cell_of, sum(len(self._cells[cell].rows) for cell in begins_ms)
+        if count < len(rows):
+            rows = [row for row in rows if cells[row] in begins_ms]
         first, *others = set(begins_ms.values())
-        begins = {at: begins_ms[cells[at]] for at in partitions} if others else first
-        yield _Spans(owner, tuple(partitions), begins, self._clock.now_ms)
+        begins = {row: begins_ms[cells[row]] for row in rows} if others else first
+        yield _Spans(owner, tuple(rows), begins, self._clock.now_ms)
 
     def _note(self, cell: int, owner: str, state: _Owner) -> int | None:
         """Record that an owner stopped or resumed reading, if that changed.
@@ -337,14 +332,22 @@ class Owners:
         """The history of each cell until now."""
         return (cell.history for cell in self._cells)
 
+    def _named(self, spans: Iterable[_Spans]) -> Iterator[tuple[str, int, str, int, int]]:
+        """Yield topic, partition, owner, begin and end of each."""
+        for some in spans:
+            begin_ms = some.begin_ms
+            for row in some.rows:
+                begin = begin_ms if isinstance(begin_ms, int) else begin_ms[row]
+                yield *self._partitions[row], some.owner, begin, some.end_ms
+
     @property
     def ownerships(self) -> tuple[Ownership, ...]:
         """All ownerships until now, ended ones first in the order of their ends."""
         return (
-            *starmap(Ownership, chain.from_iterable(self._ownerships)),
+            *starmap(Ownership, self._named(self._ownerships)),
             *(
-                Ownership(*partition, owner, state.begin_ms, None)
-                for partition, cell in self._cell_of.items()
+                Ownership(*self._partitions[row], owner, state.begin_ms, None)
+                for row, cell in self._cell_of.items()
                 for owner, state in self._cells[cell].owners.items()
             ),
         )
@@ -353,10 +356,10 @@ class Owners:
     def standstills(self) -> tuple[Standstill, ...]:
         """All standstills until now, in the same order."""
         return (
-            *starmap(Standstill, chain.from_iterable(self._standstills)),
+            *starmap(Standstill, self._named(self._standstills)),
             *(
-                Standstill(*partition, owner, state.still_ms, None)
-                for partition, cell in self._cell_of.items()
+                Standstill(*self._partitions[row], owner, state.still_ms, None)
+                for row, cell in self._cell_of.items()
                 for owner, state in self._cells[cell].owners.items()
                 if state.still_ms is not None
             ),
@@ -520,7 +523,7 @@ class Timeline:
 
     def __init__(self, clock: Clock, logs: PartitionLogs) -> None:
         self.events: list[Event] = []
-        self.owners = Owners(clock)
+        self.owners = Owners(clock, logs.partitions)
         self._clock = clock
         self._logs = logs
         self.rebalances: list[SimulatedRebalance] = []
@@ -601,14 +604,14 @@ class Timeline:
             tuple(Transition(*between, n) for between, n in self._transitions.items()),
             tuple(
                 PartitionTotal(
-                    *partition,
-                    owners.unowned.total_ms(partition),
-                    owners.unread.total_ms(partition),
-                    owners.unowned.longest_ms(partition),
-                    owners.unread.longest_ms(partition),
-                    *counts.get(partition, (0, 0)),
+                    *self._logs.partitions[row],
+                    owners.unowned.total_ms(row),
+                    owners.unread.total_ms(row),
+                    owners.unowned.longest_ms(row),
+                    owners.unread.longest_ms(row),
+                    *counts.get(row, (0, 0)),
                 )
-                for partition in owners
+                for row in owners
             ),
             dict(sorted(self._refused_commits.items())),
             dict(sorted(self._requests.items())),

@@ -325,8 +325,9 @@ def test_offsets(servers: tuple[OldConsumers, Broker]) -> None:
         config = {"bootstrap.servers": broker.bootstrap}
         for number in range(4):
             real.host().call("produce", topic=topic, partition=number, count=count, config=config)
-            ends = group.simulated.logs.ends
-            ends[topic, number] = ends.get((topic, number), 0) + count
+            logs = group.simulated.logs
+            row = logs.row((topic, number))
+            logs.ends[row] = logs.ends.get(row, 0) + count
 
     group.join("1-a", both, "offsets-1", auto_commit=True, auto_commit_interval_ms=10**9)
     group.compare()

@@ -18,47 +18,47 @@ def test_partitions_that_are_told_together_are_recorded_as_those_told_alone() ->
     random = Random(3)
     for _ in range(examples(100, 400)):
         clock = Clock()
-        together, alone = Owners(clock), Owners(clock)
-        partitions: list[TopicPartition] = []
-        owned: dict[str, set[TopicPartition]] = {name: set() for name in NAMES}
+        partitions = list[TopicPartition]()
+        together, alone = Owners(clock, partitions), Owners(clock, partitions)
+        owned: dict[str, set[int]] = {name: set() for name in NAMES}
         for _ in range(random.randint(1, 25)):
             clock.run(clock.now_ms + random.choice((0, 1, 10)))
             if not partitions or random.random() < 0.05:
-                new = [("t", len(partitions) + number) for number in range(random.randint(1, 9))]
-                partitions += new
+                new = range(len(partitions), len(partitions) + random.randint(1, 9))
+                partitions += [("t", number) for number in new]
                 together.exist(new)
-                for partition in new:
-                    alone.exist([partition])
+                for row in new:
+                    alone.exist([row])
             name = random.choice(NAMES)
-            some = tuple(random.sample(partitions, random.randint(0, len(partitions))))
+            some = random.sample(range(len(partitions)), random.randint(0, len(partitions)))
             match random.choice(("begin", "begin", "end", "stand", "hold")):
                 case "begin":
                     together.begin(name, some)
-                    for partition in some:
-                        alone.begin(name, [partition])
+                    for row in some:
+                        alone.begin(name, [row])
                     owned[name] |= {*some}
                 case "end":
-                    ended = tuple(partition for partition in some if partition in owned[name])
+                    ended = [row for row in some if row in owned[name]]
                     together.end(name, ended)
-                    for partition in ended:
-                        alone.end(name, [partition])
+                    for row in ended:
+                        alone.end(name, [row])
                     owned[name] -= {*ended}
                 case "stand":
                     is_still = random.random() < 0.5
                     together.stand(name, some, is_still=is_still)
-                    for partition in some:
-                        alone.stand(name, [partition], is_still=is_still)
+                    for row in some:
+                        alone.stand(name, [row], is_still=is_still)
                 case "hold":
                     is_held = random.random() < 0.5
                     together.hold(is_held=is_held)
                     alone.hold(is_held=is_held)
         assert together.ownerships == alone.ownerships
         assert together.standstills == alone.standstills
-        for partition in partitions:
+        for row in range(len(partitions)):
             for gap in ("unowned", "unread"):
                 ours, theirs = getattr(together, gap), getattr(alone, gap)
-                assert ours.total_ms(partition) == theirs.total_ms(partition)
-                assert ours.longest_ms(partition) == theirs.longest_ms(partition)
+                assert ours.total_ms(row) == theirs.total_ms(row)
+                assert ours.longest_ms(row) == theirs.longest_ms(row)
         counted: Counter[tuple[object, object]] = Counter()
         for history in together.histories:
             counted[history.owned, history.still] += history.partitions
@@ -75,13 +75,13 @@ def again_and_skipped(spans: list[tuple[int, int]]) -> tuple[int, int]:
 def test_what_is_read_in_one_go_is_one_span() -> None:
     random = Random(4)
     for _ in range(examples(300, 1200)):
-        logs, at = PartitionLogs(Clock(), 0), ("t", 0)
+        logs = PartitionLogs(Clock(), 0)
+        (at,) = logs.create([("t", 0)])
         logs.ends[at] = 199
-        logs.create(at)
         position, spans = 0, []
         for _ in range(random.randint(1, 6)):
             begin = random.choice((position, position, 0, random.randrange(100)))
-            logs.begin_all([at], {at: begin}, "latest", int.__call__)
+            logs.begin_all([at], [begin], "latest", int.__call__)
             position = min(begin + random.choice((0, random.randrange(99))), 199)
             logs.end_all([at], int.__call__, [position])
             spans.append((begin, position))
@@ -93,14 +93,14 @@ def test_positions_of_many_partitions_are_those_of_each() -> None:
     for _ in range(examples(100, 400)):
         clock = Clock()
         logs = PartitionLogs(clock, random.choice((0, 0.3, 10, 999.9)))
-        partitions = [("t", number) for number in range(6)]
-        for partition in partitions:
+        rows = range(6)
+        for row in rows:
             clock.run(clock.now_ms + random.choice((0, 0, 777)))
-            logs.ends[partition] = random.randrange(100)
-            logs.create(partition)
+            logs.ends[row] = random.randrange(100)
+            assert [*logs.create([("t", row)])] == [row]
         for _ in range(5):
             clock.run(clock.now_ms + random.randrange(3_000))
             logs.hold(is_held=random.random() < 0.3)
         for at_ms in (None, *random.choices(range(clock.now_ms), k=5)):
-            ends = [logs.end_offset(partition, at_ms) for partition in partitions]
-            assert logs.end_offsets(partitions, at_ms) == ends
+            ends = [logs.end_offset(row, at_ms) for row in rows]
+            assert logs.end_offsets(rows, at_ms) == ends

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kgroup.model.cluster import TopicPartition
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.partition_logs import PartitionLogs
 
-AT = ("orders", 0)
+AT = 0
+"""The row of the only partition."""
 
 
 class Reader:
@@ -15,7 +15,7 @@ class Reader:
     def __init__(self) -> None:
         self.offset = 0
 
-    def position(self, _: TopicPartition) -> int:
+    def position(self, _: int) -> int:
         return self.offset
 
 
@@ -23,7 +23,7 @@ def logs() -> PartitionLogs:
     """A partition with a thousand records."""
     made = PartitionLogs(Clock(), 0)
     made.ends[AT] = 1_000
-    made.create(AT)
+    assert [*made.create([("orders", 0)])] == [AT]
     return made
 
 
@@ -54,7 +54,7 @@ def test_what_two_read_at_one_time_is_read_twice() -> None:
 
 def test_what_nobody_has_read_before_others_is_skipped() -> None:
     made, reader = logs(), Reader()
-    made.was_read(AT, 50)
+    made.was_read({("orders", 0): 50})
     reader.offset = made.begin(AT, 80, "latest", reader.position)
     assert made.again_and_skipped() == {AT: (0, 30)}
     made.end(AT, reader.position)
@@ -70,3 +70,26 @@ def test_who_goes_on_elsewhere_is_one_reader() -> None:
     made.begin(AT, None, "earliest", reader.position)
     assert made.readers == {reader.position: {AT: 0}}
     assert made.again_and_skipped() == {AT: (10, 0)}
+
+
+def test_a_partition_keeps_the_row_that_it_had_before_it_was_created() -> None:
+    made = logs()
+    made.was_read({("late", 1): 7, ("orders", 0): 3})
+    late = made.row(("late", 1))
+    assert made.create([("late", 0), ("late", 1)])[1] == late
+    assert made.partitions == [("orders", 0), ("late", 1), ("late", 0)]
+    partitions = (("late", 0), ("orders", 0), ("late", 1))
+    for _ in range(2):
+        assert [made.partitions[row] for row in made.rows(partitions)] == [*partitions]
+    reader = Reader()
+    reader.offset = made.begin(late, 9, "earliest", reader.position)  # it has no records
+    assert made.again_and_skipped() == {late: (0, 0)}
+    reader.offset = 8
+    assert made.again_and_skipped() == {late: (7, 0)}
+
+
+def test_rows_are_those_of_the_partitions_however_many_others_are_asked_for() -> None:
+    made = logs()
+    made.create([("orders", number) for number in range(1, 1_000)])
+    for number in range(1_000):
+        assert [*made.rows((("orders", number), ("orders", 0)))] == [number, AT]

@@ -36,23 +36,21 @@ def test_the_last_commit_of_a_partition_counts() -> None:
     for _ in range(examples(200, 800)):
         logs = PartitionLogs(Clock(), 0)
         partitions = [("t", number) for number in range(random.randint(1, 6))]
-        for partition in partitions:
-            logs.create(partition)
-        consumers: list[dict[TopicPartition, tuple[int, int]]] = [{} for _ in range(3)]
-        commits, kept, end = PositionCommits("g"), dict[TopicPartition, tuple[int, int]](), 0
+        rows = logs.create(partitions)
+        consumers: list[dict[int, tuple[int, int]]] = [{} for _ in range(3)]
+        commits, kept, end = PositionCommits("g", logs), dict[TopicPartition, tuple[int, int]](), 0
         for at_ms in range(random.randint(1, 12)):
             number = random.randrange(3)
             if not consumers[number] or random.random() < 0.3:
-                some = random.sample(partitions, random.randint(1, len(partitions)))
-                consumers[number] = {partition: (random.randrange(99), 0) for partition in some}
+                some = random.sample(rows, random.randint(1, len(rows)))
+                consumers[number] = {row: (random.randrange(99), 0) for row in some}
             positions = Positions(consumers[number], 0, logs, 0)
             commits.add(PositionCommit(positions, at_ms, None, end))
-            for partition in positions:
-                kept[partition] = (end, positions.offset(partition))
+            for partition, committed in positions.items():
+                kept[partition] = (end, committed.offset)
                 end += 1
-            assert commits.positions(partitions) == {
-                partition: offset for partition, (_, offset) in kept.items()
-            }
+            known = [None if at not in kept else kept[at][1] for at in partitions]
+            assert commits.of(tuple(partitions)) == known
         taken = {(o.topic, o.partition): (at, o.committed_offset) for at, o in commits}
         assert taken == kept
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import compress, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -81,6 +81,8 @@ class Consumer(Process):
         self._config = config
         self._settings = settings
         self._cluster = cluster
+        self._logs = cluster.logs
+        self._owners = cluster.timeline.owners
         self._poison = poison
         self._is_stopping = False
         self._busy_until_ms = 0
@@ -90,8 +92,10 @@ class Consumer(Process):
         """Whether its partitions are recorded as not being read."""
         self._commits = 0
         """Number of the operator's commits that are not answered."""
-        self._begins: dict[TopicPartition, tuple[int, int]] = {}
-        """Start offset and start time of each partition that is being read; replaced on changes."""
+        self._begins: dict[int, tuple[int, int]] = {}
+        """Start offset and start time of each row of the logs that is being read; replaced on
+        changes.
+        """
         self._began_ms = self._read_ms = 0
         self._commit_due_ms = 0
         self.client = _CLIENTS[config.group_protocol](config, self, self)
@@ -154,8 +158,8 @@ class Consumer(Process):
         """Record whether the partitions that it owns are not being read."""
         was_still, self._is_still = self._is_still, self.is_paused or self._is_late
         if was_still or self._is_still:
-            owners = self._cluster.timeline.owners
-            owners.stand(self.name, self.client.owned, is_still=self._is_still)
+            rows = self._logs.rows(self.client.owned)
+            self._owners.stand(self.name, rows, is_still=self._is_still)
 
     def commit(self, generation_id: int | None = None) -> None:
         """Commit the current positions, even if the member has been removed."""
@@ -219,8 +223,7 @@ class Consumer(Process):
         if self._poison and (slow_ms := self._poison_ms(now_ms)):
             self.process(settings.processing_ms + slow_ms)
         busy_ms = settings.processing_ms
-        logs = self._cluster.logs
-        if all(logs.end_offset(begin, now_ms) <= self.position(begin) for begin in self._begins):
+        if all(self._logs.end_offset(row, now_ms) <= self.position(row) for row in self._begins):
             busy_ms = min(busy_ms, POLL_MS)  # poll() returned no records
         self._read_ms = now_ms
         self.after(busy_ms, self._poll_again)
@@ -229,25 +232,24 @@ class Consumer(Process):
         """Return the extra processing time of the next records, in ms."""
         slow_ms = 0
         for partition, (offset, busy_ms) in self._poison.items():
-            if partition in self._begins and (
-                self.position(partition)
-                <= offset
-                < self._cluster.logs.end_offset(partition, now_ms)
+            row = self._logs.row(partition)
+            if row in self._begins and (
+                self.position(row) <= offset < self._logs.end_offset(row, now_ms)
             ):
                 slow_ms += busy_ms
                 detail = f"busy for {busy_ms / 1000:,g} s"
                 self._cluster.note(self.name, "poison", detail, partitions=(partition,))
         return slow_ms
 
-    def position(self, partition: TopicPartition) -> int:
+    def position(self, row: int) -> int:
         """Return the position in a partition that it reads."""
-        return self._cluster.logs.position(partition, *self._begins[partition], self._read_ms)
+        return self._logs.position(row, *self._begins[row], self._read_ms)
 
-    def _store(self, partitions: Iterable[TopicPartition]) -> None:
+    def _store(self, rows: Iterable[int]) -> None:
         assert self._settings.store is not None
-        for partition in partitions:
-            if partition in self._begins:
-                self._settings.store[partition] = self.position(partition)
+        for row in rows:
+            if row in self._begins:
+                self._settings.store[self._logs.partitions[row]] = self.position(row)
 
     def _poll_again(self) -> None:
         if self._is_stopping:
@@ -265,9 +267,9 @@ class Consumer(Process):
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop fetching from partitions."""
         paused = {
-            partition: (self.position(partition), _NEVER_MS)
-            for partition in partitions
-            if partition in self._begins
+            row: (self.position(row), _NEVER_MS)
+            for row in self._logs.rows(partitions)
+            if row in self._begins
         }
         if paused:
             self._begins = {**self._begins, **paused}
@@ -277,7 +279,7 @@ class Consumer(Process):
         """Stop reading partitions, and store the positions."""
         self._cluster.note(self.name, "revoked", partitions=partitions)
         if self._settings.store is not None:
-            self._store(partitions)
+            self._store(self._logs.rows(partitions))
         if self._settings.takes_later:  # it commits processed records before each poll()
             here = {
                 partition: at
@@ -297,16 +299,17 @@ class Consumer(Process):
         self._stop_reading(partitions)
 
     def _stop_reading(self, partitions: tuple[TopicPartition, ...]) -> None:
-        reading = [*filter(self._begins.__contains__, partitions)]
+        rows = self._logs.rows(partitions)
+        reading = [*filter(self._begins.__contains__, rows)]
         offsets = self.positions().offsets(reading)
-        self._cluster.logs.end_all(reading, self.position, offsets)
+        self._logs.end_all(reading, self.position, offsets)
         if len(reading) == len(self._begins):
             self._begins, self._began_ms = {}, 0
         else:
             ended = set(reading)
             self._begins = {at: begin for at, begin in self._begins.items() if at not in ended}
             self._began_ms = max(map(itemgetter(1), self._begins.values()))
-        self._cluster.timeline.owners.end(self.name, partitions)
+        self._owners.end(self.name, rows)
 
     def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Start to read partitions, at the stored or committed offset."""
@@ -314,13 +317,14 @@ class Consumer(Process):
         if not partitions:
             return
         self._cluster.note(self.name, "assigned", partitions=partitions)
-        self._cluster.timeline.owners.begin(self.name, partitions)
+        self._owners.begin(self.name, self._logs.rows(partitions))
         self.standing_changed()
         store = self._settings.store or {}
         if self._settings.takes_later or not store:
             self._fetch(partitions)
             return
-        self._seek(tuple(partition for partition in partitions if partition in store), store)
+        stored = tuple(filter(store.__contains__, partitions))
+        self._seek(stored, [*map(store.__getitem__, stored)])
         if others := tuple(partition for partition in partitions if partition not in store):
             self._fetch(others)
 
@@ -334,13 +338,13 @@ class Consumer(Process):
             if answer is None or code is not ErrorCode.NONE:
                 self.after(self._config.retry_backoff_ms, lambda: self._fetch(partitions))
             else:
-                committed = answer.committed
-                store = self._settings.store or {}
-                for partition in store.keys() & set(partitions) if store else ():
-                    committed[partition] = max(
-                        store[partition], committed.get(partition, store[partition])
-                    )
-                self._seek(partitions, committed)
+                offsets = answer.committed(partitions)
+                if store := self._settings.store:
+                    offsets = [
+                        offset if stored is None else max(stored, offset or 0)
+                        for offset, stored in zip(offsets, map(store.get, partitions), strict=True)
+                    ]
+                self._seek(partitions, offsets)
 
         client = self.client
         if client.coordinator is None:
@@ -350,24 +354,21 @@ class Consumer(Process):
             request = OffsetFetch(self._config.group_id, partitions)
             self.send(client.coordinator, request, on_answer)
 
-    def _seek(
-        self, partitions: tuple[TopicPartition, ...], offsets: Mapping[TopicPartition, int]
-    ) -> None:
-        """Start to read at the given offsets."""
+    def _seek(self, partitions: tuple[TopicPartition, ...], offsets: Iterable[int | None]) -> None:
+        """Start to read those of the partitions that it owns, at the given offsets."""
         now_ms = self.clock.now_ms
         if partitions != self.client.owned:
-            owned = set(self.client.owned)
-            partitions = tuple(partition for partition in partitions if partition in owned)
-        begins = self._cluster.logs.begin_all(
-            partitions, offsets, self._settings.auto_offset_reset, self.position
-        )
+            owned = [*map(set(self.client.owned).__contains__, partitions)]
+            partitions, offsets = tuple(compress(partitions, owned)), compress(offsets, owned)
+        rows, reset = self._logs.rows(partitions), self._settings.auto_offset_reset
+        begins = self._logs.begin_all(rows, offsets, reset, self.position)
         starts = zip(begins.values(), repeat(now_ms))
         self._begins = self._begins | dict(zip(begins, starts, strict=True))
         self._began_ms = max(self._began_ms, now_ms)
 
     def positions(self) -> Positions:
         """Return the positions to commit."""
-        return Positions(self._begins, self._read_ms, self._cluster.logs, self._began_ms)
+        return Positions(self._begins, self._read_ms, self._logs, self._began_ms)
 
     def failed(self, reason: str) -> None:
         """End the application after an exception of the consumer."""

@@ -93,8 +93,8 @@ class Stage(ABC, Generic[_M]):
         self._scenario = scenario
         self._running: dict[str, _M] = {}
         self._poison: dict[TopicPartition, tuple[int, int]] = {}
-        self._awaited: dict[TopicPartition, int] = {}
-        """Offsets that readers must reach before all effects of the steps have occurred."""
+        self._awaited: dict[int, int] = {}
+        """Offsets that readers of rows must reach before all effects of the steps occurred."""
         self._random = random
 
     def schedule(self, steps: Iterable[Step]) -> None:
@@ -264,14 +264,15 @@ class Stage(ABC, Generic[_M]):
 
     def _change_log(self, step: Step) -> None:
         assert step.topic is not None
-        partition = (step.topic, step.count)
+        partition, logs = (step.topic, step.count), self._world.logs
+        row = logs.row(partition)
         if step.action is Action.POISON:
-            offset = self._world.logs.end_offset(partition)
+            offset = logs.end_offset(row)
             self._poison[partition] = (offset, step.for_ms or 0)
-            self._awaited[partition] = offset + 1
+            self._awaited[row] = offset + 1
         else:
-            offset = self._world.logs.delete_records(partition)
-            self._awaited[partition] = max(offset, self._awaited.get(partition, 0))
+            offset = logs.delete_records(row)
+            self._awaited[row] = max(offset, self._awaited.get(row, 0))
         self._world.note(OPERATOR, str(step.action), f"offset {offset}", None, (partition,))
 
 
@@ -398,7 +399,9 @@ class CoordinatorStage(Stage[Consumer]):
     def _take(self, answer: FetchAnswer | None) -> None:
         """Copy the committed offsets to the external store."""
         if answer is not None:
-            self._store.update(answer.committed)
+            self._store.update(
+                {at: offset.committed_offset for at, offset in answer.offsets.items()}
+            )
 
     def _is_up(self, broker: int) -> bool:
         return self.cluster.is_up(broker)

@@ -41,10 +41,11 @@ def write_start(cluster: SimulatedCluster, scenario: Scenario, start: InitialGro
 
 def _write_logs(world: World, start: InitialGroup) -> None:
     """Set initial log end offsets, and mark records below the known offsets as read."""
-    world.logs.ends.update(start.ends)
-    for partition in start.offsets.keys() | start.stored.keys():
-        committed = (offsets.get(partition, 0) for offsets in (start.offsets, start.stored))
-        world.logs.was_read(partition, max(committed))
+    logs, read_to = world.logs, dict(start.offsets)
+    logs.ends.update(zip(logs.add(start.ends), start.ends.values(), strict=True))
+    for partition, offset in start.stored.items():
+        read_to[partition] = max(offset, read_to.get(partition, 0))
+    logs.was_read(read_to)
 
 
 def write_offsets(

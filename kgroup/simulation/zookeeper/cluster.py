@@ -90,10 +90,8 @@ class ZookeeperCluster(World):
         """Create topics, or add partitions to them."""
         for topic, count in counts.items():
             new = [(topic, number) for number in range(self.topics.get(topic, 0), count)]
-            for partition in new:
-                self.logs.create(partition)
-                self.leaders[partition] = self._preferred(partition)
-            self.timeline.owners.exist(new)
+            self.leaders.update(zip(new, map(self._preferred, new), strict=True))
+            self.timeline.owners.exist(self.logs.create(new))
             self.topics[topic] = count
             self.server.write(f"{TOPICS}/{topic}", str(count))
 
@@ -184,13 +182,16 @@ class ZookeeperCluster(World):
         def begin(on_answer: Callable[[Any], None]) -> None:
             def arrive() -> None:
                 if broker not in self._up or any(
-                    self._refused(broker, at, offsets) or self.logs.end_offset(at) > offset
+                    self._refused(broker, at, offsets) or self._end_offset(at) > offset
                     for at, offset in offsets.items()
                 ):
                     reply()
                     return
                 now_ms = self.clock.now_ms
-                written = [self.logs.written_ms(at, offset) for at, offset in offsets.items()]
+                written = [
+                    self.logs.written_ms(self.logs.row(at), offset)
+                    for at, offset in offsets.items()
+                ]
                 due_ms = min(
                     (time_ms for time_ms in written if time_ms is not None),
                     default=now_ms + wait_ms,
@@ -202,7 +203,7 @@ class ZookeeperCluster(World):
                 if broker in self._up:
                     self.timeline.answered("Fetch")
                     answer = {
-                        at: self._refused(broker, at, offsets) or self.logs.end_offset(at)
+                        at: self._refused(broker, at, offsets) or self._end_offset(at)
                         for at in offsets
                     }
                 self.clock.after(self.delay(), lambda: on_answer(answer))
@@ -216,7 +217,11 @@ class ZookeeperCluster(World):
     ) -> ErrorCode | None:
         if self.leaders[at] != broker:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return None if self.logs.has(at, offsets[at]) else ErrorCode.OFFSET_OUT_OF_RANGE
+        is_in_range = self.logs.has(self.logs.row(at), offsets[at])
+        return None if is_in_range else ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def _end_offset(self, at: TopicPartition) -> int:
+        return self.logs.end_offset(self.logs.row(at))
 
     def list_offset(self, broker: int, at: TopicPartition, reset: str) -> Wait:
         """Request the log start or end offset of a partition; None unless the broker leads it."""
@@ -224,7 +229,9 @@ class ZookeeperCluster(World):
         def answer() -> int | None:
             if broker not in self._up or self.leaders[at] != broker:
                 return None
-            return self.logs.start_offset(at) if reset == "smallest" else self.logs.end_offset(at)
+            if reset == "smallest":
+                return self.logs.start_offset(self.logs.row(at))
+            return self._end_offset(at)
 
         return self._request("ListOffsets", answer)
 

@@ -321,7 +321,8 @@ class ZookeeperConsumer(Process):
         """Record which partitions are not being read: those of busy streams, or all in a pause."""
         for at, stream in self._reading.items():
             is_still = self.is_paused or stream.is_late
-            self._cluster.timeline.owners.stand(self.name, (at,), is_still=is_still)
+            row = self._cluster.logs.row(at)
+            self._cluster.timeline.owners.stand(self.name, (row,), is_still=is_still)
 
     def commit(self) -> None:
         """Commit the current positions."""
@@ -543,7 +544,8 @@ class ZookeeperConsumer(Process):
         }
         self._reading = {at: self.registry[at].stream for at in sorted(threads)}
         self._cluster.note(self.name, "assigned", partitions=tuple(self._reading))
-        self._cluster.timeline.owners.begin(self.name, self._reading)
+        rows = self._cluster.logs.rows(tuple(self._reading))
+        self._cluster.timeline.owners.begin(self.name, rows)
         self.standing_changed()
         self.fetchers.start(self.registry.values())
 
@@ -604,7 +606,8 @@ class ZookeeperConsumer(Process):
             stream.clear()
         if self._reading:
             self._cluster.note(self.name, "revoked", partitions=tuple(self._reading))
-            self._cluster.timeline.owners.end(self.name, self._reading)
+            rows = self._cluster.logs.rows(tuple(self._reading))
+            self._cluster.timeline.owners.end(self.name, rows)
             self._reading = {}
 
     # --- offsets --------------------------------------------------------------------------------

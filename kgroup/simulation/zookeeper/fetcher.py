@@ -55,7 +55,7 @@ class PartitionTopicInfo:
         """The offset to commit: after the last record that the application received."""
         return self.stream.offset_in(self)
 
-    def position(self, _: TopicPartition) -> int:
+    def position(self, _: int) -> int:
         """Return the position, which is at least the start offset."""
         return max(self.offset or 0, self.begun_at or 0)
 
@@ -256,9 +256,10 @@ class FetcherManager:
         for fetcher in self._fetchers.values():
             fetcher.thread.stop()
         self._fetchers.clear()
+        logs = self._cluster.logs
         for info in self._infos.values():
             if info.is_begun:
-                self._cluster.logs.end(info.at, info.position)
+                logs.end(logs.row(info.at), info.position)
         self._infos, self._no_leader = {}, {}
         self._failed.clear()
 
@@ -341,8 +342,8 @@ class FetcherManager:
 
     def begin(self, info: PartitionTopicInfo, offset: int) -> None:
         """Record the start of reading a partition."""
-        reset = _RESETS[self._config.reset]
-        self._cluster.logs.begin(info.at, offset, reset, info.position)
+        reset, logs = _RESETS[self._config.reset], self._cluster.logs
+        logs.begin(logs.row(info.at), offset, reset, info.position)
         info.begin(offset)
 
     def reset(self, info: PartitionTopicInfo, broker: int) -> Routine[int | None]:
@@ -364,7 +365,8 @@ class FetcherManager:
 
     def has(self, at: TopicPartition, offset: int) -> bool:
         """Return whether an offset is in range for a fetch."""
-        return self._cluster.logs.has(at, offset)
+        logs = self._cluster.logs
+        return logs.has(logs.row(at), offset)
 
     def info(self, at: TopicPartition) -> PartitionTopicInfo:
         """Return the registry entry of a partition."""

@@ -484,7 +484,8 @@ def test_offsets_are_read_when_their_broker_is_found() -> None:
     assert failed.error == "NETWORK_EXCEPTION"
     world.run(5_000)
     assert world.owned()["a"] == [*orders(0, 1)]
-    assert {("orders", 0): 7} in world.cluster.logs.readers.values()
+    logs = world.cluster.logs
+    assert {logs.row(("orders", 0)): 7} in logs.readers.values()
 
 
 def test_who_ends_when_others_change_rebalances_no_more() -> None:
@@ -737,7 +738,7 @@ def test_of_a_chunk_before_the_consumed_offset_the_last_record_is_given() -> Non
     assert info.offset == 10
     clock.run(1_500)
     assert info.offset == 11  # nothing of this one was consumed, as far as is known then
-    assert info.position(info.at) == 100
+    assert info.position(0) == 100
     clock.run(2_500)
     assert info.offset == 101
 

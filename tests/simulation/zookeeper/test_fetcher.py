@@ -77,7 +77,7 @@ def test_streams_share_the_work() -> None:
 def test_out_of_range(reset: str, begin: int) -> None:
     world = World(partitions=1)
     world.run(10_000)
-    world.cluster.logs.delete_records(("orders", 0))
+    world.cluster.logs.delete_records(world.cluster.logs.row(("orders", 0)))
     world.cluster.server.create("/consumers/g/offsets/orders/0", "7")
     world.run(10_000)
     consumer = world.start("a", processing_ms=60_000, reset=reset)
@@ -149,7 +149,9 @@ def test_a_reset_that_fails_gives_the_partition_back() -> None:
     consumer = world.start("a", 20_000)
     world.run(10_000)
     refuse(world, ("orders", 0), 1)
-    world.cluster.logs.delete_records(("orders", 0))  # it is late: it has not read them
+    world.cluster.logs.delete_records(
+        world.cluster.logs.row(("orders", 0))
+    )  # it is late: it has not read them
     world.run(60_000)
     assert consumer.fetchers.is_settled
     assert [(event.error, event.partitions) for event in world.events("Fetch")] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 
 settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(15, 60))
 settings.load_profile("kgroup")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let garbage collections pass over thousands of tests, which stay."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

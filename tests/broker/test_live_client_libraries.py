@@ -58,8 +58,10 @@ def server(
     version: str = request.param
     with broker(version, tmp_path_factory.mktemp(version), rack=RACK) as running:
         with Wire(version, running.bootstrap) as wire:
+            topics: dict[str, int] = {}
             for each in (*GROUPS, *RACK_GROUPS):
-                create_topics(wire, topics_of(*each))
+                topics |= topics_of(*each)
+            create_topics(wire, topics)
             await_coordinator(wire)
         yield running
 

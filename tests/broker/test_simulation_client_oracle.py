@@ -103,8 +103,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         RecordingProxy([server.port]) as proxy,
         session(VERSION, ["Consumers"], bootstrap=proxy.bootstrap, log=work / "log") as clients,
     ):
-        for name in STORIES:
-            create_topics(wire, topics_of(name))
+        create_topics(wire, {topic: n for name in STORIES for topic, n in topics_of(name).items()})
         await_coordinator(wire)  # which hears of new topics a little later than who asks for them
         yield Live(wire, proxy, clients)
 

@@ -120,8 +120,9 @@ class GroupSpec:
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the leader before, or of
             the members whose library is known and has the strategy, if it is a single one, in the
-            newest of their versions, unless the leader's bytes rule it out; else the newest version
-            of Kafka's own, or if they rule that out, too, of the first library that they do not.
+            newest of their versions, unless the leader's bytes rule it out; else of the libraries
+            that they do not rule out, the newest version of the one that most members may have,
+            Kafka's own first.
     """
 
     strategy: str
@@ -183,11 +184,23 @@ class GroupSpec:
             newest_first = CLIENTS[names.pop()].versions
             return min(libraries, key=lambda client: newest_first.index(client.version))
         could = (library for name, library in CLIENTS.items() if self._may_lead(name))
-        known = (
+        known = [
             library for library in could if self.strategy in library.strategies[library.versions[0]]
+        ]
+        return min(known, key=self._unlikelihood, default=JAVA).newest
+
+    def _unlikelihood(self, library: ClientLibrary) -> tuple[int, bool]:
+        """Return how many members are not of a library, and whether the others would be old ones.
+
+        What kafka-python may have sent, Java's sent only before 2.4.
+        """
+        mays = [member.may_be for member in self.members if member.may_be is not None]
+        is_old = (
+            library is JAVA
+            and self.strategy == "sticky"  # others assign alike, if subscriptions are the same
+            and any(KAFKA_PYTHON.name in may_be for may_be in mays)
         )
-        first = next(known, JAVA)
-        return first.newest
+        return sum(library.name not in may_be for may_be in mays), is_old
 
     def _may_lead(self, name: str) -> bool:
         """Return whether the leader may be of a library; if it is unknown, any member."""

@@ -232,6 +232,13 @@ def test_who_leads_is_unknown_if_a_new_member_may(changes: Changes, leader_id: s
     assert changed(spec, changes).leader_id == leader_id
 
 
+def test_the_only_member_that_is_left_leads() -> None:
+    spec = lead(group(member("a", None), member("b", None, unknown_id=True)), "a")
+    assert leaves(spec, spec.members[0]).leader_id == "b"
+    assert leaves(spec, spec.members[1]).leader_id == "a"
+    assert leaves(replace(spec, member_order=("c", "a")), spec.members[0]).leader_id is None
+
+
 def test_a_group_of_one_library_needs_no_warning_when_its_leader_has_left() -> None:
     go = software("kafka-go")
     possible = frozenset({"kafka-clients", "kafka-go"})

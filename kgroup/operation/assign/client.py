@@ -395,7 +395,8 @@ def member_warnings(spec: GroupSpec) -> Iterator[str]:
         if unknown and _shares(replace(spec, members=members), leads) != _shares(spec, leads):
             yield (
                 "The actual assignment may be different: the client library of "
-                f"{first_names(sorted(ids))} is unknown, and may be {client.name}."
+                f"{first_names(sorted(ids))} is unknown, and may be "
+                f"{client if client.name == leads.name else client.name}."
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64decode, urlsafe_b64decode
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software, UserData
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
-from kgroup.model.client_library import KAFKA_CLIENTS, SARAMA, Certainty
+from kgroup.model.client_library import KAFKA_CLIENTS, KAFKA_PYTHON, SARAMA, Certainty
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
@@ -198,6 +198,8 @@ def group_spec(
     asked = _asked(protocol, kafka_version, client)
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
+    if group.assignor == "sticky":
+        members = tuple(_of_kafka_python_2(group, members))
     past = tuple(each for each in group.past_generations if each.members and each.assignor)
     members = with_keeping(replace(group, past_generations=past), members)
     known, ids = _topics(source, members, topics, notes, advice.partitions)
@@ -451,13 +453,30 @@ def _member(
             for partition in owned or ()
         ),
         generation=group.generation_id,
-        version=(subscription.version or 0) if versions else NEWEST_VERSION,
+        version=NEWEST_VERSION if subscription.version is None else subscription.version,
         user_data=UserData() if forgets and not member.assignment_user_data else None,
         client=client,
         versions=versions,
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
         may_be=_may_be(member),
     )
+
+
+def _of_kafka_python_2(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSpec]:
+    """Yield the members; those of kafka-python 2, if the leader may be of kafka-python, as such.
+
+    It writes user data that others also write, but 3.0 neither writes nor reads.
+    """
+    leader = next((each for each in members if each.member_id == group.leader_id), None)
+    may_lead = leader is not None and KAFKA_PYTHON in (leader.may_be or ())
+    for spec, member in zip(members, group.members, strict=True):
+        said = None if member.subscription is None else member.subscription.user_data
+        is_read = isinstance(said, Mapping) and "previousAssignment" in said
+        if may_lead and is_read and spec.client is None and KAFKA_PYTHON in (spec.may_be or ()):
+            old = Software(KAFKA_PYTHON, "2.3.3")
+            yield replace(spec, client=old, is_client_inferred=True)
+        else:
+            yield spec
 
 
 def _may_be(member: Member) -> frozenset[str] | None:

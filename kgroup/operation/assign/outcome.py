@@ -501,8 +501,10 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         (member.generation for member in spec.members if member.generation is not None), default=0
     )
     returning = spec.returning if plan.connect and plan.connect.is_awaiting else ()
+    here = {member.member_id for member in spec.members}
     return replace(
         spec,
+        member_order=tuple(member_id for member_id in spec.member_order if member_id in here),
         departed=(),
         returning=() if returning else spec.returning,
         have_left=False,

@@ -567,7 +567,7 @@ def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
 
 
 def _next_leader(spec: GroupSpec) -> str | None:
-    """Return the member that leads when the leader has left: the coordinator's first one.
+    """Return the member that leads when the leader has left: the only or the coordinator's first.
 
     It lists members in the order of a hash table, which does not change when one is removed. New
     members have unknown places in it; so have those of a rebalance in progress, if the members
@@ -575,8 +575,12 @@ def _next_leader(spec: GroupSpec) -> str | None:
     """
     gone = {member.member_id for member in spec.departed}
     order = [member_id for member_id in spec.member_order if member_id not in gone]
-    is_known = {*order} == {member.member_id for member in spec.members}
-    return order[0] if spec.protocol == "classic" and order and is_known else None
+    here = {member.member_id for member in spec.members}
+    if spec.protocol != "classic" or not here.issuperset(order):
+        return None
+    if len(here) == 1:
+        return here.pop()
+    return order[0] if len(order) == len(here) else None
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:

@@ -107,7 +107,7 @@ def main(seed: str, rounds: str, file: str, *words: str) -> None:
     some = list(islice(kinds, ceil(int(rounds) / ROUNDS_OF_A_GROUP)))
 
     def keep(kind: Kind, played: Sequence[Mapping[str, Any]]) -> None:
-        lines.extend({**line, "play": f"{seed}, {kind.broker}"} for line in played)
+        lines.extend({**line, "play": seed} for line in played)
 
     try:
         play(some, seed, keep)

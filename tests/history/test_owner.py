@@ -339,7 +339,7 @@ def check(engine: DuckEngine, directory: Path) -> None:
     log = log_of(directory)
     times = sorted({time_of(record) or 0 for records in log.values() for record in records} - {0})
     names = dict(PastGroups(engine, "c", times[-1]).read().image.topic_names)
-    step = max(1, len(times) // examples(2, 10))
+    step = max(1, len(times) // examples(2, 6))
     partitions = sorted(replayed(directory, times[-1], names))[: examples(3, 6)]
     for at_ms in times[step // 2 :: step]:
         expected = replayed(directory, at_ms, names)

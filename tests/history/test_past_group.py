@@ -36,7 +36,7 @@ def test_random_groups_at_any_time(seed: int, tmp_path: Path) -> None:
 def check_groups(engine: DuckEngine, directory: Path) -> None:
     log = log_of(directory)
     times = sorted({time_of(record) or 0 for records in log.values() for record in records} - {0})
-    step = max(1, len(times) // examples(1, 16))
+    step = max(1, len(times) // examples(1, 8))
     for at_ms in [times[0] - 1, *times[step // 2 :: step], times[-1]]:
         reading = PastGroups(engine, "c", at_ms).read()
         assert not reading.problems

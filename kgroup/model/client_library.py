@@ -470,7 +470,8 @@ def recognize_again(
     A snapshot keeps neither the version of the subscription nor whether user data or a rack is
     absent or empty. If it has candidates, those that do not send such bytes are left out. Without
     candidates, its version knew fewer libraries: what it was certain of holds unless a library that
-    it did not know sends such bytes.
+    it did not know sends such bytes. If it was not certain, the bytes are none of those that only
+    one library sends that it knew; of sticky strategies, it knew less.
 
     Args:
         group_id: id of a classic group of consumers.
@@ -478,11 +479,15 @@ def recognize_again(
         member: the member, with the fields of the subscription that were kept.
         before: what that version said.
     """
+    is_certain = before.certainty is Certainty.CERTAIN
+    is_open = not is_certain and not before.candidates and strategy in _EAGER
     possible: set[str] = set()
     is_doubtful = False
     for version, data in _possible_subscriptions(member["subscription"]):
-        libraries = _subscribing(strategy, {"subscription": data})
-        if before.certainty is Certainty.CERTAIN and before.name not in libraries:
+        libraries = _subscribing(strategy, {**member, "subscription": data})
+        if is_certain and before.name not in libraries:
+            continue
+        if is_open and len(libraries - _KNOWN_LATER) == 1:
             continue
         possible |= libraries
         is_doubtful |= not libraries.isdisjoint(_KNOWN_LATER)
@@ -492,7 +497,7 @@ def recognize_again(
         if before.name is not None or not possible or len(possible) == len(before.candidates):
             return before
     candidates = tuple(sorted(possible))
-    if before.name in possible and not (is_doubtful and before.certainty is Certainty.CERTAIN):
+    if before.name in possible and not (is_doubtful and is_certain):
         return before._replace(candidates=candidates)
     return _decided(frozenset(possible), {}, group_id, member)
 

@@ -343,6 +343,8 @@ def _recognized_again(
                 {
                     "clientId": member.client_id,
                     "groupInstanceId": member.instance_id,
+                    "sessionTimeout": member.session_timeout_ms,
+                    "rebalanceTimeout": member.rebalance_timeout_ms,
                     "subscription": {
                         "topics": member.subscription.topics or (),
                         "userData": member.subscription.user_data,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64decode
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -355,6 +355,31 @@ def test_user_data_of_an_edited_snapshot(strategy: str, user_data: dict[str, Any
     said = {"clientId": "mine", "subscription": {**kept, "generationId": None}}
     before = Recognition("sarama", Certainty.CERTAIN)
     assert recognize_again("g", strategy, said, before).certainty is not Certainty.CERTAIN
+
+
+def test_members_that_version_0_1_did_not_recognize() -> None:
+    """It knew neither aiokafka, kafka-node nor @platformatic/kafka, and kept parsed fields only."""
+    new = {"aiokafka", "kafka-node", "@platformatic/kafka"}
+    tried: Counter[str] = Counter()
+    for line in recorded():
+        said = line.member() | {"clientId": "mine"}
+        (found, _) = recognize("g", line.strategy, None, [said, {**said, "memberId": "other"}])
+        known = {*found.candidates} - new
+        if line.strategy not in ("range", "roundrobin") or len(known) < 2:
+            continue
+        data = said["subscription"]
+        kept = {
+            "topics": data["topics"],
+            "userData": data["userData"] or None,
+            "ownedPartitions": data.get("ownedPartitions"),
+            "generationId": None if data.get("generationId", -1) < 0 else data["generationId"],
+            "rackId": data.get("rackId") or None,
+        }
+        again = recognize_again("g", line.strategy, {**said, "subscription": kept}, Recognition())
+        assert line.library in again.candidates
+        assert "kafka-go" not in again.candidates  # it was certain of such bytes
+        tried[line.library] += 1
+    assert tried.keys() >= {"kafka-clients", "franz-go", "sarama", "kafka-python", "aiokafka"}
 
 
 @pytest.mark.parametrize("strategy", [None, "", "our-own"])

@@ -6,6 +6,7 @@ import gzip
 import json
 from base64 import b64decode
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,24 @@ def test_only_libraries_that_the_leaders_bytes_allow_are_named(
     assert plan.warnings == (() if expected is None else (warning,))
     notes = [text for text in assumptions(spec) if "taken not to use ruby-kafka" in text]
     assert len(notes) == (may_be == {"kafka-clients", "ruby-kafka"})
+
+
+def test_a_leader_that_may_assign_at_random_is_named() -> None:
+    """Sarama deals free partitions in the order of a Go map, at times as Java's assignors do."""
+    may_be = frozenset({"kafka-clients", "sarama"})
+    alike = 0
+    for free in combinations(range(6), 2):
+        kept = [("t", number) for number in range(6) if number not in free]
+        members = tuple(
+            MemberSpec(name, ("t",), owned=tuple(owned), generation=1, may_be=may_be)
+            for name, owned in (("a", kept[:2]), ("b", kept[2:]))
+        )
+        spec = GroupSpec("cooperative-sticky", members, {"t": TopicMetadata(6)}, leader_id="a")
+        plan = dry_run(spec)
+        assert any("sarama would assign differently" in text for text in plan.warnings)
+        of_sarama = dry_run(replace(spec, client=software("sarama")))
+        alike += of_sarama.assignment == plan.assignment
+    assert alike > 0
 
 
 def test_the_library_of_a_leader_that_left_is_used_again() -> None:

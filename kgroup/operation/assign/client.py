@@ -408,7 +408,9 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
         computed as.
     """
     names: set[str] = set()
-    for member in spec.members if spec.leader is None else (spec.leader,):
+    may_lead = spec.members if spec.leader is None else (spec.leader,)
+    by_bytes = frozenset[str]().union(*(member.may_be or () for member in may_lead))
+    for member in may_lead:
         if member.client is not None and not member.is_client_inferred:
             names.add(member.client.name)
         elif member.may_be is not None:
@@ -424,7 +426,10 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
             is_old = name == KAFKA_CLIENTS and KAFKA_PYTHON in names
             client = versions_of[-1 if is_old else 0]
             is_there = spec.strategy in CLIENTS[client.name].strategies[client.version]
-            if is_there and _shares(spec, client) != as_computed:
+            if is_there and (
+                _shares(spec, client) != as_computed
+                or (name in by_bytes and not _is_determined_or_fails(replace(spec, client=client)))
+            ):
                 different.append(name)
         elif _is_known(spec, name):
             assigned = _lesser_known(spec, name)

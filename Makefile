@@ -61,7 +61,7 @@ timed-%:
 	echo "stage $*: $$(($$(date +%s) - start)) s"; exit $$status
 
 broker: venv ## the tests with real servers, without those of plans
-	$(call broker_tests,-n 2 --durations 60,$(SERVERS) --ignore-glob '*/test_plan_*' tests/broker)
+	$(call broker_tests,-n 3 --durations 60,$(SERVERS) --ignore-glob '*/test_plan_*' tests/broker)
 
 plans: venv ## the tests that carry out plans: how long partitions stop counts, so nothing else runs
 	$(call broker_tests,-n 3,$(SERVERS) tests/broker/test_plan_*.py)

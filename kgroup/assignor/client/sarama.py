@@ -35,7 +35,7 @@ from kgroup.assignor.client.go_library import (
 )
 from kgroup.assignor.client.load import Loads
 from kgroup.assignor.client_library import ClientLibrary
-from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec, UserData
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 from kgroup.model.cluster import TopicPartition
 
@@ -535,6 +535,22 @@ def _is_determined(
 
 _BY_CHANCE = (assign_sticky, assign_cooperative_sticky)
 _EAGER = {"range": assign_range, "roundrobin": assign_round_robin, "sticky": assign_sticky}
+
+
+def told_nothing(library: str, strategy: str | None, *, by_sarama: bool) -> UserData | None:
+    """Return the empty user data that a member sends whose leader told it nothing to remember.
+
+    Args:
+        library: of the member.
+        strategy: of the group.
+        by_sarama: whether a leader of Sarama has assigned: others write no user data.
+
+    Returns:
+        None if the member sends what members of its library usually do.
+    """
+    forgets = (library, strategy) == (SARAMA.name, "sticky") and not by_sarama
+    return UserData() if forgets else None
+
 
 SARAMA = ClientLibrary(
     name="sarama",

@@ -11,12 +11,13 @@ from typing import NamedTuple
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.client.java import versions_before_3_4
 from kgroup.assignor.client.kafka_go import rack_in_user_data
+from kgroup.assignor.client.sarama import told_nothing
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
-from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software, UserData
+from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
-from kgroup.model.client_library import KAFKA_CLIENTS, KAFKA_PYTHON, SARAMA, Certainty
+from kgroup.model.client_library import KAFKA_CLIENTS, KAFKA_PYTHON, Certainty
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
@@ -436,8 +437,6 @@ def _member(
             subscription.version, group.assignor, subscription.topics or (), subscription.user_data
         )
         client = client._replace(version=versions[0]) if versions else client
-    # Sarama's members send what the leader told them to remember; other leaders tell nothing.
-    forgets = client is not None and (client.name, group.assignor) == (SARAMA, "sticky")
     return MemberSpec(
         member_id=member.member_id,
         topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),
@@ -454,7 +453,11 @@ def _member(
         ),
         generation=group.generation_id,
         version=NEWEST_VERSION if subscription.version is None else subscription.version,
-        user_data=UserData() if forgets and not member.assignment_user_data else None,
+        user_data=told_nothing(
+            client.name if client is not None else "",
+            group.assignor,
+            by_sarama=bool(member.assignment_user_data),
+        ),
         client=client,
         versions=versions,
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,

@@ -11,11 +11,12 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from kgroup.assignor.base import Assignment, AssignorError, java_order
+from kgroup.assignor.client.sarama import told_nothing
 from kgroup.assignor.client_facts import ON_ERROR
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, GroupSpec
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
-from kgroup.assignor.member_spec import MemberSpec, UserData
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.model.client_library import KAFKA_CLIENTS, SARAMA
@@ -500,6 +501,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
     generation = 1 + max(
         (member.generation for member in spec.members if member.generation is not None), default=0
     )
+    is_told = spec.computed_as.name == SARAMA
     returning = spec.returning if plan.connect and plan.connect.is_awaiting else ()
     here = {member.member_id for member in spec.members}
     return replace(
@@ -523,7 +525,9 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
                 standby=(plan.standby or {}).get(member.member_id, ()),
                 generation=generation,
                 subscription_generation=None,
-                user_data=_told(spec, member),
+                user_data=told_nothing(
+                    spec.client_of(member).name, spec.strategy, by_sarama=is_told
+                ),
                 threads=threads[member.member_id],
                 keeps=member.keeps if spec.strategy == COOPERATIVE_STICKY else None,
             )
@@ -531,15 +535,6 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         )
         + returning,
     )
-
-
-def _told(spec: GroupSpec, member: MemberSpec) -> UserData | None:
-    """Return the user data that a member sends next; None for that of its library.
-
-    Sarama's members send what the leader told them to remember, and other leaders tell nothing.
-    """
-    forgets = (spec.client_of(member).name, spec.strategy) == (SARAMA, "sticky")
-    return UserData() if forgets and spec.computed_as.name != SARAMA else None
 
 
 def _balance(

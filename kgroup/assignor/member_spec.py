@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
 from kgroup.model.cluster import TopicPartition
+from kgroup.value_class import value_class
 
 NEWEST = "4.3.1"
 """Version of Kafka's own assignors that is used by default."""
@@ -47,8 +50,8 @@ class UserData:
     generation_again: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSpec:
+@value_class
+class MemberSpec(Struct, frozen=True):
     """A member before an assignment.
 
     Attributes:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from kgroup.assignor import connect, kafka_streams, sticky_tasks, zookeeper
 from kgroup.assignor.base import Assignment, Subscriber
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest
@@ -161,7 +163,7 @@ def as_sent(spec: GroupSpec) -> list[Subscriber]:
         client = spec.client_of(member)
         known = spec.strategy in CLIENTS[client.name].strategies[client.version]
         if member.keeps is False:
-            member = replace(member, owned=None, generation=None, user_data=None)
+            member = structs.replace(member, owned=None, generation=None, user_data=None)
         by_client[client if known else spec.computed_as].append(member)
     sent = {
         subscriber.member_id: subscriber

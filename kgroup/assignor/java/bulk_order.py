@@ -56,8 +56,8 @@ def bulk_order(
     put = np.bincount(maps, minlength=np.size(capacity))
     gone = np.bincount(maps[removed], minlength=len(put))
     early = put - np.bincount(maps[late], minlength=len(put))
-    capacities = np.broadcast_to(np.asarray(capacity, np.int64), put.shape)
-    again = np.broadcast_to(np.asarray(called_again), put.shape)
+    capacities = np.full(len(put), capacity, np.int64)
+    again = np.full(len(put), called_again, np.bool_)
     # `computeIfAbsent` doubles a full table only at the next call, if there is one
     peaks = np.maximum(early, put - gone - (prepend & ~again))
     begin = np.left_shift(1, np.frexp(np.maximum(capacities - 1, 0))[1].astype(np.int64))
@@ -116,9 +116,11 @@ def _replayed(
 def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) -> list[int]:
     """Return the maps in which a bucket may have been crowded, at any size of the table."""
     crowded = set[int]()
-    rank = ranks_within(maps)
     some = (np.bincount(maps) >= CROWD)[maps]
-    maps, spreads, rank = maps[some], spreads[some], rank[some]
+    if not some.any():
+        return []
+    maps, spreads = maps[some], spreads[some]
+    rank = ranks_within(maps)
     size = int(begin.min())
     while len(maps) and size <= sizes.max():
         has_size = (begin <= size) & (size <= sizes)

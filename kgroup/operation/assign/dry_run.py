@@ -21,6 +21,8 @@ from random import Random
 from string import ascii_lowercase
 from uuid import UUID
 
+from msgspec import structs
+
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
@@ -141,7 +143,7 @@ def _made_up(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> GroupSpec:
     """Return the group with possible ids in place of unknown ones, given by placeholder."""
     processes = _random_processes(spec, seed)
     members = tuple(
-        replace(
+        structs.replace(
             m,
             member_id=ids[m.member_id],
             topics=_drawn(m, spec, seed),
@@ -202,7 +204,7 @@ def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...
 
 def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
     """Return a possible member id for each new member, by its placeholder."""
-    unknown = [replace(m, client=spec.client_of(m)) for m in spec.members if m.unknown_id]
+    unknown = [structs.replace(m, client=spec.client_of(m)) for m in spec.members if m.unknown_id]
     libraries = {m.client.name for m in unknown if m.client is not None and not m.client_id}
     usual = {library: _usual_client_ids(spec, library) for library in libraries}
     return {member.member_id: _random_id(member, spec, usual, seed) for member in unknown}
@@ -268,11 +270,11 @@ def _beginning(
         return member.instance_id
     if member.client_id:
         return member.client_id
-    random = Random(f"{seed} {member.member_id} client")
+    own = f"{seed} {member.member_id} client"
     if known := usual[client.name]:
-        return random.choice(known) if seed else known[0]
-    word = "".join(random.choices(ascii_lowercase, k=8))
+        return Random(own).choice(known) if seed else known[0]
     default = CLIENTS[client.name].client_id
+    word = "".join(Random(own).choices(ascii_lowercase, k=8)) if "{word}" in default else ""
     return default.format(group=spec.id or "group", version=client.version, word=word)
 
 
@@ -660,7 +662,7 @@ def _in_steps(steps: Iterable[GroupSpec]) -> AssignPlan | None:
                 step,
                 departed=(),
                 members=tuple(
-                    replace(known.get(member.member_id, member), topics=member.topics)
+                    structs.replace(known.get(member.member_id, member), topics=member.topics)
                     for member in step.members
                 ),
             )

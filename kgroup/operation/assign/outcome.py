@@ -10,6 +10,8 @@ from math import sqrt
 from operator import itemgetter
 from typing import NamedTuple
 
+from msgspec import structs
+
 from kgroup.assignor.base import Assignment, AssignorError, java_order
 from kgroup.assignor.client.sarama import told_nothing
 from kgroup.assignor.client_facts import ON_ERROR
@@ -464,7 +466,9 @@ def _assigned_in_turn(spec: GroupSpec, groups: Iterable[tuple[MemberSpec, ...]])
         for member in members:
             known = last.get(member.member_id, member)
             owned = tuple(assignment.get(member.member_id, member.owned or ()))
-            last[member.member_id] = known if known.owned == owned else replace(known, owned=owned)
+            last[member.member_id] = (
+                known if known.owned == owned else structs.replace(known, owned=owned)
+            )
         now = tuple(last[member.member_id] for member in members)
         assignment = assign(replace(spec, members=now))
     return assignment
@@ -519,7 +523,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         connect=None if plan.connect is None else plan.connect.cluster,
         application=None if plan.streams is None else plan.streams.application,
         members=tuple(
-            replace(
+            structs.replace(
                 member,
                 owned=plan.assignment[member.member_id],
                 standby=(plan.standby or {}).get(member.member_id, ()),

@@ -1,15 +1,16 @@
 """The vote on the strategy of a classic group, as far as its result can be derived.
 
-Each member votes for the first strategy in its list that all members list, and the one with most
-votes wins (`ClassicGroup.selectProtocol`; a tie depends on the broker's hash table). Neither a
-response nor a record has the lists. What shows something of them:
+Each member votes for the first strategy in its list that all members list. The most votes win; a
+tie depends on the broker's hash table (`ClassicGroup.selectProtocol`). Neither responses nor
+records have the lists. This is known of them:
 
-- a member lists each strategy that has won in a generation of which it was a member;
+- a member lists each strategy that has won in one of its generations;
 - the same members choose the same strategy again;
 - a member that keeps its partitions when it joins lists only cooperative strategies;
-- a library may have only one strategy.
+- a library may have only one strategy;
+- a dry run may name the list of a new member.
 
-If earlier generations had other strategies, all lists that may have led to them are tried.
+If earlier generations had other strategies, all lists that explain them are tried.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from kgroup.simulation.client.config import COOPERATIVE_STICKY
 INCONSISTENT = "INCONSISTENT_GROUP_PROTOCOL"
 """Error with which the coordinator refuses a member with no strategy that all members list."""
 KEEPERS = (KAFKA_CLIENTS,)
-"""Libraries whose members keep their partitions in a rebalance only if they list no eager strategy.
-Source: the constructor of `ConsumerCoordinator`. Members of franz-go do as the strategy in use.
+"""Libraries whose members keep partitions in a rebalance only if they list no eager strategy.
+
+Source: the constructor of `ConsumerCoordinator`. In franz-go, the strategy in use decides.
 """
 _SURE = 2
-"""Number of times that a member has to give up everything, to be known for it."""
+"""Number of rebalances in which a member gives up all partitions that prove an eager strategy."""
 _TIES = ((4, 0), (2, 6), (2, 3))
 """Versions of brokers, one for each order in which ties are broken."""
 _MOST_VOTES = 30
@@ -46,7 +48,7 @@ _MOST_STEPS = 2_000
 """Maximum number of partial sets of lists to try."""
 
 _MOST_STRATEGIES = 6
-"""Maximum number of strategies in the generations of members, to try lists of them."""
+"""Maximum number of strategies of which lists are tried."""
 
 _List = tuple[str, ...]
 _Generation = tuple[frozenset[str], str]
@@ -56,10 +58,10 @@ _Generation = tuple[frozenset[str], str]
 def with_keeping(group: Group, members: tuple[MemberSpec, ...]) -> tuple[MemberSpec, ...]:
     """Return the members of a cooperative group with `keeps`, from what they claimed.
 
-    A member that had partitions in the generation before, and claimed none, lists an eager
-    strategy, too. If others claimed some, it has to happen twice: a member may rejoin before it
-    receives its partitions. Members of which nothing is known are taken to do as the others, if
-    these are alike. If some may list an eager strategy, it is open whether the unknown ones do.
+    A member that owned partitions and claims none in the next generation lists an eager strategy,
+    too. If others claim some, this must happen twice: it may have rejoined before it received its
+    partitions. Where nothing is known of a member, it does as the others if these are alike. If
+    some may list an eager strategy, it is open whether such a member does.
     """
     if group.type is not GroupType.CLASSIC or group.assignor != COOPERATIVE_STICKY:
         return members
@@ -100,7 +102,7 @@ def with_keeping(group: Group, members: tuple[MemberSpec, ...]) -> tuple[MemberS
 
 
 def _present(group: Group) -> PastGeneration:
-    """Return what the present generation shows, as one of the past."""
+    """Return the present generation in the form of a past one."""
     sent = {member.member_id: member.subscription for member in group.members}
     return PastGeneration(
         group.generation_id or 0,
@@ -116,9 +118,9 @@ def _present(group: Group) -> PastGeneration:
 
 
 def listable(library: str | None, strategy: str, *, keeps: bool = False) -> frozenset[str] | None:
-    """Return what a member of a group with this strategy may list; None if that is unknown.
+    """Return the strategies that a member may list; None if unknown.
 
-    An application may also bring assignors of its own; these are not considered.
+    Assignors of the application's own are left out.
 
     Args:
         library: client library of the member, if it is certain.
@@ -136,7 +138,7 @@ def listable(library: str | None, strategy: str, *, keeps: bool = False) -> froz
 
 
 def may_list(member: MemberSpec, strategy: str) -> frozenset[str] | None:
-    """Return the same for a member of a group; what it lists, if that is known."""
+    """Return the strategies that a member lists, or else may list; None if unknown."""
     if member.lists is not None:
         return frozenset(member.lists)
     is_certain = member.client is not None and not member.is_client_inferred
@@ -146,20 +148,20 @@ def may_list(member: MemberSpec, strategy: str) -> frozenset[str] | None:
 
 
 def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]) -> GroupSpec:
-    """Return a classic group with the strategy for which its members vote, the likeliest one.
+    """Return a classic group with the strategy that most likely wins the vote.
 
     If that is not imitated, the strategy stays, and differs from the first of `may_win`.
 
     Args:
         spec: the group after members have left or joined.
-        before: the same before that, of which `past_generations` are earlier ones.
-        restarted: new ids of members that have left and rejoined, by id; their lists stay.
+        before: the group before, with its `past_generations`.
+        restarted: new ids of restarted members, by former id; their lists stay.
     """
     may_win = _may_win(spec, before, restarted)
     spec = replace(spec, may_be_refused=_may_be_refused(spec, before, restarted))
     if may_win is None or may_win[0] == spec.strategy:
         return replace(spec, may_win=may_win)
-    # With an eager strategy in their lists, they give up everything before they join.
+    # Members with an eager strategy in their lists give up all partitions before they join.
     members = tuple(
         replace(member, keeps=False) if member.lists is None else member for member in spec.members
     )
@@ -173,6 +175,7 @@ def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str])
 def _may_win(
     spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]
 ) -> tuple[str, ...] | None:
+    """Return the strategies that may win, the likeliest first; None if nothing is known."""
     voters, past = _voters(spec, restarted), _generations(before)
     known = {each.member_id: each for each in (*before.members, *spec.members)}
     lists = tuple(sorted(each.lists for each in spec.members if each.lists is not None))
@@ -183,7 +186,7 @@ def _may_win(
     if frozenset({before.strategy}) in may.values():
         return (before.strategy,)
     others = {strategy for members, strategy in past if members & voters}
-    # Only these can win: who joins lists them, and all others may.
+    # With known lists, only these can win: all new members list them, and all others may.
     possible = None
     if lists:
         common = set(lists[0]).intersection(*lists)
@@ -199,7 +202,7 @@ def _may_win(
         lists
         and voters == {member.member_id for member in before.members}
         and all(each[0] == before.strategy and set(each).issuperset(names) for each in lists)
-    ):  # who may win stays as it is, and the winner gets all new votes
+    ):  # the candidates stay the same, and the winner gets all new votes
         return (before.strategy,)
     won: Mapping[str, int] = {}
     if not voters:
@@ -211,7 +214,7 @@ def _may_win(
 
 
 def _voters(spec: GroupSpec, restarted: Mapping[str, str]) -> frozenset[str]:
-    """Return the members, by their former ids, whose lists are unknown."""
+    """Return the former ids of members whose lists are unknown."""
     old_ids = {new: old for old, new in restarted.items()}
     return frozenset(old_ids.get(m.member_id, m.member_id) for m in spec.members if not m.lists)
 
@@ -223,17 +226,14 @@ def _generations(before: GroupSpec) -> frozenset[_Generation]:
 
 
 def _may_be_refused(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]) -> bool:
-    """Return whether nothing shows that all members list a strategy of those that join.
-
-    A member lists what has won in a generation of which it was a member.
-    """
+    """Return whether new members may have no strategy that all others list."""
     common = {name for member in spec.members for name in member.lists or ()}
     for member in spec.members:
         common &= common if member.lists is None else set(member.lists)
     past = _generations(before)
     for voter in _voters(spec, restarted):
         won = {strategy for members, strategy in past if voter in members}
-        common &= won or common  # who joins with an unknown list is taken to be accepted
+        common &= won or common  # new members with unknown lists count as accepted
     return not common and any(member.lists is not None for member in spec.members)
 
 
@@ -244,9 +244,9 @@ def _winners(
     may_list: Mapping[str, frozenset[str] | None],
     past: Collection[_Generation],
 ) -> Mapping[str, int]:
-    """Return with how many possible sets of lists each strategy wins; nothing if it takes too long.
+    """Return in how many sets of lists each strategy wins; empty if there are too many.
 
-    Sets are possible if past votes follow from them with one of the orders that break ties.
+    Only sets count that explain all past votes with the same tie-breaking order.
     """
     joining = voters - frozenset[str]().union(*(members for members, _ in past))
     votes = _Votes(tuple(sorted(names)), voters, joining, new, may_list, past)
@@ -277,9 +277,9 @@ class _Votes:
     past: Collection[_Generation]
 
     def winners(self, version: tuple[int, int]) -> Counter[str]:
-        """Return how many sets of lists, that led to the past votes, let each strategy win now.
+        """Return in how many sets of lists that explain past votes each strategy wins now.
 
-        If there are too many, generations with most members that have left are ignored.
+        If there are too many, generations with the most former members are left out.
         """
         near = sorted(self.past, key=lambda vote: (len(vote[0] - self.voters), sorted(vote[0])))
         del near[_MOST_VOTES:]
@@ -291,7 +291,7 @@ class _Votes:
         return Counter()
 
     def _winners(self, past: Sequence[_Generation], version: tuple[int, int]) -> Counter[str]:
-        """Return the same, if only these generations count.
+        """Return in how many sets each strategy wins if they explain these generations.
 
         Raises:
             _TooManyError: there are too many possible sets of lists.
@@ -345,7 +345,7 @@ class _Votes:
         kinds: Sequence[tuple[tuple[bool, ...], object]],
         version: tuple[int, int],
     ) -> Counter[str]:
-        """Return who wins, if those that join list what one of the others lists, or has listed."""
+        """Return the winners if joining members list what another member lists or has listed."""
         by_kind = list(zip(chosen, kinds, strict=True))
         own = [each for lists, (absent, _) in by_kind if not absent[-1] for each in lists]
         own += self.new
@@ -366,9 +366,9 @@ class _TooManyError(Exception):
 def _lists(
     names: tuple[str, ...], needed: frozenset[str], allowed: frozenset[str] | None
 ) -> tuple[_List, ...]:
-    """Return the possible lists of a member with all needed strategies and no others than allowed.
+    """Return the possible lists of a member that contain all needed strategies.
 
-    What is needed is allowed, too.
+    Others must be allowed; None allows all.
     """
     may = [name for name in names if allowed is None or name in allowed or name in needed]
     return tuple(
@@ -381,7 +381,7 @@ def _lists(
 
 @lru_cache(_MOST_STEPS)
 def _elected(lists: tuple[_List, ...], version: tuple[int, int]) -> str | None:
-    """Return the strategy that members with these lists choose; None if none is in all."""
+    """Return the strategy that members with these lists choose; None if they share none."""
     common = set(lists[0]).intersection(*lists)
     if not common:
         return None

@@ -552,6 +552,8 @@ def test_a_new_member_says_what_it_lists_and_which_library_it_uses(
     file.write_text(json.dumps(spec))
     args = ("assign", "--dry-run", "--spec", str(file))
     assert cli(*args, "--add-member", "1:strategies=sticky+range,library=java@3.9").status == 0
+    newer = cli(*args, "--add-member", "1:library=java@99.0")
+    assert "kafka-clients 99.0 is newer than the versions that were tested" in newer.err
     refused = cli(*args, "--add-member", "1:library=kafkajs")
     assert "strategy of the group, range, found RoundRobinAssigner" in refused.err
     assert refused.status == 2

@@ -19,6 +19,7 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, find_member
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
+from kgroup.operation.assign.client import later_note
 from kgroup.operation.assign.connect import (
     CONNECT,
     at_end_of_delay,
@@ -256,6 +257,9 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
                 f"--restart-member: {name} is a static member. It returns within its session "
                 "timeout, without a rebalance; --remove-member lets it leave"
             )
+    for library in dict.fromkeys(added.library for added in changes.add):
+        if library is not None and (later := later_note(library)) is not None:
+            yield later
     for client_id in dict.fromkeys(added.client_id or "" for added in changes.add):
         library = client_id.partition("@")[0]
         is_there = client_id in {member.client_id for member in spec.members}

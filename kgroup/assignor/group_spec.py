@@ -190,16 +190,18 @@ class GroupSpec:
         return min(known, key=self._unlikelihood, default=JAVA).newest
 
     def _unlikelihood(self, library: ClientLibrary) -> tuple[int, bool]:
-        """Return how many members are not of a library, and whether the others would be old ones.
+        """Return how many members are not of a library, and whether others would be of an old one.
 
-        What kafka-python may have sent, Java's sent only before 2.4.
+        What kafka-python or Sarama may have sent, Java's with `sticky` sent only before 2.4, and
+        franz-go before 1.15. With other strategies, Java's assigns like most.
         """
         mays = [member.may_be for member in self.members if member.may_be is not None]
-        is_old = (
-            library is JAVA
-            and self.strategy == "sticky"  # others assign alike, if subscriptions are the same
-            and any(KAFKA_PYTHON.name in may_be for may_be in mays)
-        )
+        newer = None
+        if library is JAVA and self.strategy == "sticky":
+            newer = KAFKA_PYTHON
+        elif library is FRANZ_GO:
+            newer = SARAMA
+        is_old = newer is not None and any({library.name, newer.name} <= may_be for may_be in mays)
         return sum(library.name not in may_be for may_be in mays), is_old
 
     def _may_lead(self, name: str) -> bool:

@@ -55,12 +55,14 @@ def test_an_unknown_leader_is_as_new_as_a_member(
         ("range", ("kafka-clients kafka-python", "kafka-clients kafka-python"), "kafka-clients"),
         ("sticky", ("kafka-clients franz-go", "kafka-clients"), "kafka-clients"),
         ("roundrobin", ("ruby-kafka sarama", "franz-go ruby-kafka sarama"), "sarama"),
+        ("roundrobin", ("franz-go ruby-kafka sarama",), "sarama"),
+        ("roundrobin", ("franz-go", "sarama"), "franz-go"),
     ],
 )
 def test_an_unknown_leader_has_the_library_that_most_members_may_have(
     strategy: str, may_be: tuple[str, ...], expected: str
 ) -> None:
-    """Java's has not sent since 2.4 what kafka-python may have sent."""
+    """Neither Java's sends what kafka-python may send since 2.4, nor franz-go what Sarama may."""
     members = tuple(
         MemberSpec(f"m{n}", ("t",), may_be=frozenset(names.split()))
         for n, names in enumerate(may_be)

@@ -176,10 +176,11 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
     if keeps_assignment(spec):  # no assignor runs
         return
     leads = spec.computed_as
-    if not is_determined(spec):
+    kept = with_kept_topics(spec)
+    if not is_determined(kept):
         yield (
             "The actual assignment may be different: what is known of the group does not determine "
-            f"what {leads.name} assigns, because {_cause(spec, leads)} (docs/assign.md, "
+            f"what {leads.name} assigns, because {_cause(kept, leads)} (docs/assign.md, "
             f"{leads.name})."
         )
     if _depends_on_racks(spec, leads):

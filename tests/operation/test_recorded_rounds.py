@@ -78,7 +78,7 @@ def test_few_rounds_of_plays_differ_without_a_warning(played: list[Round]) -> No
     """Those that do: docs/assign.md."""
     wrong = [each.story for each in played if each.result is Result.WRONG]
     assert len(played) >= 1500
-    assert len(wrong) <= 6, wrong
+    assert len(wrong) <= 2, wrong
 
 
 def test_user_data_that_kafka_python_3_does_not_read_claim_nothing(played: list[Round]) -> None:
@@ -87,6 +87,25 @@ def test_user_data_that_kafka_python_3_does_not_read_claim_nothing(played: list[
     results = [each.result for each in played if each.line["kind"].startswith(kind)]
     assert len(results) >= 6
     assert Result.WRONG not in results
+
+
+def test_members_of_sarama_are_known_by_what_they_do_not_remember(played: list[Round]) -> None:
+    """The leader is of aiokafka, and its assignments have no user data for them to return."""
+    kind = "aiokafka sticky + sarama sticky, different"
+    results = [each.result for each in played if each.line["kind"].startswith(kind)]
+    assert len(results) >= 6
+    assert not {Result.WRONG, Result.DIFFERED}.intersection(results)
+
+
+def test_deleted_topics_count_where_the_result_is_random(played: list[Round]) -> None:
+    """A leader of franz-go knows a topic that no longer exists, and deals it in either order."""
+    kind = "franz-go sticky + sarama@1.47.0 sticky, different"
+    (left,) = (
+        each
+        for each in played
+        if each.line["kind"].startswith(kind) and each.line["change"] == "leave-two"
+    )
+    assert left.result is Result.CHANCE
 
 
 def test_the_last_of_two_restarted_members_is_led_by_the_first(played: list[Round]) -> None:

@@ -17,7 +17,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
-from kgroup.model.client_library import KAFKA_CLIENTS, KAFKA_PYTHON, Certainty
+from kgroup.model.client_library import AIOKAFKA, KAFKA_CLIENTS, KAFKA_PYTHON, SARAMA, Certainty
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
@@ -200,7 +200,7 @@ def group_spec(
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
     if group.assignor == "sticky":
-        members = tuple(_of_kafka_python_2(group, members))
+        members = tuple(_by_memory(group, members))
     past = tuple(each for each in group.past_generations if each.members and each.assignor)
     members = with_keeping(replace(group, past_generations=past), members)
     known, ids = _topics(source, members, topics, notes, advice.partitions)
@@ -465,19 +465,33 @@ def _member(
     )
 
 
-def _of_kafka_python_2(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSpec]:
-    """Yield the members; those of kafka-python 2, if the leader may be of kafka-python, as such.
+def _by_memory(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSpec]:
+    """Yield the members of a group with `sticky`, and what their user data say of their library.
 
-    It writes user data that others also write, but 3.0 neither writes nor reads.
+    If the leader may be of kafka-python, those with user data that 3.0 neither writes nor reads are
+    taken to be of 2.3. Sarama's members return the user data of their assignment, which are empty
+    if kafka-python or aiokafka wrote it; members of others would have sent what they had before.
     """
     leader = next((each for each in members if each.member_id == group.leader_id), None)
-    may_lead = leader is not None and KAFKA_PYTHON in (leader.may_be or ())
+    leaders = {KAFKA_PYTHON, AIOKAFKA}.intersection((leader and leader.may_be) or ())
+    past = next(iter(group.past_generations), None)
+    is_before = past is not None and past.generation_id + 1 == group.generation_id
+    had = {*past.members}.difference(past.idle) if past is not None and is_before else set()
     for spec, member in zip(members, group.members, strict=True):
         said = None if member.subscription is None else member.subscription.user_data
+        is_open = spec.client is None and KAFKA_PYTHON in (spec.may_be or ())
         is_read = isinstance(said, Mapping) and "previousAssignment" in said
-        if may_lead and is_read and spec.client is None and KAFKA_PYTHON in (spec.may_be or ()):
+        if is_open and is_read and KAFKA_PYTHON in leaders:
             old = Software(KAFKA_PYTHON, "2.3.3")
             yield replace(spec, client=old, is_client_inferred=True)
+        elif is_open and not said and spec.member_id in had and leaders and spec is not leader:
+            yield replace(
+                spec,
+                client=CLIENTS[SARAMA].newest,
+                is_client_inferred=True,
+                may_be=frozenset({SARAMA}),
+                user_data=told_nothing(SARAMA, "sticky", by_sarama=False),
+            )
         else:
             yield spec
 

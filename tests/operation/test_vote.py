@@ -335,6 +335,10 @@ def test_whom_the_coordinator_refuses() -> None:
     librdkafka = group("cooperative-sticky", "ab", library="librdkafka")
     with pytest.raises(UsageError, match="can list only cooperative-sticky"):
         after(librdkafka, add=[AddedMembers(library="kafka-python")])
+    java = group("cooperative-sticky", "ab")
+    java = replace(java, members=tuple(replace(each, keeps=True) for each in java.members))
+    with pytest.raises(UsageError, match="a keeps its partitions in rebalances, so it lists only"):
+        after(java, add=[AddedMembers(library="kafka-go")])
     chosen_by_hand = replace(group("range", "ab"), has_votes=None)
     with pytest.raises(UsageError, match="expected a list with the strategy of the group, range"):
         after(chosen_by_hand, add=[AddedMembers(strategies=("sticky",))])

@@ -400,15 +400,7 @@ def _joining_client(spec: GroupSpec, added: AddedMembers) -> JoiningClient | Non
                 f"found {'+'.join(client.strategies)}"
             )
         return client
-    members = (
-        (
-            f"{member.member_id} lists"
-            if member.lists is not None
-            else can_list(_name(spec, member).label, spec.client_of(member).name),
-            may_list(member, spec.strategy),
-        )
-        for member in spec.members
-    )
+    members = ((_begin(spec, member), may_list(member, spec.strategy)) for member in spec.members)
     refusal = no_common_strategy(spec.strategy, members, client.strategies)
     if refusal is not None:
         raise UsageError(
@@ -417,6 +409,16 @@ def _joining_client(spec: GroupSpec, added: AddedMembers) -> JoiningClient | Non
             f"{ON_ERROR[client.library].refused}"
         )
     return client
+
+
+def _begin(spec: GroupSpec, member: MemberSpec) -> str:
+    """Return how a sentence about what a member may list begins."""
+    if member.lists is not None:
+        return f"{member.member_id} lists"
+    name, library = _name(spec, member).label, spec.client_of(member).name
+    if member.keeps and library in KEEPERS:
+        return f"{name} keeps its partitions in rebalances, so it lists"
+    return can_list(name, library)
 
 
 def remove_member(spec: GroupSpec, name: str) -> GroupSpec:

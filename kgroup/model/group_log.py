@@ -8,12 +8,12 @@ cheap; values are interpreted only when the group is requested.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kgroup.model.client_library import Recognition, readable, recognize, recognize_again
 from kgroup.model.cluster import TopicPartition
@@ -36,6 +36,7 @@ from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset, spl
 from kgroup.model.record import known
 
 Data = Mapping[str, Any]
+_Epoch = TypeVar("_Epoch", int, None)
 
 _CONSUMER_PROTOCOL_TYPE = "consumer"
 MEMBER_STATES = {
@@ -705,11 +706,13 @@ def _partitions(
 
 def partitions_since(assigned: Data) -> Iterable[tuple[int, int | None]]:
     """Yield partitions with the epochs in which the member got them (4.3 and later)."""
-    partitions = assigned["partitions"]
-    epochs = assigned.get("assignmentEpochs") or ()
-    if len(epochs) != len(partitions):
-        epochs = [None] * len(partitions)
-    return zip(partitions, epochs, strict=True)
+    return zip(assigned["partitions"], since_epochs(assigned, None), strict=True)
+
+
+def since_epochs(assigned: Data, unknown: _Epoch) -> Sequence[int | _Epoch]:
+    """Return the epoch in which the member got each partition; `unknown` before 4.3."""
+    count, epochs = len(assigned["partitions"]), assigned.get("assignmentEpochs") or ()
+    return epochs if len(epochs) == count else [unknown] * count
 
 
 def _field(data: Data | None, name: str) -> Any:

@@ -42,9 +42,16 @@ class CoordinatorLog:
         self._commits: dict[str, PositionCommits] = {}
         """Commits of each group whose records are not made yet; the offset manager adds to them."""
 
-    def __iter__(self) -> Iterator[DecodedRecord]:
+    def _in_order(self) -> list[tuple[int, int, str, Data, Data]]:
         self._make_records()
-        for offset, now_ms, type_, key, value in sorted(self._records.values(), key=_OFFSET):
+        return sorted(self._records.values(), key=_OFFSET)
+
+    def contents(self) -> Iterator[tuple[str, Data, Data]]:
+        """Yield type, key and value of each record, in log order."""
+        return (record[2:] for record in self._in_order())
+
+    def __iter__(self) -> Iterator[DecodedRecord]:
+        for offset, now_ms, type_, key, value in self._in_order():
             yield DecodedRecord(
                 partition=None,
                 offset=offset,

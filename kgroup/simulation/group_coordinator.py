@@ -453,14 +453,11 @@ class GroupCoordinatorShard:
         self._timer = self._runtime.clock.after(load_ms, lambda: self._load(log))
 
     def _load(self, log: CoordinatorLog) -> None:
-        for record in log:
-            assert record.key is not None
-            assert record.value is not None
-            key, value = record.key["data"], record.value["data"]
+        for type_, key, value in log.contents():
             if self._mixed is None:
-                _LOADS[record.type](self.classic, key, value)
+                _LOADS[type_](self.classic, key, value)
             else:
-                self._mixed.replay(GroupRecord(record.type, key, value))
+                self._mixed.replay(GroupRecord(type_, key, value))
         self.state = CoordinatorState.ACTIVE
         if self._mixed is None:
             self.classic.loaded()

@@ -588,7 +588,7 @@ class ConsumerClient:
         is_due = self.state is ConsumerClientState.RECONCILING and self._current != self._target
         if not is_due or self._is_reconciling:
             return
-        known, ids = self._target.partitions, {*map(itemgetter(0), self._target.partitions)}
+        known, ids = self._target.partitions, self._assigned_ids
         if unknown := {topic_id for topic_id in ids if self._metadata.name_of(topic_id) is None}:
             self._look_for_topics()
             known = frozenset(partition for partition in known if partition[0] not in unknown)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import filterfalse
+from itertools import chain, filterfalse, repeat
 from typing import NamedTuple
 
 from kgroup.assignor.server.server import PREFERENCE
@@ -395,8 +395,7 @@ class ConsumerGroup:
         if new is not None:
             self.members[new.member_id] = new
             self._order.put(new.member_id)
-            self._held.update(dict.fromkeys(new.assigned, new.epoch))
-            self._held.update(dict.fromkeys(new.revoking, new.epoch))
+            self._held.update(zip(chain(new.assigned, new.revoking), repeat(new.epoch)))
             self._stable[new.epoch] += new.state is MemberState.STABLE
             if new.assignor is not None:
                 self._assignors[new.assignor] += 1

@@ -60,9 +60,9 @@ class ConsumerMember:
         """Return whether the member owns its whole target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
-    def owns_all(self, owned: Iterable[IdPartition] | None) -> bool:
+    def owns_all(self, owned: frozenset[IdPartition] | None) -> bool:
         """Return whether all reported partitions are assigned; False if None (`isSubset`)."""
-        return owned is not None and all(partition in self.assigned for partition in owned)
+        return owned is not None and self.assigned.keys() >= owned
 
     def said(self, request: ConsumerGroupHeartbeat) -> ConsumerMember:
         """Return the member with a heartbeat's fields; missing fields are unchanged.

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kgroup.model.cluster import numbers_by_topic, partitions_of
-from kgroup.model.group_log import MEMBER_STATES, partitions_since
+from kgroup.model.group_log import MEMBER_STATES, since_epochs
 from kgroup.simulation.consumer.member import ConsumerMember, Data, Held
 from kgroup.simulation.consumer.message import IdPartition
 
@@ -148,11 +148,8 @@ def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartiti
     unknown = max(member_epoch, 0)
     held: dict[IdPartition, int] = {}
     for topic in topics:
-        epochs = [*map(itemgetter(1), partitions_since(topic))]
-        if None in epochs:
-            epochs = [unknown if epoch is None else epoch for epoch in epochs]
         of_topic = partitions_of([(topic["topicId"], topic["partitions"])])
-        held.update(zip(of_topic, epochs, strict=True))
+        held.update(zip(of_topic, since_epochs(topic, unknown), strict=True))
     return held
 
 
@@ -165,7 +162,7 @@ def _with_epochs(held: Held) -> list[Data]:
     topics: dict[str, tuple[list[int], list[int]]] = {}
     for topic_id, run in groupby(held, itemgetter(0)):
         numbers, since = topics.setdefault(topic_id, ([], []))
-        some = [number for _, number in run]
+        some = [*map(itemgetter(1), run)]
         numbers += some
         since += islice(epochs, len(some))
     return [

@@ -85,10 +85,11 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
 
     Kafka: `computeNextAssignment`.
     """
-    target = frozenset(way.target)
-    topic_ids = {*map(itemgetter(0), target)}
+    wanted = way.target
+    topic_ids = {*map(itemgetter(0), wanted)}
     if unread := {topic_id for topic_id in topic_ids if not way.wants(topic_id)}:
-        target = frozenset(at for at in target if at[0] not in unread)
+        wanted = [at for at in wanted if at[0] not in unread]
+    target = frozenset(wanted)
     kept, revoking = member.assigned, dict[IdPartition, int]()
     if not kept.keys() <= target:
         revoking = {at: since for at, since in kept.items() if at not in target}
@@ -96,7 +97,7 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, kept, revoking)
-    missing = [*filterfalse(kept.__contains__, filter(target.__contains__, way.target))]
+    missing = [*filterfalse(kept.__contains__, wanted)]
     free = [
         partition
         for partition in missing

@@ -68,8 +68,8 @@ def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None
     Kafka: `throwIfConsumerGroupMemberEpochIsInvalid`.
     """
     epoch = request.member_epoch
-    missed = epoch == member.previous_epoch and member.owns_all(request.owned)
-    if epoch > member.epoch or (epoch < member.epoch and not missed):
+    missed = member.previous_epoch == epoch < member.epoch and member.owns_all(request.owned)
+    if epoch != member.epoch and not missed:
         raise RequestRefused(ErrorCode.FENCED_MEMBER_EPOCH)
 
 

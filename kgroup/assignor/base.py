@@ -74,6 +74,7 @@ class Subscriber:
         remembered_generation: generation in the user data; None if it has none.
         generation_again: `UserData.generation_again`.
         failure: message of the exception that parsing the user data throws; None if it parses.
+        is_empty: whether user data without partitions have length 0, and are not absent.
         goes_on: whether the message has fields after the user data (version 1 and later).
         remembered_in_python: partitions and generation in the user data of kafka-python 3.0 and
             later, which begins with a version; other libraries cannot parse it.
@@ -91,6 +92,7 @@ class Subscriber:
     remembered_generation: int | None = None
     generation_again: int = -1
     failure: str | None = None
+    is_empty: bool = False
     goes_on: bool = False
     remembered_in_python: tuple[tuple[TopicPartition, ...], int] | None = None
     leads: bool = False

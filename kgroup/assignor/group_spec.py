@@ -207,8 +207,9 @@ class GroupSpec:
     def _may_lead(self, name: str) -> bool:
         """Return whether the leader may be of a library; if it is unknown, any member."""
         leader = self.leader
+        names = {name, *(other for other, like in ASSIGNS_LIKE.items() if like.name == name)}
         return any(
-            member.may_be is None or name in member.may_be
+            member.may_be is None or not names.isdisjoint(member.may_be)
             for member in (self._possible_leaders if leader is None else [leader])
         )
 

@@ -44,6 +44,12 @@ def test_an_unknown_leader_is_as_new_as_a_member(
     assert str(GroupSpec("range", members, {}).computed_as) == expected
 
 
+def test_members_of_aiokafka_may_lead_as_what_it_assigns_like() -> None:
+    like = Software("kafka-python", "2.2.21")
+    members = (MemberSpec("a", ("t",), may_be=frozenset({"aiokafka"})),)
+    assert GroupSpec("sticky", members, {}, leader_client=like).computed_as == like
+
+
 @pytest.mark.parametrize(
     ("strategy", "may_be", "expected"),
     [

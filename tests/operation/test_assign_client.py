@@ -606,6 +606,17 @@ def of_libraries(*clients: str | None, **more: Any) -> GroupSpec:
     return read_spec({"topics": {"t": {"partitions": 3}}, "members": members, **more})
 
 
+@pytest.mark.parametrize("other", ["kafka-python", "kafka-python@2.3.3", "java", "franz-go"])
+def test_a_sticky_leader_of_sarama_fails_with_user_data_of_kafka_python(other: str) -> None:
+    """Asked of `NewBalanceStrategySticky().Plan`, with what members send first and then."""
+    spec = lead(replace(of_libraries("sarama", other), strategy="sticky"), "a")
+    joined = [replace(each, owned=(("t", at),)) for at, each in enumerate(spec.members)]
+    is_python = other.startswith("kafka-python")
+    assert (dry_run(spec).assignment is None) == is_python
+    again = dry_run(replace(spec, members=tuple(joined)))
+    assert (again.assignment is None) == (other == "kafka-python")
+
+
 @pytest.mark.parametrize(
     ("topics", "client", "warns"),
     [(["t", "gone"], None, True), (["t"], None, False), (["t", "gone"], "kafka-go@0.4.51", False)],

@@ -178,6 +178,7 @@ def _eager(member: MemberSpec, strategy: str, version: str) -> Subscriber:
         remembered=user_data.owned,
         remembered_generation=user_data.generation,
         remembered_in_python=in_python,
+        is_empty=in_python is None and not user_data.owned,
     )
 
 

@@ -198,7 +198,17 @@ class _Claim:
 def assign_sticky(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], order: MapOrder = ascending
 ) -> Assignment:
-    """Assign as the leader does; see `ClassicAssignor`."""
+    """Assign as the leader does; see `ClassicAssignor`.
+
+    Source: `deserializeTopicPartitionAssignment` reads absent user data, not empty ones.
+
+    Raises:
+        AssignorError: user data are those of kafka-python 3, or of length 0, as its and aiokafka's
+            are without partitions.
+    """
+    if any(member.is_empty or member.remembered_in_python is not None for member in members):
+        text = "kafka: insufficient data to decode packet, more bytes expected"
+        raise AssignorError("errorString", text)
     claims = {
         member.member_id: _Claim(member.remembered or (), member.remembered_generation)
         for member in members

@@ -398,7 +398,8 @@ def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
             "their session timeout",
         )
     else:
-        yield "static", f"{bounce.protocol} groups of {bounce.computed_as} have no static members"
+        who = f"members of {bounce.computed_as} in {bounce.protocol} groups"
+        yield "static", f"{who} leave when they close, whatever their instance id"
     if bounce.error is not None:
         error = ": ".join(filter(None, (bounce.error.type, bounce.error.message)))
         yield "warning", f"The restart ends early: Kafka's own assignor fails with {error}"

@@ -261,5 +261,5 @@ class GroupSpec:
     def is_cooperative(self) -> bool:
         """Whether members keep their partitions during a rebalance."""
         is_incremental = self.has_topic_ids or self.protocol in ("streams", CLASSIC_STREAMS)
-        keep = [member.keeps is not False for member in self.members]
+        keep = [member.keeps is not False for member in self.members if member.owned]
         return is_incremental or (self.strategy in _COOPERATIVE and (any(keep) or not keep))

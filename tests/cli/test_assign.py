@@ -100,6 +100,17 @@ def test_a_rolling_restart_is_summed_up_with_and_without_static_members(cli: Cli
     assert rows[1].startswith("order-service,1,order-service-1 leaves,2,2,4")
 
 
+@pytest.mark.parametrize("group", ["billing", "order-service", "payment-service", "pricing"])
+def test_all_members_may_be_removed_and_replaced(cli: Cli, group: str) -> None:
+    members = json.loads(cli("describe", group, "--sample", "-o", "json").out)["data"][0]["members"]
+    remove = [word for each in members for word in ("--remove-member", each["member_id"])]
+    args = ["assign", group, "--sample", *remove]
+    for more in ([], ["--compare"], ["--bounce"]):
+        nobody = cli(*args, *more)
+        assert "error: no member is left to assign to; omit a --remove-member" in nobody.err
+        assert cli(*args, *more, "--add-member").status == 0
+
+
 def test_what_depends_on_an_unknown_id_is_marked(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "spec.json"
     file.write_text(json.dumps(SPEC | {"topics": {"t": {"partitions": 4}}}))

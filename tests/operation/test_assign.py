@@ -1260,6 +1260,13 @@ def test_new_members_of_a_consumer_group_say_what_they_prefer() -> None:
             what_if.add_members(spec, AddedMembers(strategies=strategies))
 
 
+def test_a_file_of_groups_does_not_say_which_assignor_other_members_prefer() -> None:
+    spec = pair_of("uniform", protocol="consumer")
+    spec = what_if.changed(spec, Changes(add=[AddedMembers(strategies=("range",))]))
+    (warning,) = [text for text in dry_run(spec).warnings if "prefer range" in text]
+    assert "Computed with uniform" in warning
+
+
 def test_new_members_of_a_consumer_group_may_have_a_pattern() -> None:
     """Members with different patterns subscribe differently, even if the same topics match."""
     subscription = Subscription((), regex="t-.*")
@@ -1291,6 +1298,14 @@ def test_new_members_of_a_consumer_group_may_have_a_pattern() -> None:
     assert isinstance(run, Run)
     assert run.first.assignment is not None
     assert set(run.first.assignment["new-1"]) == {("u", 0), ("u", 1), ("u", 2)}
+    unknown = Changes(add=[AddedMembers(regex="nothing")], partitions=[("nothing", 2)])
+    assert joins(regex="nothing").topics == ()
+    noted = assign_group(Cluster(group, topics=topics), "g", AssignRequest(changes=unknown))
+    assert any("no known topic matches regex=nothing" in note for note in noted.notes)
+    (with_counts,) = noted.data
+    assert isinstance(with_counts, Run)
+    assert with_counts.first.assignment is not None
+    assert set(with_counts.first.assignment["new-1"]) == {("nothing", 0), ("nothing", 1)}
     with pytest.raises(UsageError, match=r"regex=: '\('"):
         joins(regex="(")
     with pytest.raises(UsageError, match="members of classic groups have no regex="):

@@ -340,8 +340,23 @@ def test_whom_the_coordinator_refuses() -> None:
     with pytest.raises(UsageError, match="a keeps its partitions in rebalances, so it lists only"):
         after(java, add=[AddedMembers(library="kafka-go")])
     chosen_by_hand = replace(group("range", "ab"), has_votes=None)
-    with pytest.raises(UsageError, match="expected a list with the strategy of the group, range"):
-        after(chosen_by_hand, add=[AddedMembers(strategies=("sticky",))])
+    for remove in ([], ["a", "b"]):
+        with pytest.raises(UsageError, match="expected a list with the strategy of the group, ran"):
+            after(chosen_by_hand, remove=remove, add=[AddedMembers(strategies=("sticky",))])
+
+
+def test_members_that_replace_all_others_have_the_strategy_of_their_library() -> None:
+    spec = after(group("range", "ab"), remove=["a", "b"], add=[AddedMembers(library="kafkajs")])
+    plan = dry_run(spec)
+    assert (plan.strategy, plan.computed_as) == ("RoundRobinAssigner", "kafkajs 2.2.4")
+    assert votes(spec) == []
+
+
+def test_a_vote_for_the_cooperative_strategy_makes_no_eager_member_keep_partitions() -> None:
+    """Members of Java that list an eager strategy, too, give up all partitions."""
+    eager = group("range", "ab", ("cooperative-sticky", "ab"))
+    spec = after(eager, add=[AddedMembers(library="franz-go")])
+    assert (spec.strategy, dry_run(spec).rebalance) == ("cooperative-sticky", "eager")
 
 
 @pytest.mark.parametrize(

@@ -538,6 +538,14 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
 
     Coordinators do not report what members prefer.
     """
+    preferred = {member.assignor for member in spec.members if member.assignor is not None}
+    preferred = preferred if spec.protocol == "consumer" and not spec.has_votes else set()
+    if preferred and {*preferred, spec.strategy} != {PREFERENCE[0]}:
+        yield (
+            f"The assignor may change: new members prefer {' or '.join(sorted(preferred))}, and "
+            "this source does not know the group.remote.assignor of others. Computed with "
+            f"{spec.strategy}; --strategy computes with another one."
+        )
     if spec.has_votes is not False:
         return
     if spec.protocol == "consumer" and spec.have_left and spec.strategy != PREFERENCE[0]:
@@ -545,13 +553,6 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
             f"The assignor may change from {spec.strategy}: members vote on it again, and this "
             "source does not know their group.remote.assignor. --strategy computes with another "
             "one."
-        )
-    preferred = {member.assignor for member in spec.members if member.assignor is not None}
-    if spec.protocol == "consumer" and preferred and {*preferred, spec.strategy} != {PREFERENCE[0]}:
-        yield (
-            f"The assignor may change: new members prefer {' or '.join(sorted(preferred))}, and "
-            "this source does not know the group.remote.assignor of others. Computed with "
-            f"{spec.strategy}; --strategy computes with another one."
         )
     if spec.protocol != "classic":
         return
@@ -875,9 +876,14 @@ def able_leader(spec: GroupSpec) -> str | None:
     Of members with the same library and topics, only the first one is tried.
     """
     kinds = {(spec.client_of(each), each.topics): each for each in reversed(spec.members_as_sent)}
-    for (client, _), member in islice(kinds.items(), _LEADERS):
+    for member in islice(kinds.values(), _LEADERS):
         led = replace(spec, leader_id=member.member_id)
-        if spec.strategy in strategies("classic", client) and _shares(led, client) is not None:
+        leads = led.computed_as
+        if (
+            member.member_id != spec.leader_id
+            and spec.strategy in strategies("classic", leads)
+            and _shares(led, leads) is not None
+        ):
             return member.member_id
     return None
 

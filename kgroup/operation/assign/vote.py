@@ -166,10 +166,11 @@ def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str])
         replace(member, keeps=False) if member.lists is None else member for member in spec.members
     )
     voted = replace(spec, may_win=may_win, strategy=may_win[0], members=members)
-    known = (strategies("classic", each.computed_as) for each in (spec, voted))
-    if any(voted.strategy not in names for names in known):
-        return replace(spec, may_win=may_win)
-    return voted
+    libraries = {voted.computed_as}
+    if not all(member.unknown_id for member in spec.members):
+        libraries.add(spec.computed_as)
+    is_known = all(voted.strategy in strategies("classic", library) for library in libraries)
+    return voted if is_known else replace(spec, may_win=may_win)
 
 
 def _may_win(

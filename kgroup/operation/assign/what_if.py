@@ -13,6 +13,7 @@ from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
+from kgroup.assignor.strategy import strategies
 from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.model.client_library import LIBRDKAFKA
 from kgroup.model.cluster import TopicPartition
@@ -175,8 +176,10 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = drop_topic(spec, topic)
     for topic, number in changes.add_topics:
         spec = add_topic(spec, topic, number)
+    matching = changes.matching(lambda: [topic for topic, _ in changes.partitions])
     for topic, number in changes.partitions:
-        known = changes.subscribed_topics.union(spec.topics, *(m.topics for m in spec.members))
+        subscribed = changes.subscribed_topics.union(*(m.topics for m in spec.members))
+        known = matching.union(subscribed, spec.topics)
         if topic not in known:  # maybe misspelled
             raise NotFoundError(
                 f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
@@ -256,6 +259,12 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
             yield (
                 f"--restart-member: {name} is a static member. It returns within its session "
                 "timeout, without a rebalance; --remove-member lets it leave"
+            )
+    for regex in dict.fromkeys(added.regex for added in changes.add):
+        if regex is not None and not _matching(spec, regex):
+            yield (
+                f"--add-member: no known topic matches regex={regex}; regex= takes the rest of the "
+                "option, so it must come last"
             )
     for library in dict.fromkeys(added.library for added in changes.add):
         if library is not None and (later := later_note(library)) is not None:
@@ -388,16 +397,21 @@ def _joining_client(spec: GroupSpec, added: AddedMembers) -> JoiningClient | Non
         raise UsageError(f"--add-member: expected {error}") from None
     why = None
     if client.lacking:
-        why = f"{client} does not have {', '.join(client.lacking)}"
+        known = ", ".join(strategies("classic", client.software))
+        why = f"{client} does not have {', '.join(client.lacking)}; choose from {known}"
     elif client.refuses_mix:
-        why = f"{client} does not start with eager strategies and {COOPERATIVE_STICKY}"
+        why = (
+            f"{client} does not start with eager strategies and {COOPERATIVE_STICKY}; list only one"
+            " kind"
+        )
     if why is not None:
-        raise UsageError(f"--add-member: {why}{'' if added.library else '; see library='}")
-    if spec.has_votes is None and spec.members:
+        other = "" if added.library else ", or name another library (library=)"
+        raise UsageError(f"--add-member: {why}{other}")
+    if spec.has_votes is None:
         if spec.strategy not in client.strategies:
             raise UsageError(
                 f"--add-member: expected a list with the strategy of the group, {spec.strategy}, "
-                f"found {'+'.join(client.strategies)}"
+                f"found {'+'.join(client.strategies)}; --strategy computes with another one"
             )
         return client
     members = ((_begin(spec, member), may_list(member, spec.strategy)) for member in spec.members)
@@ -406,7 +420,8 @@ def _joining_client(spec: GroupSpec, added: AddedMembers) -> JoiningClient | Non
         raise UsageError(
             f"--add-member: the coordinator refuses a member that lists only "
             f"{', '.join(client.strategies)} ({INCONSISTENT}): {refusal}. Then, "
-            f"{ON_ERROR[client.library].refused}"
+            f"{ON_ERROR[client.library].refused}. List a strategy that all members list "
+            "(strategies=A+B)"
         )
     return client
 
@@ -586,7 +601,7 @@ def _next_leader(spec: GroupSpec) -> str | None:
         return None
     if len(here) == 1:
         return here.pop()
-    return order[0] if len(order) == len(here) else None
+    return order[0] if order and len(order) == len(here) else None
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:

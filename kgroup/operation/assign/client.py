@@ -538,8 +538,10 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
 
     Coordinators do not report what members prefer.
     """
-    preferred = {member.assignor for member in spec.members if member.assignor is not None}
-    preferred = preferred if spec.protocol == "consumer" and not spec.has_votes else set()
+    voters = [] if spec.protocol != "consumer" or spec.has_votes else spec.members
+    if spec.has_votes is None:  # the user named the assignor
+        voters = [member for member in voters if member.unknown_id]
+    preferred = {member.assignor for member in voters if member.assignor is not None}
     if preferred and {*preferred, spec.strategy} != {PREFERENCE[0]}:
         yield (
             f"The assignor may change: new members prefer {' or '.join(sorted(preferred))}, and "

@@ -20,7 +20,7 @@ from kgroup.errors import NotFoundError, UsageError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.assign import what_if
-from kgroup.operation.assign.client import assumptions
+from kgroup.operation.assign.client import assumptions, software
 from kgroup.operation.assign.dry_run import (
     AssignRequest,
     Run,
@@ -531,6 +531,19 @@ def test_a_failure_that_depends_on_who_leads_is_no_certain_one() -> None:
         "until another member leads: b would not fail; --leader computes with it."
     )
     assert dry_run(what_if.lead(spec, "b")).error is None
+
+
+def test_no_other_leader_is_named_if_the_user_named_the_library() -> None:
+    """A leader of kafka-python fails if subscriptions differ, one of kafka-clients would not."""
+    members = [
+        {"member_id": "a", "topics": ["t", "u"], "client": "kafka-python"},
+        {"member_id": "b", "topics": ["u"], "client": "kafka-clients"},
+    ]
+    spec = group("roundrobin", members=members)
+    (warning,) = dry_run(replace(spec, client=None, leader_id="a")).warnings
+    assert warning.endswith("leads: b would not fail; --leader computes with it.")
+    (warning, *_) = dry_run(replace(spec, client=software("kafka-python"), leader_id="a")).warnings
+    assert warning.endswith("until the members' subscriptions or claimed partitions change.")
 
 
 @pytest.mark.parametrize("is_told", [False, True])

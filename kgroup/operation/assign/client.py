@@ -881,11 +881,7 @@ def able_leader(spec: GroupSpec) -> str | None:
     for member in islice(kinds.values(), _LEADERS):
         led = replace(spec, leader_id=member.member_id)
         leads = led.computed_as
-        if (
-            member.member_id != spec.leader_id
-            and spec.strategy in strategies("classic", leads)
-            and _shares(led, leads) is not None
-        ):
+        if spec.strategy in strategies("classic", leads) and _shares(led, leads) is not None:
             return member.member_id
     return None
 

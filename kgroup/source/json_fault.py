@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+TRUNCATED = "expected more, found the end of the file; copy the file, or write it, again"
 _SENTENCES = (
     (r"^Expected (.*), got ", r"expected \1, found "),
     (r"^Expected int <= (.*)", r"expected a number up to \1"),
@@ -15,7 +16,7 @@ _SENTENCES = (
     (r"^Object missing required field (.*)", r"expected a field \1, found none"),
     (r"^JSON is malformed: expected (.*) \(", r"expected JSON, found no \1 ("),
     (r"^JSON is malformed: ", "expected JSON, found "),
-    (r"^Input data was truncated", "expected more, found the end of the file"),
+    (r"^Input data was truncated", TRUNCATED),
 )
 
 

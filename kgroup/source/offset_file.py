@@ -28,7 +28,7 @@ from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import GroupSource, OffsetReading
-from kgroup.source.json_fault import json_fault
+from kgroup.source.json_fault import TRUNCATED, json_fault
 
 LARGEST = 1 << 30
 """Maximum bytes of a file that is read line by line; seven million offsets take less."""
@@ -449,7 +449,7 @@ def _elements(lines: Iterable[str], text: _Text, document: _Document) -> Iterato
             raise InputError(f"expected JSON, found no comma before {row[:80]!r}")
         has_more = row.endswith(",")
         yield row.removesuffix(",")
-    raise InputError("expected more, found the end of the file")
+    raise InputError(TRUNCATED)
 
 
 def _rows_of_elements(rows: Iterable[str]) -> _Rows:

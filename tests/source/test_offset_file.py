@@ -201,7 +201,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "error"),
     [
         ("g,t,0,1\ng,u,0,1\ng,t,0,2", "line 3: expected each partition once, found t-0 of group "),
-        ("{", "expected more, found the end of the file"),
+        ("{", "expected more, found the end of the file; copy the file, or write it, again"),
         ('{"a": 1}', "line 1: "),
         ('{"group_id": "\\udcff"}', "expected JSON, found invalid utf-16 surrogate pair"),
         (
@@ -242,7 +242,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
             f'{{"command":"offsets show","schema_version":1,"data":[\n{json.dumps(ROW)},\n]}}',
             r"expected a row behind '\{\"group_id\".*, found the end of \$\.data",
         ),
-        (json.dumps(ROW) + "\n{", "line 2: expected more, found the end of the file"),
+        (
+            json.dumps(ROW) + "\n{",
+            "line 2: expected more, found the end of the file; copy the file,",
+        ),
         (json.dumps(ROW) + "\n[]", r"line 2: \$: expected object, found array"),
         ("\n" * 100_001, "expected offsets, found more than 100,000 empty lines"),
         ("g,t,0,1\n" + "\n" * 100_001, "expected offsets, found more than 100,000 empty lines"),

@@ -297,7 +297,7 @@ def test_schema_versions(version: Any, text: str, tmp_path: Path) -> None:
             "00 00 00 00 00 00 00 07",
         ),
         (b"[]", "expected a snapshot (JSON, or gzip with JSON in it), found bytes 5b 5d"),
-        (b"{", "expected more, found the end of the file"),
+        (b"{", "expected more, found the end of the file; copy the file, or write it, again"),
         (b"{}", '$.command: expected "snapshot", found null; kgroup snapshot writes such files'),
         (
             b'{"command":"list","schema_version":1,"data":[],"errors":[]}',
@@ -341,6 +341,7 @@ def test_truncated_and_damaged_gzip(tmp_path: Path) -> None:
     for size in some_of(range(2, len(whole)), 5):
         write_fresh(file, whole[:size])
         assert complaint(file).startswith("expected whole gzip data, found damage: ")
+        assert complaint(file).endswith("; copy the file, or write it, again")
     for position in [*range(2, 12), *some_of(range(12, len(whole)), 5)]:
         write_fresh(file, whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
         if 3 <= position < 10:  # a hint, time, level, system: they say nothing about the data

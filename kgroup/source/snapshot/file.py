@@ -125,7 +125,8 @@ def _contents(file: BinaryIO) -> bytes:
         with gzip.GzipFile(fileobj=BytesIO(whole)) as unpacked:
             return _object(unpacked.read(_HEAD_SIZE), unpacked)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"expected whole gzip data, found damage: {error}") from None
+        what = f"expected whole gzip data, found damage: {error}; copy the file, or write it, again"
+        raise InputError(what) from None
 
 
 def _object(head: bytes, file: BinaryIO | gzip.GzipFile) -> bytes:
@@ -151,8 +152,6 @@ def _decode(data: bytes) -> Snapshot:
         _check_head(_convert(data, _Head))
         snapshot: Snapshot = _convert(data, Snapshot)
         _check_limits(data)
-    except msgspec.ValidationError as error:
-        raise InputError(json_fault(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(json_fault(error)) from None
     except UnicodeEncodeError as error:  # see `_convert`: a lone surrogate outside of file names

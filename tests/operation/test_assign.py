@@ -28,15 +28,12 @@ from kgroup.operation.assign.dry_run import (
     assign_specs,
     bounced,
     compared,
-    dry_run_as,
-    is_small,
-    is_small_restart,
-    random_ids,
     settled,
 )
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import AssignPlan, Move, after, dry_run
 from kgroup.operation.assign.spec import SpecError, read_spec, read_specs
+from kgroup.operation.assign.unknown_ids import dry_run_as, is_small, is_small_restart, random_ids
 from kgroup.operation.assign.what_if import AddedMembers, Changes
 from tests.assignor.random_group import RandomGroup
 from tests.examples import examples
@@ -1079,7 +1076,7 @@ def test_many_members_join_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None
         sizes.append(len(spec.members))
         return dry_run(spec, warns=warns)
 
-    monkeypatch.setattr("kgroup.operation.assign.dry_run.dry_run", counted)
+    monkeypatch.setattr("kgroup.operation.assign.unknown_ids.dry_run", counted)
     spec = what_if.add_members(pair_of("sticky", partitions=200), AddedMembers(90))
     settled(spec, alone=True)
     steps = [*dict.fromkeys(size for size in sizes if size < 92)]
@@ -1094,7 +1091,7 @@ def test_whether_a_group_is_assigned_again_changes_the_marks_only(
 ) -> None:
     spec = what_if.add_members(pair_of(strategy, protocol=protocol), AddedMembers(20))
     marked = settled(spec).first
-    monkeypatch.setattr("kgroup.operation.assign.dry_run.MOST_IDS", 21)
+    monkeypatch.setattr("kgroup.operation.assign.unknown_ids.MOST_IDS", 21)
     unmarked = settled(spec).first
     assert None not in unsure(marked).values()
     assert set(unsure(unmarked).values()) == {None}

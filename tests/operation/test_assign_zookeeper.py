@@ -14,10 +14,11 @@ from kgroup.assignor.zookeeper import thread_name
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.zookeeper import Node, ZookeeperTree
 from kgroup.operation.assign import what_if
-from kgroup.operation.assign.dry_run import bounced, compared, random_ids, settled
+from kgroup.operation.assign.dry_run import bounced, compared, settled
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import Move, after, dry_run
 from kgroup.operation.assign.spec import SpecError, read_spec
+from kgroup.operation.assign.unknown_ids import random_ids
 from kgroup.operation.assign.what_if import AddedMembers
 from kgroup.operation.assign.zookeeper import Overlap
 from kgroup.protocol.zookeeper.tree import tree_of

@@ -1,44 +1,23 @@
-"""Dry runs of a group or of specs: with what-if changes, strategies and several rebalances.
-
-The coordinator (classic groups) or the client (other groups) chooses the id of a new member at
-random; the id of a ZooKeeper consumer begins with its host and the time. The order in which
-assignors visit members depends on these ids. Therefore, a dry run uses random ids of the real
-format in place of unknown ones. It is repeated with other ids, and results that differ are marked.
-With libraries other than Java's, the result may also depend on the position of a new member in the
-JoinGroup response and, if the member chooses it at random on startup, on the order of its topics.
-Each repetition varies these, too.
-"""
+"""Dry runs of a group or of specs: with what-if changes, strategies and several rebalances."""
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import islice, permutations
+from itertools import islice
 from random import Random
-from string import ascii_lowercase
-from uuid import UUID
 
 from msgspec import structs
 
-from kgroup.assignor.group_spec import CLIENTS, GroupSpec
-from kgroup.assignor.java.java_hash import utf16
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
-from kgroup.model.client_library import (
-    AIOKAFKA,
-    FRANZ_GO,
-    KAFKA_CLIENTS,
-    KAFKA_PYTHON,
-    LIBRDKAFKA,
-    SARAMA,
-)
-from kgroup.model.cluster import TopicPartition
-from kgroup.operation.assign.classic_streams import NEW_PROCESS, probing_note
+from kgroup.model.client_library import AIOKAFKA, FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, SARAMA
+from kgroup.operation.assign.classic_streams import probing_note
 from kgroup.operation.assign.client import assumptions, later_note, noticing, software, version_of
 from kgroup.operation.assign.connect import during_delay
 from kgroup.operation.assign.group import read_group
@@ -50,14 +29,28 @@ from kgroup.operation.assign.group_record import (
 from kgroup.operation.assign.outcome import (
     AssignFailure,
     AssignPlan,
-    Move,
     after,
-    dry_run,
     joining,
     other_plans,
     staying,
 )
 from kgroup.operation.assign.spec import read_specs
+from kgroup.operation.assign.unknown_ids import (
+    MOST_JOINS,
+    SEEDS,
+    TRIES,
+    dry_run_as,
+    has_many_joins,
+    is_small,
+    is_small_restart,
+    made_up,
+    mark,
+    random_ids,
+    renamed,
+    seeds,
+    tasks_of,
+    unmarked,
+)
 from kgroup.operation.assign.what_if import (
     Changes,
     can_stay,
@@ -70,340 +63,6 @@ from kgroup.operation.assign.what_if import (
 )
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
-
-_FEW_TOPICS = 3
-TRIES = 6
-"""Number of repetitions: detects a result with probability 1/2 in 63 of 64 cases."""
-
-SEEDS = range(1, 1 + TRIES)
-"""Seeds of the repetitions."""
-
-MANY_SEEDS = range(1, 1 + 5 * TRIES)
-"""Seeds for few partitions and members: detect a probability of 1/10 in 24 of 25 cases."""
-
-_FEW = 100
-"""Maximum number of partitions, and of members, for these."""
-
-_MOST_JOINS = 20
-"""Maximum number of new members for these, and to try what happens if each joins alone."""
-
-MOST_IDS = 5_000
-"""Maximum number of partitions, and of members, for repetitions, which take a few seconds."""
-
-_MOST_IN_RESTART = 50_000
-"""Maximum for a rolling restart: this number, multiplied by the number of rebalances."""
-
-_MOST_IN_TURN = 100_000
-"""Maximum for new members for each of which the coordinator assigns: their number, multiplied."""
-
-_LATER = (4_000_000_000_000, 5_000_000_000_000)
-"""Start times of new ZooKeeper consumers: later than others, in ms with the same digits."""
-
-
-def is_small(spec: GroupSpec) -> bool:
-    """Return whether repeated dry runs of a group take little time."""
-    return _size(spec) <= MOST_IDS and not _has_many_joins(spec)
-
-
-def _has_many_joins(spec: GroupSpec) -> bool:
-    return spec.has_topic_ids and len(joining(spec)) * _size(spec) > _MOST_IN_TURN
-
-
-def is_small_restart(spec: GroupSpec) -> bool:
-    """Return whether repeated dry runs of a rolling restart take little time."""
-    return 2 * len(spec.members) * _size(spec) <= _MOST_IN_RESTART
-
-
-def _size(spec: GroupSpec) -> int:
-    return max(sum(topic.partitions for topic in spec.topics.values()), len(spec.members))
-
-
-def dry_run_as(spec: GroupSpec, seed: int, *, warns: bool = True) -> AssignPlan:
-    """Run the assignor with random ids in place of unknown ones; the plan has the original ids.
-
-    Args:
-        spec: the group.
-        seed: seed of the random ids; 0 for the run that is shown, the only one with warnings.
-        warns: whether that one has warnings.
-    """
-    ids = random_ids(spec, seed)
-    if not ids:
-        return dry_run(spec, warns=warns)
-    processes = _random_processes(spec, seed)
-    plan = dry_run(_made_up(spec, ids, seed), warns=warns and not seed)
-    plan = _renamed(plan, {made: name for name, made in ids.items()})
-    if plan.streams is not None:
-        names = {made: name for name, made in {**processes, **ids}.items()}
-        application = plan.streams.application.renamed(names)
-        plan = replace(plan, streams=replace(plan.streams, application=application))
-    return replace(plan, leader_id=spec.leader_id)
-
-
-def _made_up(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> GroupSpec:
-    """Return the group with possible ids in place of unknown ones, given by placeholder."""
-    processes = _random_processes(spec, seed)
-    members = tuple(
-        structs.replace(
-            m,
-            member_id=ids[m.member_id],
-            topics=_drawn(m, spec, seed),
-            process_id=processes.get(m.process_id or "", m.process_id),
-        )
-        if m.unknown_id
-        else m
-        for m in spec.members
-    )
-    return replace(
-        spec,
-        members=members,
-        leader_id=spec.leader_id and ids.get(spec.leader_id, spec.leader_id),
-        member_order=_order(spec, ids, seed),
-        connect=spec.connect and spec.connect.renamed(ids),
-        application=spec.application and spec.application.renamed({**processes, **ids}),
-    )
-
-
-def _random_processes(spec: GroupSpec, seed: int) -> dict[str, str]:
-    """Return a possible id for each new instance of Streams, by its placeholder."""
-    names = {member.process_id or "" for member in spec.members}
-    return {
-        name: str(UUID(int=Random(f"{seed} {name}").getrandbits(128), version=4))
-        for name in names
-        if name.startswith(NEW_PROCESS)
-    }
-
-
-def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
-    """Return a new member's topics in a possible order; for up to three, seeds cover all orders.
-
-    With seed 0, this is the given order.
-    """
-    client = spec.client_of(member)
-    if spec.protocol != "classic" or not CLIENTS[client.name].draws_topic_order:
-        return member.topics
-    if len(member.topics) <= _FEW_TOPICS:
-        orders = list(permutations(member.topics))
-        return orders[seed % len(orders)]
-    return tuple(Random(seed).sample(member.topics, len(member.topics))) if seed else member.topics
-
-
-def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...]:
-    """Return the JoinGroup response's order: new members last with seed 0, else anywhere.
-
-    The seeds spread the first new member over all positions.
-    """
-    if spec.protocol != "classic" or spec.computed_as.name == KAFKA_CLIENTS or not seed:
-        return spec.member_order
-    order = [member.member_id for member in spec.members_as_sent if member.member_id not in ids]
-    for number, (name, made) in enumerate(ids.items()):
-        spread = (seed - 1) % TRIES * (len(order) + 1) // TRIES
-        at = Random(f"{seed} {name}").randint(0, len(order)) if number else spread
-        order.insert(at, made)
-    return tuple(order)
-
-
-def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
-    """Return a possible member id for each new member, by its placeholder."""
-    unknown = [structs.replace(m, client=spec.client_of(m)) for m in spec.members if m.unknown_id]
-    libraries = {m.client.name for m in unknown if m.client is not None and not m.client_id}
-    usual = {library: _usual_client_ids(spec, library) for library in libraries}
-    return {member.member_id: _random_id(member, spec, usual, seed) for member in unknown}
-
-
-def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
-    """Return a library's most frequent client ids; none for Java, which numbers them."""
-    if spec.protocol != "classic" or library == KAFKA_CLIENTS:
-        return ()
-    for members in (spec.members, spec.departed):
-        alike = (member for member in members if spec.client_of(member).name == library)
-        times = Counter(member.client_id for member in alike if member.client_id)
-        if times:
-            most = max(times.values())
-            return [client_id for client_id, number in times.items() if number == most]
-    return ()
-
-
-def _random_id(
-    member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
-) -> str:
-    """Return a possible member id of a new member, whose library is set.
-
-    Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848;
-    `kafka.consumer.ZookeeperConsumerConnector`.
-    """
-    random = Random(f"{seed} {member.member_id}")
-    if spec.protocol == "zookeeper":
-        host = member.host or "".join(random.choices(ascii_lowercase, k=8))
-        began = int(random.uniform(*_LATER)), random.getrandbits(32)
-        return f"{spec.id or 'group'}_{host}-{began[0]}-{began[1]:08x}"
-    while True:
-        uuid = UUID(int=random.getrandbits(128), version=4)
-        if spec.protocol == "connect":  # the default client id has the worker's address
-            host = "".join(random.choices(ascii_lowercase, k=8))
-            return f"{member.client_id or f'connect-{host}:8083'}-{uuid}"
-        if spec.protocol == CLASSIC_STREAMS:
-            return f"{member.instance_id or _thread_name(member, spec, seed)}-{uuid}"
-        if spec.protocol == "classic":
-            return f"{_beginning(member, spec, usual, seed)}-{uuid}"
-        text = urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
-
-
-def _thread_name(member: MemberSpec, spec: GroupSpec, seed: int) -> str:
-    """Return the client id of a Streams thread, which begins with that of its client."""
-    if member.client_id and "-StreamThread-" in member.client_id:
-        return member.client_id
-    process = _random_processes(spec, seed).get(member.process_id or "", member.process_id)
-    alike = [other.member_id for other in spec.members if other.process_id == member.process_id]
-    client_id = member.client_id or f"{spec.id}-{process}"
-    return f"{client_id}-StreamThread-{alike.index(member.member_id) + 1}-consumer"
-
-
-def _beginning(
-    member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
-) -> str:
-    """Return the prefix of a member id: instance id, own client id, frequent or default one."""
-    client = member.client
-    assert client is not None
-    if member.instance_id and spec.may_be_static(client):
-        return member.instance_id
-    if member.client_id:
-        return member.client_id
-    own = f"{seed} {member.member_id} client"
-    if known := usual[client.name]:
-        return Random(own).choice(known) if seed else known[0]
-    default = CLIENTS[client.name].client_id
-    word = "".join(Random(own).choices(ascii_lowercase, k=8)) if "{word}" in default else ""
-    return default.format(group=spec.id or "group", version=client.version, word=word)
-
-
-def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
-    """Return the plan with other member ids."""
-
-    def name(member_id: str) -> str:
-        return names.get(member_id, member_id)
-
-    balance = plan.balance
-    if balance is not None:
-        idle = tuple(sorted(map(name, balance.idle_members), key=utf16))
-        balance = replace(balance, idle_members=idle)
-    return replace(
-        plan,
-        before={name(member_id): had for member_id, had in plan.before.items()},
-        assignment=plan.assignment
-        and {name(member_id): partitions for member_id, partitions in plan.assignment.items()},
-        members=tuple(replace(member, member_id=name(member.member_id)) for member in plan.members),
-        moves=tuple(
-            move._replace(
-                from_member=name(move.from_member),
-                to_member=move.to_member and name(move.to_member),
-            )
-            for move in plan.moves
-        ),
-        balance=balance,
-        connect=plan.connect and replace(plan.connect, cluster=plan.connect.cluster.renamed(names)),
-        standby=plan.standby
-        and {name(member_id): tasks for member_id, tasks in plan.standby.items()},
-        threads=plan.threads
-        and {
-            (name(member_id), number): partitions
-            for (member_id, number), partitions in plan.threads.items()
-        },
-        owners=plan.owners
-        and tuple(
-            replace(owner, given=owner.given and (name(owner.given[0]), owner.given[1]))
-            for owner in plan.owners
-        ),
-        overlaps=plan.overlaps
-        and tuple(
-            replace(overlap, members=tuple(map(name, overlap.members))) for overlap in plan.overlaps
-        ),
-    )
-
-
-def mark(plans: Sequence[AssignPlan], tries: Sequence[Sequence[AssignPlan]]) -> list[AssignPlan]:
-    """Mark results that differ with other ids.
-
-    Args:
-        plans: a rebalance and its follow-up rebalances.
-        tries: the same rebalances with other random ids.
-    """
-    return [
-        _marked(plan, [others[at] if at < len(others) else None for others in tries])
-        for at, plan in enumerate(plans)
-    ]
-
-
-def unmarked(
-    plans: Sequence[AssignPlan], where: str = f"above {MOST_IDS} partitions or members"
-) -> list[AssignPlan]:
-    """Add a warning that the dependence on unknown ids was not checked; `where` says why."""
-    return [
-        replace(
-            plan,
-            moves=tuple(move._replace(depends_on_id=None) for move in plan.moves),
-            members=tuple(replace(member, depends_on_id=None) for member in plan.members),
-            warnings=(
-                *plan.warnings,
-                "The assignment may depend on the ids of new members, which are unknown; "
-                f"{where}, kgroup does not check which partitions depend on them.",
-            ),
-        )
-        for plan in plans
-    ]
-
-
-def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan:
-    if plan.assignment is None:
-        if any(other is not None and other.assignment is not None for other in others):
-            warning = (
-                "Whether the assignor fails depends on the ids of new members, which are unknown."
-            )
-            return replace(plan, warnings=(*plan.warnings, warning))
-        return plan
-    always: set[Move] = set(plan.moves)
-    unsure: set[str] = set()
-    for other in others:
-        always &= set(other.moves) if other is not None else set()
-        unsure.update(
-            member
-            for member in plan.assignment
-            if other is None or _tasks_of(other, member) != _tasks_of(plan, member)
-        )
-    warnings = list(plan.warnings)
-    counts = (
-        (len(plan.moves) - len(always), len(plan.moves), "moves"),
-        (len(unsure), len(plan.members), "members"),
-    )
-    parts = [f"{some} of {every} {what}" for some, every, what in counts if some]
-    if parts:
-        warnings.append(
-            f"The result for {' and for '.join(parts)} depends on the ids of new members, "
-            "which are unknown."
-        )
-    errors = [other.error for other in others if other is not None and other.error is not None]
-    if errors:
-        warnings.append(
-            f"With {len(errors)} of {len(others)} other ids of new members Kafka's own assignor "
-            f"fails: {': '.join(filter(None, (errors[0].type, errors[0].message)))}."
-        )
-    return replace(
-        plan,
-        moves=tuple(move._replace(depends_on_id=move not in always) for move in plan.moves),
-        members=tuple(
-            replace(member, depends_on_id=member.member_id in unsure) for member in plan.members
-        ),
-        warnings=tuple(warnings),
-    )
-
-
-def _tasks_of(plan: AssignPlan, member: str) -> tuple[frozenset[TopicPartition], ...] | None:
-    """Return a member's partitions, and its standby tasks; None if the assignor fails."""
-    if plan.assignment is None:
-        return None
-    return frozenset(plan.assignment[member]), frozenset((plan.standby or {}).get(member, ()))
-
 
 _MOST_REBALANCES = 10
 _RESTLESS = (
@@ -536,8 +195,8 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     if is_small(spec):
         ids = random_ids(spec, 0)
         names = {made: name for name, made in ids.items()}
-        for plan in other_plans(_made_up(spec, ids, 0) if ids else spec):
-            if not _ends_like(run, _renamed(plan, names)):
+        for plan in other_plans(made_up(spec, ids, 0) if ids else spec):
+            if not _ends_like(run, renamed(plan, names)):
                 run = _warned(run, _IN_OTHER_STEPS[spec.protocol])
                 break
     for warning, steps in other:
@@ -559,12 +218,9 @@ def _settled(spec: GroupSpec, most: int) -> Run:
     if not any(member.unknown_id for member in (*spec.members, *spec.returning)):
         return run
     if not is_small(spec):
-        where = (_MANY_JOINS,) if _has_many_joins(spec) else ()
+        where = (_MANY_JOINS,) if has_many_joins(spec) else ()
         return _with_plans(run, unmarked(run.plans, *where))
-    is_few = _size(spec) <= _FEW and len(joining(spec)) <= _MOST_JOINS
-    tries = [
-        _settle(spec, most=most, seed=seed)[0].plans for seed in (MANY_SEEDS if is_few else SEEDS)
-    ]
+    tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in seeds(spec)]
     return _with_plans(run, mark(run.plans, tries))
 
 
@@ -573,7 +229,7 @@ def _ends_like(run: Run, plan: AssignPlan | None) -> bool:
     if run.last.assignment is None or plan is None or plan.assignment is None:
         return False
     return all(
-        _tasks_of(run.last, member.member_id) == _tasks_of(plan, member.member_id)
+        tasks_of(run.last, member.member_id) == tasks_of(plan, member.member_id)
         for member in run.last.members
         if not member.depends_on_id
     )
@@ -596,7 +252,7 @@ def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
     It matters to strategies with memory. Members that restart may be back only after a rebalance
     without them; with `cooperative-sticky`, that mostly matters, and a note says so (`notes`).
     Sarama looks for all subscribed topics before it joins, and tries again if one does not exist.
-    New members join one by one; above `_MOST_JOINS`, in as many chunks.
+    New members join one by one; above `MOST_JOINS`, in as many chunks.
     """
     has_memory = spec.strategy in ("sticky", "cooperative-sticky")
     if spec.protocol != "classic" or not has_memory:
@@ -615,7 +271,7 @@ def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
     many = sum(member.client_id not in back for member in new) > most
     if len(new) > 1 and (many or waits or not others):
         what = "all new members join", "some join later"
-        parts = min(len(new), _MOST_JOINS)
+        parts = min(len(new), MOST_JOINS)
         yield (
             _IN_SEVERAL.format(*what),
             (

@@ -1209,24 +1209,25 @@ def test_the_limit_of_records_is_that_of_the_cluster(
 
 
 def test_new_members_of_a_consumer_group_may_vote_for_another_assignor() -> None:
-    """One with another `group.remote.assignor` may decide; uniform also wins if votes are equal."""
-    members = [{"member_id": name, "topics": ["t"]} for name in "ab"]
+    """One with another `group.remote.assignor` may decide; alone with it, it also wins a tie."""
+    members = [{"member_id": name, "topics": ["t"]} for name in "abc"]
     topics = {"t": {"partitions": 2}}
     spec = read_spec({"protocol": "consumer", "topics": topics, "members": members})
     for votes, is_open in (
         ((None, None), True),
-        (("uniform", None), False),
+        (("uniform", None), True),
         (("uniform", "range"), True),
+        (("uniform", "uniform", "range"), False),
         (("range", None), True),
         (("range", "range"), False),
     ):
         voting = replace(
             spec,
-            strategy=preferred_assignor(votes) or "uniform",
+            strategy=preferred_assignor(Counter(votes)) or "uniform",
             has_votes=any(votes),
             members=tuple(
                 replace(member, assignor=vote)
-                for member, vote in zip(spec.members, votes, strict=True)
+                for member, vote in zip(spec.members, votes, strict=False)
             ),
         )
         joined = what_if.changed(voting, Changes(add=[AddedMembers()]))
@@ -1244,12 +1245,12 @@ def test_new_members_of_a_consumer_group_say_what_they_prefer() -> None:
     for votes, count, wins in (
         (("uniform", "uniform"), 1, "uniform"),
         (("uniform", "uniform"), 3, "range"),
-        (("uniform", None), 1, "uniform"),  # which wins a tie
+        (("uniform", None), 1, "range"),  # a new entry in the coordinator's table wins a tie
         (("range", None), 1, "range"),
     ):
         voting = replace(
             spec,
-            strategy=preferred_assignor(votes) or "",
+            strategy=preferred_assignor(Counter(votes)) or "",
             has_votes=True,
             members=tuple(
                 replace(member, assignor=vote)
@@ -1268,6 +1269,62 @@ def test_new_members_of_a_consumer_group_say_what_they_prefer() -> None:
     for strategies in (("sticky",), ("range", "uniform")):
         with pytest.raises(UsageError, match="expected strategies=uniform or range"):
             what_if.add_members(spec, AddedMembers(strategies=strategies))
+
+
+def voting_group(**votes: str | None) -> GroupSpec:
+    """Return a consumer group whose members prefer these assignors."""
+    members = [{"member_id": name, "topics": ["t"]} for name in votes]
+    spec = read_spec(
+        {"protocol": "consumer", "topics": {"t": {"partitions": 5}}, "members": members}
+    )
+    spec = replace(spec, has_votes=True, strategy=preferred_assignor(Counter(votes.values())) or "")
+    named = (replace(member, assignor=votes[member.member_id]) for member in spec.members)
+    return replace(spec, members=tuple(named))
+
+
+def test_the_next_heartbeat_breaks_ties_of_votes() -> None:
+    """The vote of the member that sends it is removed and added: alone with it, it comes first."""
+    spec = voting_group(a="uniform", b="range", c="range", d=None)
+    tie = what_if.changed(spec, Changes(remove=["c"]))
+    assert any("the next heartbeat decides" in text for text in dry_run(tie).warnings)
+    pairs = voting_group(a="uniform", b="range", c="range", d="uniform", e="uniform")
+    for changes in (Changes(remove=["d"]), Changes(partitions=[("t", 7)])):
+        assert not any("may change" in w for w in dry_run(what_if.changed(pairs, changes)).warnings)
+
+
+def test_a_member_that_has_left_for_a_restart_does_not_vote() -> None:
+    bounce = bounced(voting_group(a="range", b="range", c="uniform", d="uniform"))
+    # Of two votes each, uniform is the first of the coordinator's table.
+    assert [run.first.strategy for run in bounce.runs] == [
+        *("uniform", "uniform"),
+        *("uniform", "uniform"),
+        *("range", "uniform"),
+        *("range", "uniform"),
+    ]
+    unknown = replace(voting_group(a=None), strategy="uniform", has_votes=False)
+    joined = what_if.changed(unknown, Changes(add=[AddedMembers(strategies=("range",))]))
+    assert [(run.what_of_whom, run.first.strategy) for run in bounced(joined).runs] == [
+        ("a leaves", "range"),
+        ("a comes back", "range"),
+        ("new-1 leaves", "uniform"),
+        ("new-1 comes back", "range"),
+    ]
+
+
+def test_the_assignor_may_change_with_each_new_member() -> None:
+    """The second of three is the first that ties the vote; the third wins it."""
+    spec = voting_group(a="uniform", b="uniform")
+    for count, wins in ((1, "uniform"), (2, "uniform"), (3, "range")):
+        joined = what_if.changed(spec, Changes(add=[AddedMembers(count, strategies=("range",))]))
+        assert joined.strategy == wins
+        one_by_one = spec
+        for _ in range(count):
+            one_by_one = what_if.changed(
+                one_by_one, Changes(add=[AddedMembers(strategies=("range",))])
+            )
+            plan = dry_run(one_by_one)
+            one_by_one = after(one_by_one, plan)
+        assert plan.assignment == dry_run(joined).assignment
 
 
 def test_a_file_of_groups_does_not_say_which_assignor_other_members_prefer() -> None:

@@ -260,13 +260,21 @@ PREFERENCE = ("uniform", "range")
 """Assignors in the order of the coordinator's table, which breaks ties of votes."""
 
 
-def preferred_assignor(votes: Iterable[str | None]) -> str | None:
+def preferred_assignor(votes: Mapping[str | None, int], last: str | None = None) -> str | None:
     """Return the assignor that most members prefer; None if no member prefers one.
 
-    Source: `ConsumerGroup.computePreferredServerAssignor`.
+    The first in the coordinator's table wins a tie, where a new entry comes first
+    (`HashMap.compute`). Source: `ConsumerGroup.computePreferredServerAssignor`.
+
+    Args:
+        votes: number of members by what they prefer, without the one whose heartbeat lets the
+            coordinator assign.
+        last: what that one prefers.
     """
     counts = Counter(votes)
-    return max((name for name in PREFERENCE if counts[name]), key=counts.__getitem__, default=None)
+    names = PREFERENCE if last is None or counts[last] else (last, *PREFERENCE)
+    counts[last] += 1
+    return max((name for name in names if counts[name]), key=counts.__getitem__, default=None)
 
 
 def is_homogeneous(

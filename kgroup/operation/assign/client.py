@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -30,7 +29,7 @@ from kgroup.model.client_library import (
     all_of,
 )
 from kgroup.model.cluster import TopicPartition
-from kgroup.operation.assign.vote import INCONSISTENT
+from kgroup.operation.assign.vote import INCONSISTENT, assignor_of, last_joined
 from kgroup.operation.report import first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 
@@ -312,12 +311,12 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
     """Yield what a dry run takes for granted of a group whose members join or leave."""
     have_joined = any(member.unknown_id for member in spec.members)
     if spec.protocol == "consumer" and have_joined and spec.has_votes is not None:
-        votes = Counter(member.assignor for member in spec.members)
-        lead = votes[spec.strategy] - max(
-            votes[name] for name in PREFERENCE if name != spec.strategy
-        )
-        wins_ties = spec.strategy == PREFERENCE[0]
-        if lead + wins_ties <= sum(m.unknown_id and m.assignor is None for m in spec.members):
+        (other,) = (name for name in PREFERENCE if name != spec.strategy)
+        voting = [
+            replace(m, assignor=other) if m.unknown_id and m.assignor is None else m
+            for m in spec.members
+        ]
+        if spec.strategy != assignor_of(voting, last_joined(voting)):
             yield (
                 "new members are taken to have no group.remote.assignor; theirs may change the "
                 f"assignor from {spec.strategy}; --strategy computes with another one"
@@ -548,6 +547,15 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
             "this source does not know the group.remote.assignor of others. Computed with "
             f"{spec.strategy}; --strategy computes with another one."
         )
+    if spec.protocol == "consumer" and spec.has_votes:
+        last = [m for m in spec.members if m.unknown_id and m.owned is None] or spec.members
+        deciding = {member.assignor: member for member in last}.values()
+        if {assignor_of(spec.members, member) for member in deciding} != {spec.strategy}:
+            yield (
+                f"The assignor may change from {spec.strategy}: as many members prefer another one "
+                "(group.remote.assignor), and the one that sends the next heartbeat decides. "
+                "--strategy computes with another one."
+            )
     if spec.has_votes is not False:
         return
     if spec.protocol == "consumer" and spec.have_left and spec.strategy != PREFERENCE[0]:

@@ -51,6 +51,7 @@ from kgroup.operation.assign.unknown_ids import (
     tasks_of,
     unmarked,
 )
+from kgroup.operation.assign.vote import assignor_of, last_joined
 from kgroup.operation.assign.what_if import (
     Changes,
     can_stay,
@@ -405,6 +406,8 @@ def _noticed(spec: GroupSpec, members: Sequence[MemberSpec], most: int) -> Itera
 
 def compared(spec: GroupSpec) -> list[Run]:
     """Run all strategies of the group's protocol; sort by moves, then by balance."""
+    if spec.protocol == "consumer":
+        spec = replace(spec, has_votes=None)
     runs = [
         settled(replace(spec, strategy=name))
         for name in strategies(spec.protocol, spec.computed_as)
@@ -453,6 +456,11 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
     is_small = is_small_restart(spec)
     is_unknown = False
     called = Counter(member.client_id for member in spec.members)
+    # What only new members are known to prefer counts as long as they are there.
+    is_voted = spec.protocol == "consumer" and (
+        spec.has_votes
+        or (spec.has_votes is False and any(m.assignor == spec.strategy for m in spec.members))
+    )
     runs: list[Run] = []
     for member in _dynamic(spec):
         member = next(current for current in spec.members if current.member_id == member.member_id)
@@ -460,6 +468,8 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
             spec = change(spec, member)
             if not spec.members:  # the only member has left
                 continue
+            if is_voted:
+                spec = replace(spec, strategy=assignor_of(spec.members, last_joined(spec.members)))
             name = member.client_id or member.member_id
             whose = member.member_id if called[member.client_id] > 1 else name
             is_leaving = change is leaves

@@ -47,6 +47,7 @@ from kgroup.operation.assign.streams import (
     other_tasks,
     streams_warnings,
 )
+from kgroup.operation.assign.vote import assignor_of, last_joined
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
@@ -470,7 +471,8 @@ def _assigned_in_turn(spec: GroupSpec, groups: Iterable[tuple[MemberSpec, ...]])
                 known if known.owned == owned else structs.replace(known, owned=owned)
             )
         now = tuple(last[member.member_id] for member in members)
-        assignment = assign(replace(spec, members=now))
+        strategy = assignor_of(members, last_joined(members)) if spec.has_votes else spec.strategy
+        assignment = assign(replace(spec, members=now, strategy=strategy))
     return assignment
 
 

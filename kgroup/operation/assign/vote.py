@@ -25,6 +25,7 @@ from math import comb, factorial, prod
 from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
 from kgroup.assignor.strategy import strategies
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.group import Group, GroupType, PastGeneration
@@ -145,6 +146,23 @@ def may_list(member: MemberSpec, strategy: str) -> frozenset[str] | None:
     library = member.client.name if member.client is not None and is_certain else None
     keeps = bool(member.keeps) and not member.is_keeping_open
     return listable(library, strategy, keeps=keeps)
+
+
+def assignor_of(members: Sequence[MemberSpec], last: MemberSpec | None = None) -> str:
+    """Return the assignor of a consumer group whose members prefer what they are known to prefer.
+
+    Args:
+        members: all members.
+        last: the one whose heartbeat lets the coordinator assign; None if it prefers nothing.
+    """
+    votes = Counter(member.assignor for member in members if member is not last)
+    return preferred_assignor(votes, None if last is None else last.assignor) or PREFERENCE[0]
+
+
+def last_joined(members: Sequence[MemberSpec]) -> MemberSpec | None:
+    """Return the new member that joins last, without an assignment yet; None if there is none."""
+    last = members[-1] if members else None
+    return last if last is not None and last.unknown_id and last.owned is None else None
 
 
 def after_vote(spec: GroupSpec, before: GroupSpec, restarted: Mapping[str, str]) -> GroupSpec:

@@ -12,7 +12,7 @@ from kgroup.assignor.client_facts import FACTS, ON_ERROR
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
-from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
+from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.model.client_library import LIBRDKAFKA
@@ -36,7 +36,14 @@ from kgroup.operation.assign.joining_client import (
 )
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.assign.streams import STREAMS, with_standbys
-from kgroup.operation.assign.vote import INCONSISTENT, KEEPERS, after_vote, may_list
+from kgroup.operation.assign.vote import (
+    INCONSISTENT,
+    KEEPERS,
+    after_vote,
+    assignor_of,
+    last_joined,
+    may_list,
+)
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
@@ -205,8 +212,7 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     is_consumer = spec.protocol == "consumer" and spec.has_votes is not None
     prefer = is_consumer and spec.strategy == PREFERENCE[0] and any(map(_preferred, changes.add))
     if (spec.has_votes or prefer) and (changes.remove or changes.restart or changes.add):
-        voted = preferred_assignor(member.assignor for member in spec.members)
-        spec = replace(spec, strategy=voted or PREFERENCE[0])
+        spec = replace(spec, strategy=assignor_of(spec.members, last_joined(spec.members)))
     for name, topics in changes.subscribe:
         spec = subscribe(spec, name, topics)
     is_elected = spec.protocol == "classic" and spec.leader_id != as_it_is.leader_id

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import chain, filterfalse, repeat
 from typing import NamedTuple
 
-from kgroup.assignor.server.server import PREFERENCE
+from kgroup.assignor.server.server import preferred_assignor
 from kgroup.model.group import GroupState, MemberState
 from kgroup.model.group_log import MEMBER_STATES
 from kgroup.model.offset import CommittedOffset
@@ -126,7 +126,7 @@ class ConsumerGroup:
         self.subscriptions = SubscriptionCount()
         self.is_homogeneous = True
         self.refresh_ms = 0
-        self._assignors: Counter[str] = Counter()
+        self._assignors: Counter[str | None] = Counter()
         self._held: dict[IdPartition, int] = {}
         self._stable: Counter[int] = Counter()  # number of stable members by epoch
         self._order = TimelineTable()
@@ -176,20 +176,11 @@ class ConsumerGroup:
     def preferred_assignor(
         self, old: ConsumerMember | None = None, new: ConsumerMember | None = None
     ) -> str | None:
-        """Return the assignor that most members prefer, with one member replaced.
-
-        The first in the coordinator's table wins a tie; a new entry comes first
-        (`HashMap.compute`).
-        """
-        counts = {name: self._assignors[name] for name in PREFERENCE if self._assignors[name]}
-        if old is not None and old.assignor in counts:
+        """Return the assignor that most members prefer, with one member replaced."""
+        counts = self._assignors.copy()
+        if old is not None and old.assignor is not None:
             counts[old.assignor] -= 1
-            if not counts[old.assignor]:
-                del counts[old.assignor]
-        if new is not None and new.assignor is not None:
-            counts = {new.assignor: 0, **counts} if new.assignor not in counts else counts
-            counts[new.assignor] += 1
-        return max(counts, key=counts.__getitem__, default=None)
+        return preferred_assignor(counts, None if new is None else new.assignor)
 
     def subscriptions_with(self, old: ConsumerMember, new: ConsumerMember) -> SubscriptionCount:
         """Return the subscription counts with one member replaced."""

@@ -543,6 +543,20 @@ def test_no_other_leader_is_named_if_the_user_named_the_library() -> None:
     assert warning.endswith("until the members' subscriptions or claimed partitions change.")
 
 
+def test_warnings_name_new_members_by_their_placeholders() -> None:
+    """These name the member that leads then (`--leader`); its real id is not known yet."""
+    members = [
+        {"member_id": name, "topics": [*topics]} for name, topics in (("a", "tu"), ("b", "u"))
+    ]
+    members = [{**member, "client": "kafka-python"} for member in members]
+    spec = replace(group("roundrobin", members=members), client=None, leader_id="a")
+    added = AddedMembers(client_id="web", topics=("u",), library="java", strategies=("roundrobin",))
+    joined = what_if.changed(spec, Changes(add=[added]))
+    (warning, *_) = settled(joined).first.warnings
+    assert warning.endswith("leads: new-1 would not fail; --leader computes with it.")
+    assert settled(what_if.lead(joined, "new-1")).error is None
+
+
 @pytest.mark.parametrize("is_told", [False, True])
 def test_what_a_leader_does_that_may_be_of_aiokafka_after_its_assignor_failed(
     is_told: bool,

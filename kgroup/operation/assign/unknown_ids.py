@@ -251,7 +251,14 @@ def renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
     def name(member_id: str) -> str:
         return names.get(member_id, member_id)
 
-    balance = plan.balance
+    def text(words: str) -> str:
+        for changing, other in names.items():
+            words = words.replace(changing, other)
+        return words
+
+    error, balance = plan.error, plan.balance
+    if error is not None and error.message is not None:
+        error = replace(error, message=text(error.message))
     if balance is not None:
         idle = tuple(sorted(map(name, balance.idle_members), key=utf16))
         balance = replace(balance, idle_members=idle)
@@ -268,6 +275,8 @@ def renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
             )
             for move in plan.moves
         ),
+        error=error,
+        warnings=tuple(map(text, plan.warnings)),
         balance=balance,
         connect=plan.connect and replace(plan.connect, cluster=plan.connect.cluster.renamed(names)),
         standby=plan.standby

@@ -15,7 +15,7 @@ from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import InputError, UnfitError, UsageError, named_group
 from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, Certainty
-from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.member_name import name_of
 from kgroup.operation.assign.client import later_note
 from kgroup.operation.assign.dry_run import Run, settled
@@ -26,8 +26,8 @@ from kgroup.operation.assign.joining_client import (
     joining_client,
     no_common_strategy,
 )
-from kgroup.operation.assign.vote import INCONSISTENT, listable
-from kgroup.operation.assign.what_if import AddedMembers, Changes, changed
+from kgroup.operation.assign.vote import INCONSISTENT, listable, may_list
+from kgroup.operation.assign.what_if import AddedMembers, Changes, begin, changed
 from kgroup.operation.plan.coordinator import (
     CONSUMER_GROUP_HEARTBEAT,
     LEAST_SESSION,
@@ -99,7 +99,7 @@ def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJ
         client = joining_client(text)
     except ValueError as error:
         raise UsageError(f"--may-join: expected {error}") from None
-    reading, group = find_group(source, group_id)
+    reading, group = find_group(source, group_id, generations=True)
     if group.type is GroupType.ZOOKEEPER:
         raise UnfitError(
             f"{named_group(group_id)}: expected a group with a coordinator, found consumers that "
@@ -107,8 +107,10 @@ def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJ
             group_id=group_id,
         )
     brokers = read_brokers(source, group)
+    of_spec: list[str] = []
+    spec = _spec(source, reading, group, of_spec) if group.members else None
     refusals: list[str] = []
-    conditions = tuple(_conditions(group, client, brokers, refusals))
+    conditions = tuple(_conditions(group, spec, client, brokers, refusals))
     verdicts = {condition.verdict for condition in conditions}
     can_join: bool | None = None
     if Verdict.REFUTED in verdicts:
@@ -134,7 +136,7 @@ def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJ
         join = replace(join, consequences=(refused,))
     if can_join is False:
         return Report((join,), reading.problems, tuple(notes))
-    spec = _spec(source, reading, group, notes) if group.members else None
+    notes += of_spec
     if spec is not None and _is_computed(group, client):
         join = replace(join, then=_then(spec, client))
     join = replace(join, consequences=tuple(_consequences(group, client, spec)))
@@ -142,7 +144,11 @@ def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJ
 
 
 def _conditions(
-    group: Group, client: JoiningClient, brokers: Brokers, refusals: list[str]
+    group: Group,
+    spec: GroupSpec | None,
+    client: JoiningClient,
+    brokers: Brokers,
+    refusals: list[str],
 ) -> Iterator[Precondition]:
     """Yield what must hold; errors of the coordinator are appended to `refusals`."""
     yield from _abilities(client)
@@ -173,7 +179,7 @@ def _conditions(
         elif client.uses_consumer_protocol and "sticky" in (group.assignor or ""):
             yield from _user_data(group)
     if not client.uses_consumer_protocol:
-        common = _common(group, client)
+        common = _common(group, spec, client)
         yield common
         if common.verdict is Verdict.REFUTED:
             refusals.append(INCONSISTENT)
@@ -262,7 +268,7 @@ def _user_data(group: Group) -> Iterator[Precondition]:
         )
 
 
-def _common(group: Group, client: JoiningClient) -> Precondition:
+def _common(group: Group, spec: GroupSpec | None, client: JoiningClient) -> Precondition:
     """Return whether the client lists a strategy that all members list.
 
     A coordinator shows only the chosen strategy, which all members list. What members with the
@@ -290,11 +296,7 @@ def _common(group: Group, client: JoiningClient) -> Precondition:
     if now == _STREAM:
         found = f"threads of Kafka Streams list only {_STREAM}"
         return Precondition(code, text, Verdict.REFUTED, found)
-    members = [
-        (can_list(name_of(each).label, each.client_library), _may_list(each, now))
-        for each in group.members
-    ]
-    refused = no_common_strategy(now, members, client.strategies)
+    refused = no_common_strategy(now, _lists(group, spec, now), client.strategies)
     if refused is not None:
         return Precondition(code, text, Verdict.REFUTED, refused, f"List {now} too.")
     found = (
@@ -312,10 +314,17 @@ def _check(client: JoiningClient) -> str:
     )
 
 
-def _may_list(member: Member, now: str) -> frozenset[str] | None:
-    """Return the strategies that a member may list, as far as its library has them; else None."""
-    is_certain = member.client_library_certainty is Certainty.CERTAIN
-    return listable(member.client_library if is_certain else None, now)
+def _lists(
+    group: Group, spec: GroupSpec | None, now: str
+) -> Iterator[tuple[str, frozenset[str] | None]]:
+    """Yield how a sentence about each member begins, and what it may list; None if unknown."""
+    if spec is not None:
+        yield from ((begin(spec, member), may_list(member, now)) for member in spec.members)
+        return
+    for each in group.members:
+        is_certain = each.client_library_certainty is Certainty.CERTAIN
+        library = each.client_library if is_certain else None
+        yield can_list(name_of(each).label, library), listable(library, now)
 
 
 def _limits(
@@ -400,13 +409,13 @@ def _consequences(group: Group, client: JoiningClient, spec: GroupSpec | None) -
             "with the classic protocol until they are restarted with the other one."
         )
         return
-    yield from _vote(group, client)
+    yield from _vote(group, spec, client)
     if spec is None or group.assignor not in client.strategies:
         return
     yield from _leadership(group, client, spec)
 
 
-def _vote(group: Group, client: JoiningClient) -> Iterator[str]:
+def _vote(group: Group, spec: GroupSpec | None, client: JoiningClient) -> Iterator[str]:
     now = group.assignor
     others = [name for name in client.strategies if name != now]
     if now not in client.strategies:
@@ -418,7 +427,7 @@ def _vote(group: Group, client: JoiningClient) -> Iterator[str]:
     if not others:
         yield f"The strategy stays {now}: the client lists no other one."
         return
-    possible = [_may_list(member, now or "") for member in group.members]
+    possible = [may for _, may in _lists(group, spec, now or "")]
     open_names = [name for name in others if all(may is None or name in may for may in possible)]
     if not open_names:
         yield f"The strategy stays {now}: members cannot list another one of the client's."

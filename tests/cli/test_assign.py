@@ -212,17 +212,18 @@ def test_moves_of_connect_and_streams_are_called_so(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "answer", "error"),
+    ("group", "client", "answer", "error"),
     [
-        ("java", True, None),
-        ("librdkafka:range", None, None),
-        ("kafkajs", False, "INCONSISTENT_GROUP_PROTOCOL"),
+        ("order-service", "java", True, None),
+        ("billing", "librdkafka:roundrobin", None, None),
+        ("order-service", "librdkafka:range", False, "INCONSISTENT_GROUP_PROTOCOL"),
+        ("order-service", "kafkajs", False, "INCONSISTENT_GROUP_PROTOCOL"),
     ],
 )
 def test_whether_a_client_may_join(
-    cli: Cli, client: str, answer: bool | None, error: str | None
+    cli: Cli, group: str, client: str, answer: bool | None, error: str | None
 ) -> None:
-    line = ("assign", "order-service", "--sample", "--may-join", client)
+    line = ("assign", group, "--sample", "--may-join", client)
     result = cli(*line, "-o", "json")
     assert result.status == 0
     (row,) = json.loads(result.out)["data"]

@@ -84,6 +84,29 @@ def test_a_client_without_a_common_strategy_is_refused() -> None:
     assert (streams.can_join, streams.answer) == (False, INCONSISTENT)
 
 
+def test_members_of_java_that_keep_their_partitions_list_no_eager_strategy() -> None:
+    """Source: the constructor of `ConsumerCoordinator`, which chooses the rebalance protocol."""
+    group = group_of("ab", strategy="cooperative-sticky", library="kafka-clients")
+    keeping = tuple(
+        replace(member, subscription=replace(member.subscription, owned=member.assignment))
+        for member in group.members
+        if member.subscription is not None
+    )
+    join = asked(replace(group, members=keeping), "java:range")
+    assert (join.can_join, join.answer) == (False, INCONSISTENT)
+    (found,) = (each.found for each in join.conditions if each.code == "common-strategy")
+    assert found is not None
+    assert "keeps its partitions in rebalances, so it lists only cooperative-sticky" in found
+    both = asked(replace(group, members=keeping), "java:range,cooperative-sticky")
+    assert both.can_join
+    assert any("members cannot list another one" in text for text in both.consequences)
+    # They gave up their partitions twice, so they also list another strategy.
+    ids = tuple(member.member_id for member in group.members)
+    past = tuple(PastGeneration(at, "cooperative-sticky", ids, unclaimed=ids) for at in (6, 5, 4))
+    gave_up = asked(replace(group, past_generations=past), "java:range")
+    assert gave_up.can_join is None
+
+
 def test_another_library_as_leader_is_foretold() -> None:
     """kafka-go cannot read a subscription of Java's; the leader of the group stays."""
     join = asked(group_of("ab", strategy="range", library="kafka-clients"), "kafka-go")

@@ -420,7 +420,7 @@ def _joining_client(spec: GroupSpec, added: AddedMembers) -> JoiningClient | Non
                 f"found {'+'.join(client.strategies)}; --strategy computes with another one"
             )
         return client
-    members = ((_begin(spec, member), may_list(member, spec.strategy)) for member in spec.members)
+    members = ((begin(spec, member), may_list(member, spec.strategy)) for member in spec.members)
     refusal = no_common_strategy(spec.strategy, members, client.strategies)
     if refusal is not None:
         raise UsageError(
@@ -432,7 +432,7 @@ def _joining_client(spec: GroupSpec, added: AddedMembers) -> JoiningClient | Non
     return client
 
 
-def _begin(spec: GroupSpec, member: MemberSpec) -> str:
+def begin(spec: GroupSpec, member: MemberSpec) -> str:
     """Return how a sentence about what a member may list begins."""
     if member.lists is not None:
         return f"{member.member_id} lists"

@@ -177,6 +177,8 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["g", "--sample", "--add-member", "0"], "expected a number from 1 to 10000, found '0'"),
         (["g", "--sample", "--add-member", "2:x=1"], "expected client=, instance=, rack=, "),
         (["g", "--sample", "--add-member", "1:regex="], "expected client=, instance=, rack=, "),
+        (["g", "--sample", "--add-member", "strategies=a,b"], "+ between several, as in strategie"),
+        (["g", "--sample", "--add-member", "2:topics=a+b,c,d"], "as in topics=a+b+c; found a comm"),
         (["g", "--sample", "--partitions", "t"], "expected NAME=NUMBER, found 't'"),
         (["g", "--sample", "--subscribe", "t"], "expected MEMBER=TOPIC,..., found 't'"),
         (["g", "--sample", "--grid", "-o", "json"], "--grid writes a drawing; leave out --grid"),

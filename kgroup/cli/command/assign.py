@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 _MOST_ADDED = 10_000
+_LISTS = ("topics=", "strategies=")
+"""Attributes of new members that may have several values."""
 
 
 def _added(text: str) -> AddedMembers:
@@ -52,8 +54,12 @@ def _added(text: str) -> AddedMembers:
     known = {name: name for name in names} | {"client": "client_id", "instance": "instance_id"}
     rest, equals, regex = f",{rest}".partition(",regex=")  # last: it may contain commas
     fields: dict[str, Any] = {"regex": regex} if regex else {}
+    last = ""
     for part in filter(None, (rest if regex else rest + equals).split(",")):
         name, equals, value = part.partition("=")
+        if not equals and last.startswith(_LISTS):
+            raise ValueError(f"expected + between several, as in {last}+{part}; found a comma")
+        last = part
         if name not in known or not equals or not value:
             raise ValueError(
                 "expected client=, instance=, rack=, topics=, strategies=, library=, host=, "
@@ -64,7 +70,7 @@ def _added(text: str) -> AddedMembers:
 
 
 def _added_value(name: str, value: str) -> object:
-    if name in ("topics", "strategies"):
+    if f"{name}=" in _LISTS:
         return tuple(value.split("+"))
     if name == "streams":
         number = whole_number(value, _MOST_ADDED)

@@ -70,6 +70,28 @@ def test_the_leader_leaves() -> None:
     assert (run.first.connect.delay_ms, run.first.connect.waiting) == (0, ())
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_worker_joins_after_the_leader_has_left(*, alone: bool) -> None:
+    """The next leader gives all to who is there; in a single rebalance, it gives out the rest."""
+    groups = recorded()
+    joins = AddedMembers(client_id="worker-2")
+    spec = changed(spec_of(groups[9]), Changes(remove=["worker-2"], add=[joins]))
+    run = settled(spec, alone=alone)
+    ends = settled(spec).last
+    new = {m.member_id for m in groups[11].members} - {m.member_id for m in groups[10].members}
+    found = {"new-1" if m in new else m: own for m, own in recorded_shares(groups[12]).items()}
+    assert shares(ends) != found
+    (warning,) = run.last.warnings
+    assert warning.endswith(
+        "If the others have rejoined before a new worker joins, there are several."
+    )
+    # Without a new leader, what has no worker waits until the end of the delay in any case.
+    changes = Changes(remove=["worker-2"], add=[joins], max_delay_ms=DELAY_MS)
+    other = changed(spec_of(groups[12]), changes)
+    assert other.leader_id is not None
+    assert not settled(other, alone=alone).last.warnings
+
+
 def test_a_worker_joins() -> None:
     """What the other one has too much of is revoked, and given out in the next rebalance."""
     groups = recorded()

@@ -19,7 +19,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.client_library import AIOKAFKA, FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, SARAMA
 from kgroup.operation.assign.classic_streams import probing_note
 from kgroup.operation.assign.client import assumptions, later_note, noticing, software, version_of
-from kgroup.operation.assign.connect import during_delay
+from kgroup.operation.assign.connect import CONNECT, during_delay
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.group_record import (
     accepted_record_bytes,
@@ -181,15 +181,18 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     """
     most = 0 if alone else _MOST_REBALANCES
     other = list(_other_steps(spec)) if is_small(spec) else []
+    # With Connect, the leader that comes next has no memory, whoever joins before or after that.
+    is_apart = spec.protocol == CONNECT and is_small(spec)
+    is_apart = is_apart and bool(spec.departed and joining(spec) and staying(spec))
     # What follows may end alike, so the first cooperative rebalance alone is not compared.
-    is_compared_later = alone and spec.is_cooperative and bool(other)
+    is_compared_later = alone and (is_apart or (spec.is_cooperative and bool(other)))
     run = end = _settled(spec, _MOST_REBALANCES if is_compared_later else most)
     if is_compared_later:
         run = Run(end.first)
     if run.error is not None:
         return run
     # Workers and threads of Streams stop what they give up before they join again.
-    may_race = spec.protocol not in ("connect", CLASSIC_STREAMS)
+    may_race = spec.protocol not in (CONNECT, CLASSIC_STREAMS)
     may_race = may_race and is_small(spec) and 0 < len(run.following) < most
     if may_race and any(not _ends_like(run, other.last) for other in _races(spec, run.first)):
         run = _warned(run, _RACING)
@@ -200,6 +203,9 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
             if not _ends_like(run, renamed(plan, names)):
                 run = _warned(run, _IN_OTHER_STEPS[spec.protocol])
                 break
+    if is_apart and not _ends_like(end, _joined_later(spec).last):
+        what = "workers leave and join", "the others have rejoined before a new worker joins"
+        run = _warned(run, _IN_SEVERAL.format(*what))
     for warning, steps in other:
         if warning not in run.last.warnings and not _ends_like(end, _in_steps(steps)):
             run = _warned(run, warning)
@@ -294,6 +300,19 @@ def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
             for member in spec.members
         )
         yield _AWAY, (replace(spec, members=members),)
+
+
+def _joined_later(spec: GroupSpec) -> Run:
+    """Return the run of Connect's new workers if they join after the others have rejoined."""
+    run, group = _settle(
+        replace(spec, members=staying(spec)), most=_MOST_REBALANCES, waits=False, warns=False
+    )
+    group = after(group, run.last)
+    if run.last.connect is not None:
+        group = during_delay(group, run.last.connect)
+    return _settle(
+        replace(group, members=(*group.members, *joining(spec))), most=_MOST_REBALANCES, warns=False
+    )[0]
 
 
 def _before(spec: GroupSpec, unnoticed: Sequence[str]) -> GroupSpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
+from kgroup.model.group import GroupState
 from kgroup.operation.record_limit import record_notes
 from kgroup.operation.report import Report
 from kgroup.simulation.scenario.file import read_scenario
@@ -70,8 +71,13 @@ def simulate(
         "the group was not stable": sum(
             not simulation.is_at_rest for simulation in simulations if until_stable
         ),
+        "the group had no members: nothing is read until one joins": sum(
+            bool(events) and events[-1].state is GroupState.EMPTY
+            for events in (simulation.events for simulation in simulations)
+        ),
     }
-    end = f"at the end, after {scenario.duration_ms / 1000:,g} s"
+    end_ms = max(simulation.end_ms for simulation in simulations)
+    end = f"at the end, after {end_ms / 1000:,g} s"
     return Report(
         simulations,
         notes=(

@@ -20,6 +20,12 @@ _SENTENCES = (
 )
 
 
+def utf8_fault(error: UnicodeDecodeError) -> str:
+    """Return the fault of text in another encoding, with its place."""
+    byte = error.object[error.start]
+    return f"expected UTF-8, found the byte 0x{byte:02x} at position {error.start}"
+
+
 def json_fault(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
     """Return the location and the fault of a msgspec error.
 

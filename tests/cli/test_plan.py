@@ -199,6 +199,7 @@ def test_a_step_that_is_not_done(cli: Cli, saved: Path) -> None:
         ("{}", "expected a field schema_version, found none"),
         ('{"schema_version":2,"command":"plan assignor","data":[]}', "expected 1, found 2"),
         ('{"schema_version":1,"command":"list","data":[]}', "expected a plan, found 'list'"),
+        ('{"schema_version":1,"command":"plan","data":[{}]}', "a target ('kgroup plan TARGET ..."),
         ('{"schema_version":1,"command":"plan x","data":[{}]}', "$.data[0]: expected a field"),
         ('{"schema_version":1,"command":"plan x","data":[]}', "expected a plan of a group"),
         ('{"x":' * 100_000, "found JSON of too many levels"),

@@ -230,8 +230,6 @@ def _read(scenario: str) -> tuple[str, str]:
     try:
         return data.decode(), scenario
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{scenario}: expected UTF-8, found the byte 0x{data[error.start]:02x} at position "
-            f"{error.start}",
-            path=scenario,
-        ) from None
+        from kgroup.source.json_fault import utf8_fault
+
+        raise InputError(f"{scenario}: {utf8_fault(error)}", path=scenario) from None

@@ -44,6 +44,7 @@ from kgroup.operation.assign.connect import CONNECT, MOST_TASKS, connect_group, 
 from kgroup.operation.assign.streams import STREAMS, with_standbys
 from kgroup.operation.report import Report
 from kgroup.protocol.record.consumer_protocol import decode_subscription
+from kgroup.source.json_fault import utf8_fault
 
 
 def read_user_data(raw: bytes | None, strategy: str) -> UserData:
@@ -200,6 +201,12 @@ def read_specs(
         return Report(
             (), (Problem(ProblemKind.BAD_SPEC, "Expected JSON, found nothing.", path=path),)
         )
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        fault = utf8_fault(error)
+        reason = f"{fault[0].upper()}{fault[1:]}."
+        return Report((), (Problem(ProblemKind.BAD_SPEC, reason, path=path),))
     if (values := text.count(b",")) > _MOST_VALUES:
         reason = f"Expected at most {_MOST_VALUES:,} values in a file, found {values:,}: split it."
         return Report((), (Problem(ProblemKind.BAD_SPEC, reason, path=path),))
@@ -781,7 +788,8 @@ def _having(protocol: str, strategy: object) -> str:
 
 def _object(value: object, path: str, names: Sequence[str] | None = None) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SpecError(f"{path or 'spec'}: expected an object, found {_shown(value)}")
+        each = "" if path else " (several groups: one to a line)"
+        raise SpecError(f"{path or 'spec'}: expected an object{each}, found {_shown(value)}")
     if names is None:
         return value
     unknown = next((name for name in value if name not in names), None)

@@ -27,6 +27,10 @@ class PlanFile(msgspec.Struct):
     data: list[Plan]
 
 
+class _Head(msgspec.Struct):
+    command: str = ""
+
+
 def read_plan_file(path: Path) -> PlanFile:
     """Read a plan file.
 
@@ -102,6 +106,10 @@ def _plan_file(path: Path, data: bytes) -> PlanFile:
         document = msgspec.json.decode(data, type=PlanFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = "expected a plan that 'kgroup plan ... -o json' wrote"
+        with suppress(msgspec.DecodeError):
+            if msgspec.json.decode(data, type=_Head).command == "plan":
+                what = "expected a plan for a target ('kgroup plan TARGET ... -o json'), found the "
+                raise InputError(f"{path}: {what}overview of targets", path=str(path)) from None
         raise InputError(f"{path}: {what}: {json_fault(error)}", path=str(path)) from None
     except RecursionError:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +14,14 @@ from kgroup.model.group import Broker
 
 TopicPartition: TypeAlias = tuple[str, int]
 """Name of a topic, and number of a partition; kafka-python's `TopicPartition` is one."""
+
+TOPIC_NAME = "letters, digits, '.', '_' and '-', at most 249"
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(text: str) -> bool:
+    """Return whether a topic can have a name (`Topic.validate`); offsets exist for any text."""
+    return _TOPIC_NAME.fullmatch(text) is not None and text not in (".", "..")
 
 
 def numbers_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

@@ -18,7 +18,7 @@ from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, Certainty
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.member_name import name_of
 from kgroup.operation.assign.client import later_note
-from kgroup.operation.assign.dry_run import Run, settled
+from kgroup.operation.assign.dry_run import Run, failure_later, led_later, settled
 from kgroup.operation.assign.group import NO_ADVICE, find_group, group_spec
 from kgroup.operation.assign.joining_client import (
     JoiningClient,
@@ -448,15 +448,9 @@ def _leadership(group: Group, client: JoiningClient, spec: GroupSpec) -> Iterato
     if leads.name == client.library:
         return
     joined = _added(spec, client)
-    led = settled(
-        replace(joined, client=client.software, leader_id=joined.members[-1].member_id), alone=True
-    ).first
+    led = led_later(joined, client.software, joined.members[-1].member_id)
     ours = settled(joined, alone=True).first
-    if led.error is not None and ours.error is None:
-        error = ": ".join(filter(None, (led.error.type, led.error.message)))
-        yield (
-            f"When a member of {client.library} leads later, its assignor fails with {error}: "
-            f"{ON_ERROR[client.library].assignor_failed}."
-        )
+    if ours.error is None and (failure := failure_later(led, client.library)):
+        yield failure
     elif led.assignment is not None and led.assignment != ours.assignment:
         yield f"When a member of {client.library} leads later, it assigns differently."

@@ -167,6 +167,38 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"id": "ü"}'.encode("latin-1"), "Expected UTF-8, found the byte 0xfc at position 8."),
+        (json.dumps(SPEC).encode("utf-16"), "Expected UTF-8, found the byte 0xff at position 0."),
+        (json.dumps([SPEC]).encode(), "expected an object (several groups: one to a line)"),
+    ],
+)
+def test_files_that_are_no_specs(cli: Cli, tmp_path: Path, content: bytes, message: str) -> None:
+    file = tmp_path / "groups.json"
+    file.write_bytes(content)
+    result = cli("assign", "--dry-run", "--spec", str(file))
+    assert result.status == 1
+    assert message in result.err
+
+
+def test_a_library_that_cannot_lead_the_group_is_told(cli: Cli) -> None:
+    line = ("assign", "--dry-run", "billing", "--sample", "--add-member")
+    note = "--add-member: when a member of kafka-go leads later, its assignor fails with wrapError"
+    assert note in cli(*line, "1:library=kafka-go").err
+    assert "leads later" not in cli(*line, "1:library=java").err
+
+
+def test_a_group_changes_before_its_members_restart(cli: Cli) -> None:
+    line = ("assign", "--dry-run", "order-service", "--sample", "--bounce", "-o", "tsv")
+    change = ("--remove-member", "order-service-1", "--columns", "rebalance,what,moves")
+    first, second, *_ = cli(*line, *change).out.splitlines()[1:]
+    assert first == "1\tthe group changes\t2"  # what it owned
+    assert second.startswith("2\torder-service-2 leaves\t")
+    assert "changes" not in cli(*line, "--leader", "order-service-2").out
+
+
+@pytest.mark.parametrize(
     ("args", "message"),
     [
         ([], "name one group, or give --spec FILE; found neither"),
@@ -179,7 +211,10 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["g", "--sample", "--add-member", "1:regex="], "expected client=, instance=, rack=, "),
         (["g", "--sample", "--add-member", "strategies=a,b"], "+ between several, as in strategie"),
         (["g", "--sample", "--add-member", "2:topics=a+b,c,d"], "as in topics=a+b+c; found a comm"),
+        (["g", "--sample", "--add-member", "client=a,client=b"], "client= once, found it twice"),
         (["g", "--sample", "--partitions", "t"], "expected NAME=NUMBER, found 't'"),
+        (["g", "--sample", "--partitions", "t=10000001"], "expected NAME=NUMBER up to 10000000"),
+        (["g", "--sample", "--add-topic", "a b=1"], "expected a topic name (letters, digits,"),
         (["g", "--sample", "--subscribe", "t"], "expected MEMBER=TOPIC,..., found 't'"),
         (["g", "--sample", "--grid", "-o", "json"], "--grid writes a drawing; leave out --grid"),
         (["g", "--sample", "--grid", "-o", "markdown"], "--grid writes a drawing"),

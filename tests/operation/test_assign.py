@@ -683,11 +683,42 @@ def test_a_leader_that_leaves_leads_no_more() -> None:
 
 def test_a_leader_that_is_restarted_is_told_by_its_new_id() -> None:
     changes = Changes(restart=["a", "b"], leader="b")
-    with pytest.raises(
-        NotFoundError, match=r"--leader: b was restarted .*, new-2; --leader new-2 "
-    ):
+    with pytest.raises(NotFoundError, match=r"--leader: b restarts and .*, new-2; --leader new-2 "):
         what_if.changed(group(), changes)
+    with pytest.raises(NotFoundError, match=r"--subscribe: b restarts and .*; --subscribe new-1 "):
+        what_if.changed(group(), Changes(restart=["b"], subscribe=[("b", ("t",))]))
+    with pytest.raises(NotFoundError, match=r"--leader: b leaves \(--remove-member\)"):
+        what_if.changed(group(), Changes(remove=["b"], leader="b"))
     assert what_if.changed(group(), replace(changes, leader="new-2")).leader_id == "new-2"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (Changes(remove=["a", "a"]), "expected each member once, found a 2 times"),
+        (Changes(restart=["a", "b", "a"]), "expected each member once, found a 2 times"),
+        (Changes(remove=["a"], restart=["a"]), "expected each member once, found a 2 times"),
+        (Changes(subscribe=[("a", ()), ("a", ())]), "expected each member once, found a"),
+        (Changes(partitions=[("t", 1), ("t", 2)]), "expected each topic once, found t 2 times"),
+        (Changes(drop_topics=["t"], partitions=[("t", 9)]), "expected each topic once, found t"),
+        (Changes(drop_topics=["t"], add_topics=[("t", 9)]), "expected each topic once, found t"),
+    ],
+)
+def test_a_change_counts_once(changes: Changes, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        what_if.changed(group(), changes)
+
+
+def test_a_member_that_restarts_is_named_as_it_was() -> None:
+    with pytest.raises(NotFoundError, match="no member 'new-1'"):
+        what_if.changed(group(), Changes(restart=["a", "new-1"]))
+
+
+def test_fewer_partitions_are_those_of_another_topic() -> None:
+    fewer, more = (Changes(partitions=[("t", number)]) for number in (1, 9))
+    assert not list(what_if.notes(group(), more))
+    (note,) = what_if.notes(group(), fewer)
+    assert "Kafka does not reduce the number of partitions; computed as if t had been" in note
 
 
 def test_only_members_of_classic_groups_lead() -> None:

@@ -65,6 +65,8 @@ def _added(text: str) -> AddedMembers:
                 "expected client=, instance=, rack=, topics=, strategies=, library=, host=, "
                 f"streams= or at the end regex=, separated by commas; found {part!r}"
             )
+        if known[name] in fields:
+            raise ValueError(f"expected {name}= once, found it twice")
         fields[known[name]] = _added_value(name, value)
     return AddedMembers(number, **fields)
 
@@ -81,10 +83,23 @@ def _added_value(name: str, value: str) -> object:
 
 
 def _topic_count(text: str) -> tuple[str, int]:
-    topic, equals, count = text.rpartition("=")
-    if not equals or not topic or not re.fullmatch(r"\d{1,7}", count):
-        raise ValueError(f"expected NAME=NUMBER, found {text!r}")
-    return topic, int(count)
+    from kgroup.operation.assign.spec import MOST_PARTITIONS
+
+    name, _, digits = text.rpartition("=")
+    number = whole_number(digits, MOST_PARTITIONS)
+    if not name or number is None:
+        limit = f" up to {MOST_PARTITIONS}" if name and digits.isdecimal() else ""
+        raise ValueError(f"expected NAME=NUMBER{limit}, found {text!r}")
+    return name, number
+
+
+def _new_topic(text: str) -> tuple[str, int]:
+    from kgroup.model.cluster import TOPIC_NAME, is_topic_name
+
+    name, number = _topic_count(text)
+    if not is_topic_name(name):
+        raise ValueError(f"expected a topic name ({TOPIC_NAME}), found {name!r}")
+    return name, number
 
 
 def _subscription(text: str) -> tuple[str, tuple[str, ...]]:
@@ -177,7 +192,7 @@ what_if_options = options_into(
         "add_topics",
         "TOPIC=N",
         "a topic with N partitions is added, and all members subscribe to it?",
-        parse=_topic_count,
+        parse=_new_topic,
     ),
     _what_if(
         "--drop-topic",

@@ -11,6 +11,7 @@ from random import Random
 
 from msgspec import structs
 
+from kgroup.assignor.client_facts import ON_ERROR
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
@@ -71,6 +72,7 @@ _RESTLESS = (
     "members still revoke partitions and rejoin."
 )
 _MANY_JOINS = "for this many new members and partitions"
+_CHANGES = "the group changes"
 _MANY_RESTARTS = "for a restart of this many members and partitions"
 _ONE_AFTER_ANOTHER = (
     "Members of {} notice new topics that match their pattern, and deleted topics, one after "
@@ -439,16 +441,20 @@ def compared(spec: GroupSpec) -> list[Run]:
     return [replace(run, rank=rank) for rank, run in enumerate(sorted(runs, key=cost), 1)]
 
 
-def bounced(spec: GroupSpec) -> Bounce:
+def bounced(spec: GroupSpec, *, is_changed: bool = False) -> Bounce:
     """Restart every member in turn: it leaves and rejoins.
 
     A static member that returns within its session timeout causes no rebalance
     (`GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`). Results that depend on
     the new member ids are marked.
+
+    Args:
+        spec: the group.
+        is_changed: whether its members or topics have changed, so that it is assigned first.
     """
-    runs = _bounce(spec)
+    runs = _bounce(spec, is_changed)
     if is_small_restart(spec):
-        tries = [_bounce(spec, seed) for seed in SEEDS]
+        tries = [_bounce(spec, is_changed, seed) for seed in SEEDS]
         for at, run in enumerate(runs):
             others = [other[at].plans if at < len(other) else () for other in tries]
             runs[at] = _with_plans(run, mark(run.plans, others))
@@ -470,7 +476,7 @@ def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
     return [member for member in spec.members if not is_static(spec, member)]
 
 
-def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
+def _bounce(spec: GroupSpec, is_changed: bool, seed: int = 0) -> list[Run]:
     """Return the rebalances that members cause; mark them as unchecked if repetitions take long."""
     is_small = is_small_restart(spec)
     is_unknown = False
@@ -481,6 +487,14 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
         or (spec.has_votes is False and any(m.assignor == spec.strategy for m in spec.members))
     )
     runs: list[Run] = []
+    if is_changed:
+        run, spec = _settle(spec, seed=seed)
+        run = replace(run, what=_CHANGES, what_of_whom=_CHANGES)
+        is_unknown = any(member.unknown_id for member in spec.members)
+        runs.append(_with_plans(run, unmarked(run.plans)) if is_unknown and not is_small else run)
+        if run.error is not None:
+            return runs
+        spec = after(spec, run.last)
     for member in _dynamic(spec):
         member = next(current for current in spec.members if current.member_id == member.member_id)
         for change, what in ((leaves, "leaves"), (comes_back, "comes back")):
@@ -625,12 +639,16 @@ def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run |
 def _assign(
     read: Report[GroupSpec], request: AssignRequest, source: GroupSource | None = None
 ) -> Report[Run | Bounce]:
-    specs = [changed(_asked(spec, request), request.changes) for spec in read.data]
-    by_spec = [(spec, _RUNS[request.mode](spec)) for spec in specs]
+    changes = request.changes
+    specs = [changed(_asked(spec, request), changes) for spec in read.data]
+    by_spec = [
+        (spec, _RUNS[request.mode](spec, (spec.members, spec.topics) != (old.members, old.topics)))
+        for spec, old in zip(specs, read.data, strict=True)
+    ]
     rows = tuple(row for _, runs in by_spec for row in runs)
     has_failed = any(row.error is not None for row in rows)
     later = None if request.client is None else later_note(request.client)
-    of_changes = (note for spec in read.data for note in notes(spec, request.changes))
+    of_changes = (note for spec in read.data for note in notes(spec, changes))
     size = _largest_record(by_spec)
     accepted = max(map(accepted_record_bytes, read.data), default=0) if size and source else 0
     assumed = (note for spec in specs for note in assumptions(spec))
@@ -641,11 +659,39 @@ def _assign(
     )
     of_record = assigned_record_notes(source, size, accepted)
     all_notes = (*filter(None, (later, *of_probing)), *read.notes)
-    all_notes += (*of_changes, *assumed, *of_record)
+    led = () if has_failed else specs
+    of_leaders = (note for spec in led for note in _failures_later(spec, changes))
+    all_notes += (*of_changes, *of_leaders, *assumed, *of_record)
     if request.mode is Mode.SETTLE and all(len(row.plans) == 1 and not row.error for row in rows):
         all_notes += ("no rebalance follows",) * bool(rows)
     all_notes = tuple(dict.fromkeys(all_notes))
     return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)
+
+
+def led_later(spec: GroupSpec, client: Software, leader_id: str) -> AssignPlan:
+    """Return the rebalance if a member with this library led."""
+    return settled(replace(spec, client=client, leader_id=leader_id), alone=True).first
+
+
+def failure_later(led: AssignPlan, library: str) -> str | None:
+    """Return what happens when a member of a library leads, if its assignor fails."""
+    if led.error is None:
+        return None
+    error = ": ".join(filter(None, (led.error.type, led.error.message)))
+    return (
+        f"When a member of {library} leads later, its assignor fails with {error}: "
+        f"{ON_ERROR[library].assignor_failed}."
+    )
+
+
+def _failures_later(spec: GroupSpec, changes: Changes) -> Iterator[str]:
+    """Yield a note for each named library of new members that cannot lead the group."""
+    joined = {member.client: member.member_id for member in spec.members if member.unknown_id}
+    for client in dict.fromkeys(software(added.library) for added in changes.add if added.library):
+        if client in joined and client.name != spec.computed_as.name:
+            failure = failure_later(led_later(spec, client, joined[client]), client.name)
+            if failure is not None:
+                yield f"--add-member: w{failure[1:-1]}"
 
 
 def _asked(spec: GroupSpec, request: AssignRequest) -> GroupSpec:
@@ -669,9 +715,9 @@ def _largest_record(by_spec: Sequence[tuple[GroupSpec, Sequence[Run | Bounce]]])
     )
 
 
-_RUNS: Mapping[Mode, Callable[[GroupSpec], Sequence[Run] | Sequence[Bounce]]] = {
-    Mode.ONCE: lambda spec: [settled(spec, alone=True)],
-    Mode.SETTLE: lambda spec: [settled(spec)],
-    Mode.COMPARE: compared,
-    Mode.BOUNCE: lambda spec: [bounced(spec)],
+_RUNS: Mapping[Mode, Callable[[GroupSpec, bool], Sequence[Run] | Sequence[Bounce]]] = {
+    Mode.ONCE: lambda spec, _: [settled(spec, alone=True)],
+    Mode.SETTLE: lambda spec, _: [settled(spec)],
+    Mode.COMPARE: lambda spec, _: compared(spec),
+    Mode.BOUNCE: lambda spec, is_changed: [bounced(spec, is_changed=is_changed)],
 }

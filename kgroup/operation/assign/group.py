@@ -286,7 +286,10 @@ def _with_strategy(
         notes.append(note)
         return spec
     if not spec.strategy:
-        notes.append(f"the group's assignor is unknown; {names[0]} is assumed")
+        unless = ", unless the members that are known prefer another one" * (
+            spec.protocol == "consumer"
+        )
+        notes.append(f"the group's assignor is unknown; {names[0]} is assumed{unless}")
         return replace(spec, strategy=names[0])
     group_id, remark = spec.id, advice.strategy
     assignor_of(spec.protocol, spec.strategy, client, group_id=group_id, remark=remark)

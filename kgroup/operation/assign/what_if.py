@@ -17,7 +17,7 @@ from kgroup.assignor.strategy import strategies
 from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.model.client_library import LIBRDKAFKA
 from kgroup.model.cluster import TopicPartition
-from kgroup.model.member_name import MemberName, find_member
+from kgroup.model.member_name import MemberName, called, find_member
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
 from kgroup.operation.assign.client import later_note
@@ -165,6 +165,12 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         of_standbys=changes.standbys is not None,
         of_streams_settings=bool(changes.streams_config),
     )
+    counted = [topic for topic, _ in (*changes.add_topics, *changes.partitions)]
+    changing = [*changes.drop_topics, *counted]
+    _check_once(changing, "topic", "--drop-topic, --add-topic or --partitions")
+    connectors = [*changes.drop_connectors, *(name for name, _ in changes.connectors)]
+    _check_once(connectors, "connector", "--connector or --drop-connector")
+    _check_once([name for name, _ in changes.streams_config], "setting", "--streams-config")
     if changes.standbys is not None and spec.streams is not None:
         spec = with_standbys(spec, spec.streams.stateful, changes.standbys)
     if spec.application is not None:
@@ -179,6 +185,9 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     for name, tasks in changes.connectors:
         spec = set_connector(spec, name, tasks)
     as_it_is = spec
+    removed = [_find(spec, name).member_id for name in changes.remove]
+    restarting = [_find(spec, name).member_id for name in changes.restart]
+    _check_once(removed + restarting, "member", "--remove-member or --restart-member")
     for topic in changes.drop_topics:
         spec = drop_topic(spec, topic)
     for topic, number in changes.add_topics:
@@ -192,16 +201,15 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
                 f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
             )
         spec = set_partitions(spec, topic, number)
-    for name in changes.remove:
-        spec = remove_member(spec, name)
+    for member_id in removed:
+        spec = remove_member(spec, member_id)
     restarted: dict[str, str] = {}
-    for name in changes.restart:
-        member = _find(spec, name)
+    for member_id in restarting:
+        member = _find(spec, member_id)
         if is_static(spec, member):
-            spec = replace(spec, restarting=spec.restarting | {member.member_id})
+            spec = replace(spec, restarting=spec.restarting | {member_id})
             continue
-        member_id = member.member_id
-        spec = restart_member(spec, name)
+        spec = restart_member(spec, member_id)
         restarted[member_id] = (*spec.members, *spec.returning)[-1].member_id
     for added in changes.add:
         spec = add_members(spec, added)
@@ -213,8 +221,12 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     prefer = is_consumer and spec.strategy == PREFERENCE[0] and any(map(_preferred, changes.add))
     if (spec.has_votes or prefer) and (changes.remove or changes.restart or changes.add):
         spec = replace(spec, strategy=assignor_of(spec.members, last_joined(spec.members)))
-    for name, topics in changes.subscribe:
-        spec = subscribe(spec, name, topics)
+    if changes.subscribe:
+        names = [name for name, _ in changes.subscribe]
+        subscribing = [_find_now("--subscribe", name, as_it_is, spec, restarted) for name in names]
+        _check_once(subscribing, "member", "--subscribe")
+        for member_id, (_, topics) in zip(subscribing, changes.subscribe, strict=True):
+            spec = subscribe(spec, member_id, topics)
     is_elected = spec.protocol == "classic" and spec.leader_id != as_it_is.leader_id
     if is_elected and any(member.unknown_id for member in spec.members):
         # A new member may have joined before the leader has left, and be the first one.
@@ -227,20 +239,44 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
             "the group is read or run until one joins"
         )
     if changes.leader is not None:
-        try:
-            spec = lead(spec, changes.leader)
-        except NotFoundError:
-            new_id = restarted.get(changes.leader)
-            if new_id is None:
-                raise
-            raise NotFoundError(
-                f"--leader: {changes.leader} was restarted and is a new member, {new_id}; "
-                f"--leader {new_id} lets it assign"
-            ) from None
+        spec = lead(spec, _find_now("--leader", changes.leader, as_it_is, spec, restarted))
     if changes.fresh:
         spec = forget(spec)
     is_as_it_is = spec == as_it_is and not changes.drop_connectors
     return at_end_of_delay(spec) if spec.protocol == CONNECT and is_as_it_is else spec
+
+
+def _check_once(names: Sequence[str], what: str, options: str) -> None:
+    """Refuse what is named twice: only the last one would count, or none."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise UsageError(f"{options}: expected each {what} once, found {name} {times} times")
+
+
+def _find_now(
+    option: str, name: str, before: GroupSpec, spec: GroupSpec, restarted: Mapping[str, str]
+) -> str:
+    """Return the id of a member; the error tells of those that have left or restarted.
+
+    Args:
+        option: the option with the name, for errors.
+        name: what the user calls the member.
+        before: the group before members left and restarted.
+        spec: the group.
+        restarted: new ids of members that restarted, by their old ones.
+    """
+    try:
+        return _find(spec, name).member_id
+    except NotFoundError:
+        was = called(name, [_name(before, member) for member in before.members])
+        if len(was) != 1:
+            raise
+    new_id = restarted.get(was[0].member_id)
+    if new_id is None:
+        raise NotFoundError(f"{option}: {name} leaves (--remove-member)")
+    raise NotFoundError(
+        f"{option}: {name} restarts and is a new member, {new_id}; {option} {new_id} means that one"
+    )
 
 
 def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
@@ -266,6 +302,12 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
                 f"--restart-member: {name} is a static member. It returns within its session "
                 "timeout, without a rebalance; --remove-member lets it leave"
             )
+    fewer = [name for name, number in changes.partitions if _partitions(spec, name) > number]
+    if fewer:
+        yield (
+            "--partitions: Kafka does not reduce the number of partitions; computed as if "
+            f"{first_names(fewer)} had been deleted and created again"
+        )
     for regex in dict.fromkeys(added.regex for added in changes.add):
         if regex is not None and not _matching(spec, regex):
             yield (
@@ -369,6 +411,10 @@ def _preferred(added: AddedMembers) -> str | None:
             f"group (group.remote.assignor), found {'+'.join(added.strategies)}"
         )
     return added.strategies[0]
+
+
+def _partitions(spec: GroupSpec, topic: str) -> int:
+    return spec.topics[topic].partitions if topic in spec.topics else 0
 
 
 def _matching(spec: GroupSpec, regex: str) -> tuple[str, ...]:

@@ -11,12 +11,11 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from kgroup.errors import InputError
+from kgroup.model.cluster import TOPIC_NAME, is_topic_name
 from kgroup.model.instant import duration_ms
 from kgroup.user_toml import TomlLimitError, parse_toml
 
 T = TypeVar("T")
-
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class TomlTable:
@@ -101,8 +100,8 @@ class TomlTable:
 
     def legal_name(self, field: str, name: str) -> str:
         """Return a name that is legal for a Kafka topic, and so in a path of ZooKeeper."""
-        if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
-            raise self.error(field, "letters, digits, '.', '_' and '-', at most 249", name)
+        if not is_topic_name(name):
+            raise self.error(field, TOPIC_NAME, name)
         return name
 
     def number(

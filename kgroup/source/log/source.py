@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 from kgroup.columnar.log_reader import FileLogs, LogReader
 from kgroup.columnar.segment_check import is_allocated_ahead
 from kgroup.errors import ProblemKind
-from kgroup.model.cluster import TopicPartition
+from kgroup.model.cluster import TopicPartition, is_topic_name
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.log_range import LogRange, LogReading
@@ -87,9 +87,6 @@ _CAPABILITIES = frozenset(
         Capability.RECORDS,
     }
 )
-
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-"""Valid topic names (Kafka's `Topic`); offsets can be committed for any text."""
 
 _SEGMENT_NAME = re.compile(r"[0-9]{1,20}\.log")
 _LOADED_NAME = re.compile(r"[0-9]{1,20}\.log(?:\.swap)?")
@@ -206,7 +203,7 @@ class LogDir(GroupSource):
         for directory in self._directories():
             starts = cache(partial(_log_starts, directory, problems))
             for topic, partition in partitions:
-                if not _TOPIC_NAME.fullmatch(topic):
+                if not is_topic_name(topic):
                     continue
                 folder = directory / f"{topic}-{partition}"
                 at = topic, partition

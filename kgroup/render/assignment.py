@@ -294,7 +294,8 @@ MOVE_COLUMNS = columns_of(
     Column(
         "to_member",
         Kind.NAME,
-        "new owner; empty if the partition is only revoked, for now or for good",
+        "new owner; empty if the partition is only revoked, for now or for good; -o json also has "
+        "what members own after a follow-up rebalance",
     ),
     Column("lag", Kind.NUMBER, is_alarm=True),
     Column("depends_on_id", Kind.FLAG),

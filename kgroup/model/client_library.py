@@ -25,6 +25,7 @@ from struct import Struct, error
 from typing import Any, NamedTuple
 
 from kgroup.described_enum import DescribedEnum
+from kgroup.model.record import known
 
 KAFKA_CLIENTS = "kafka-clients"
 """Kafka's own library, in Java."""
@@ -70,6 +71,21 @@ class Recognition(NamedTuple):
 _HEAD = Struct(">hi")
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
+
+
+def generation_before(generation_id: int | None, user_data: Any) -> int | None:
+    """Return the generation that a member was in before it joined; None if none, or unknown.
+
+    Before version 2 of the message, the only place for it is the user data of cooperative-sticky
+    (`CooperativeStickyAssignor.subscriptionUserData`).
+
+    Args:
+        generation_id: field of the subscription; None before version 2.
+        user_data: decoded user data of the subscription.
+    """
+    if generation_id is None and _form(user_data) is _GENERATION:
+        generation_id = user_data["generation"]
+    return known(generation_id)
 
 
 def readable(subscription: Any) -> Mapping[str, Any] | None:

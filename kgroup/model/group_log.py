@@ -15,7 +15,13 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from kgroup.model.client_library import Recognition, readable, recognize, recognize_again
+from kgroup.model.client_library import (
+    Recognition,
+    generation_before,
+    readable,
+    recognize,
+    recognize_again,
+)
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import (
     AssignedPartition,
@@ -307,7 +313,7 @@ def past_generation(data: Data) -> PastGeneration:
             ids["idle"].append(name)
         if sent.get("ownedPartitions"):
             ids["claimed"].append(name)
-        elif known(sent.get("generationId")) is not None:
+        elif generation_before(sent.get("generationId"), sent.get("userData")) is not None:
             ids["unclaimed"].append(name)
     return PastGeneration(
         data["generation"],

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kgroup.model.group import AssignedPartition, GroupState, GroupType, Subscription
+from kgroup.model.group_log import past_generation
 from kgroup.model.record import DecodedRecord
 from tests.model.records import (
     NOW_MS,
@@ -248,3 +249,25 @@ def test_another_type_without_a_tombstone_is_reported_and_believed() -> None:
     (problem,) = delta.problems()
     assert (problem.kind, problem.group_id, problem.offset) == ("inconsistent", "g", last[0].offset)
     assert "classic" in problem.reason
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_unclaimed"),
+    [
+        ({"version": 3, "generationId": 4, "userData": {"generation": 4}}, True),
+        ({"version": 3, "generationId": -1, "userData": {"generation": -1}}, False),
+        ({"version": 1, "userData": {"generation": 4}}, True),  # Java before 3.5
+        ({"version": 1, "userData": {"generation": -1}}, False),
+        ({"version": 1, "userData": None}, False),
+        ({"version": 1, "userData": {"generation": 2, "trailing": "AAAAAg=="}}, False),
+        ({"version": 1, "userData": {"previousAssignment": [], "generation": 4}}, False),
+    ],
+)
+def test_who_was_in_a_generation_before_and_claims_nothing(
+    sent: dict[str, object], is_unclaimed: bool
+) -> None:
+    """The message has a generation since version 2, the user data of cooperative-sticky alone."""
+    subscription = {"topics": ["t"], "ownedPartitions": [], **sent}
+    members = [{"memberId": "m", "subscription": subscription, "assignment": None}]
+    data = {"generation": 5, "protocol": "cooperative-sticky", "members": members}
+    assert past_generation(data).unclaimed == ("m",) * is_unclaimed

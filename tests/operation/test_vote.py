@@ -216,11 +216,19 @@ def test_the_choice_is_never_ruled_out(seed: int) -> None:
         assert left.strategy == left.may_win[0]
 
 
-def joined(name: str, claimed: int, generation: int | None) -> Member:
+def joined(name: str, claimed: int, generation: int | None, version: int = 3) -> Member:
+    """Return a member; Java's before 3.5 sends its generation only in the user data."""
     own = tuple(AssignedPartition(None, "t", at) for at in range(claimed))
+    last = -1 if generation is None else generation
     return Member(
         name,
-        subscription=Subscription(("t",), owned=own, generation_id=generation),
+        subscription=Subscription(
+            ("t",),
+            owned=own,
+            generation_id=generation if version > 1 else None,
+            user_data={"generation": last},
+            version=version,
+        ),
         assignment=(AssignedPartition(None, "t", 0),),
         client_library="kafka-clients",
     )
@@ -255,16 +263,43 @@ def test_who_claims_nothing_lists_an_eager_strategy_too(
     past: tuple[PastGeneration, ...], keeps: Mapping[str, bool | None]
 ) -> None:
     """Java's `ConsumerCoordinator` is eager if one of its assignors is."""
-    sent = (joined("keeps", 1, 3), joined("gives", 0, 3), joined("new", 0, None))
-    strategy = "cooperative-sticky"
-    given = Group(
-        "g", GroupType.CLASSIC, None, "consumer", strategy, members=sent, past_generations=past
-    )
+    for version in (1, 3):
+        sent = (
+            joined("keeps", 1, 3, version),
+            joined("gives", 0, 3, version),
+            joined("new", 0, None, version),
+        )
+        found = keeping(sent, past)
+        assert {member.member_id: member.keeps for member in found} == keeps
+
+
+def keeping(sent: Sequence[Member], past: tuple[PastGeneration, ...]) -> tuple[MemberSpec, ...]:
+    """Return members of a cooperative group that may use Java's library."""
+    group = Group("g", GroupType.CLASSIC, None, "consumer", "cooperative-sticky")
+    group = replace(group, members=tuple(sent), past_generations=past)
     specs = tuple(
-        MemberSpec(each.member_id, ("t",), client=JAVA, owned=(("t", at),))
+        MemberSpec(
+            each.member_id,
+            ("t",),
+            client=JAVA if at else None,  # of which only the leader may be known
+            may_be=frozenset({"kafka-clients", "sarama"}),
+            owned=(("t", at),),
+        )
         for at, each in enumerate(sent)
     )
-    assert {m.member_id: m.keeps for m in with_keeping(given, specs)} == keeps
+    return with_keeping(group, specs)
+
+
+def test_members_that_have_never_rejoined_may_give_up_everything() -> None:
+    """Nobody could claim anything so far, as all joined in the same generation."""
+    spec = group("cooperative-sticky", "abc", library="kafka-clients")
+    own = zip(spec.members, ((0, 1), (2, 3), (4,)), strict=True)
+    members = tuple(replace(m, owned=tuple(("t", at) for at in numbers)) for m, numbers in own)
+    first = after(replace(spec, members=members), remove=["a"])
+    assert any("they have not rejoined yet" in note for note in assumptions(first))
+    seen = tuple(replace(member, keeps=True) for member in members)
+    later = after(replace(spec, members=seen), remove=["a"])
+    assert not any("they have not rejoined yet" in note for note in assumptions(later))
 
 
 def test_members_that_give_up_everything_claim_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -29,7 +29,7 @@ from kgroup.model.client_library import (
     all_of,
 )
 from kgroup.model.cluster import TopicPartition
-from kgroup.operation.assign.vote import INCONSISTENT, assignor_of, last_joined
+from kgroup.operation.assign.vote import INCONSISTENT, KEEPERS, assignor_of, last_joined
 from kgroup.operation.report import first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 
@@ -330,6 +330,14 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
             f"the strategy is taken to stay {spec.strategy}{new}: members vote on it again, and no "
             "coordinator reports their lists; --strategy computes with another one"
         )
+    java = [member for member in spec.members if spec.client_of(member).name in KEEPERS]
+    unseen = [member.member_id for member in java if member.owned]
+    is_unseen = spec.has_votes is not None and all(member.keeps is None for member in java)
+    if is_unseen and unseen and _depends_on_keeping(spec, unseen):
+        yield (
+            f"{first_names(unseen)} are taken to list no eager strategy: with one, members give up "
+            "all partitions before they rejoin, and they have not rejoined yet, which would show it"
+        )
     if _doubts(spec) == ([], [RUBY_KAFKA]):
         yield (
             f"the leader is taken not to use {RUBY_KAFKA}, which is no longer developed, and as "
@@ -367,17 +375,12 @@ def member_warnings(spec: GroupSpec) -> Iterator[str]:
     """
     leads = spec.computed_as
     unsure = [member.member_id for member in spec.members if member.is_keeping_open]
-    if spec.strategy == COOPERATIVE_STICKY and unsure:
-        members = tuple(
-            replace(member, keeps=member.keeps is False) if member.is_keeping_open else member
-            for member in spec.members
+    if unsure and _depends_on_keeping(spec, unsure):
+        yield (
+            "The actual assignment may be different: a member that also lists an eager "
+            "strategy gives up all partitions before it rejoins; it is unknown whether "
+            f"{first_names(unsure)} does."
         )
-        if _shares(replace(spec, members=members), leads) != _shares(spec, leads):
-            yield (
-                "The actual assignment may be different: some members also list an eager strategy, "
-                "with which they give up all partitions before they rejoin; it is unknown whether "
-                f"{first_names(unsure)} does."
-            )
     known = {member.client for member in spec.members if member.client is not None}
     if known and leads.name != KAFKA_PYTHON:
         known.add(CLIENTS[KAFKA_PYTHON].newest)
@@ -398,6 +401,19 @@ def member_warnings(spec: GroupSpec) -> Iterator[str]:
                 f"{first_names(sorted(ids))} is unknown, and may be "
                 f"{client if client.name == leads.name else client.name}."
             )
+
+
+def _depends_on_keeping(spec: GroupSpec, member_ids: Collection[str]) -> bool:
+    """Return whether the assignment is another one if members do not keep, or keep, partitions."""
+    if spec.strategy != COOPERATIVE_STICKY:
+        return False
+    members = tuple(
+        replace(member, keeps=member.keeps is False) if member.member_id in member_ids else member
+        for member in spec.members
+    )
+    return _shares(replace(spec, members=members), spec.computed_as) != _shares(
+        spec, spec.computed_as
+    )
 
 
 def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:

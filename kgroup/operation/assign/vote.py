@@ -27,7 +27,7 @@ from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.server.server import PREFERENCE, preferred_assignor
 from kgroup.assignor.strategy import strategies
-from kgroup.model.client_library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS, generation_before
 from kgroup.model.group import Group, GroupType, PastGeneration
 from kgroup.simulation.classic.group import winner
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
@@ -68,7 +68,17 @@ def with_keeping(group: Group, members: tuple[MemberSpec, ...]) -> tuple[MemberS
         return members
     now = _present(group)
     generations = (now, *group.past_generations)
-    java = {m.member_id for m in members if m.client is not None and m.client.name in KEEPERS}
+    leader = next((m.client for m in members if m.member_id == group.leader_id), None)
+    by_keeper = leader is None or leader.name in KEEPERS
+    java = {
+        member.member_id
+        for member in members
+        if (
+            by_keeper and not {*KEEPERS}.isdisjoint(member.may_be or ())
+            if member.client is None
+            else member.client.name in KEEPERS
+        )
+    }
     foreign = {*now.members} - java
     gave_up: Counter[str] = Counter()
     for at, each in enumerate(generations):
@@ -113,7 +123,9 @@ def _present(group: Group) -> PastGeneration:
         unclaimed=tuple(
             name
             for name, each in sent.items()
-            if each and each.owned == () and each.generation_id is not None
+            if each
+            and each.owned == ()
+            and generation_before(each.generation_id, each.user_data) is not None
         ),
     )
 

@@ -16,7 +16,7 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STICKY_TASKS, STREAM
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import streams, uniform
-from kgroup.assignor.server.server import ServerGroup
+from kgroup.assignor.server.server import ServerGroup, Target
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 from kgroup.errors import UnknownStrategyError
 
@@ -32,6 +32,10 @@ def _assign_simple(group: ServerGroup) -> Assignment:
 _SERVER: Mapping[str, Mapping[str, _Server]] = {
     "consumer": {"uniform": uniform.assign, "range": server_range.assign},
     "share": {"simple": _assign_simple},
+}
+_TARGETS: Mapping[str, Callable[[ServerGroup], Mapping[str, Target]]] = {
+    "uniform": uniform.assign_targets,
+    "range": server_range.assign_targets,
 }
 _ZOOKEEPER: Mapping[str, ZookeeperAssignor] = {
     "range": zookeeper.assign_range,
@@ -114,6 +118,22 @@ def assign(spec: GroupSpec) -> Assignment:
     given = (as_sent(spec), spec.topics) if is_classic else (ServerGroup(spec),)
     assigned: Assignment = assignor(*given)
     return assigned
+
+
+def assign_targets(strategy: str, group: ServerGroup, group_id: str) -> Mapping[str, Target]:
+    """Return the new target assignments of a consumer group; members without one get no partitions.
+
+    Args:
+        strategy: name of an assignor of the coordinator.
+        group: the group with its current targets, which may become part of the result.
+        group_id: id of the group, for an error.
+
+    Raises:
+        AssignorError: the assignor itself throws an exception.
+        UnknownStrategyError: brokers have no such assignor.
+    """
+    assignor_of("consumer", strategy, group_id=group_id)
+    return _TARGETS[strategy](group)
 
 
 def is_determined(spec: GroupSpec) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, groupby, repeat, starmap
@@ -32,7 +32,7 @@ def numbers_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[in
     return numbers
 
 
-def partitions_of(numbers: Iterable[tuple[str, Sequence[int]]]) -> Iterator[tuple[str, int]]:
+def partitions_of(numbers: Iterable[tuple[str, Collection[int]]]) -> Iterator[tuple[str, int]]:
     """Return the partitions of topics with these numbers, in order.
 
     Equal partitions are the same object if possible: sets and dicts find it twice as fast.
@@ -40,7 +40,7 @@ def partitions_of(numbers: Iterable[tuple[str, Sequence[int]]]) -> Iterator[tupl
     return chain.from_iterable(starmap(_of_topic, numbers))
 
 
-def _of_topic(topic: str, numbers: Sequence[int]) -> Iterable[tuple[str, int]]:
+def _of_topic(topic: str, numbers: Collection[int]) -> Iterable[tuple[str, int]]:
     most = max(numbers, default=0)
     if not 0 <= min(numbers, default=0) <= most < _MOST:
         return zip(repeat(topic), numbers)

@@ -21,7 +21,7 @@ from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer
-from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage, named
+from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage, in_order, named
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinatorShard
 from kgroup.simulation.message import (
@@ -361,7 +361,7 @@ class SimulatedCluster(World):
             return "assigned", decode_assignment(answer.assignment) or ()
         if isinstance(answer, ConsumerHeartbeatAnswer) and answer.member_epoch >= 0:
             owned = answer.assignment
-            partitions = None if owned is None else named(self.topics, owned)
+            partitions = None if owned is None else in_order(named(self.topics, owned))
             return f"epoch {answer.member_epoch}", partitions
         return "done", None
 

@@ -40,7 +40,7 @@ from kgroup.simulation.consumer.message import (
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     DescribeConsumerGroup,
-    IdPartition,
+    NumbersByTopic,
 )
 from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.topic_image import TopicImage
@@ -288,7 +288,7 @@ class MixedCoordinator(ClassicMembers):
         member: ConsumerMember,
         updated: ConsumerMember,
         instance_id: str | None,
-        owned: frozenset[IdPartition],
+        owned: NumbersByTopic,
         records: list[GroupRecord],
     ) -> ConsumerMember:
         static = group.members.get(group.statics.get(instance_id or "", ""))

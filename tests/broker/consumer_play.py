@@ -10,11 +10,12 @@ from __future__ import annotations
 import base64
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from kgroup.model.cluster import numbers_by_topic, partitions_of
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import uuid_text
 from kgroup.simulation.consumer.message import (
@@ -24,6 +25,8 @@ from kgroup.simulation.consumer.message import (
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     IdPartition,
+    NumbersByTopic,
+    numbers_of,
 )
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.rules import ConsumerSettings
@@ -241,7 +244,7 @@ class ConsumerPlay:
             )
         if kind == "change" and draw.random() < 0.5:
             return request
-        return replace(request, owned=self._owned(actor))
+        return replace(request, owned=_by_topic(self._owned(actor)))
 
     def _join(self, actor: Actor, request: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat:
         draw = self._draw
@@ -258,10 +261,10 @@ class ConsumerPlay:
             topics=actor.topics,
             regex=actor.regex,
             assignor=actor.assignor,
-            owned=frozenset(),
+            owned={},
         )
         if draw.random() < 0.03:
-            request = replace(request, owned=draw.choice([None, frozenset({self._partition()})]))
+            request = replace(request, owned=draw.choice([None, _by_topic([self._partition()])]))
         if draw.random() < 0.02:
             request = replace(request, topics=None, regex=None)
         if draw.random() < 0.02:
@@ -357,7 +360,7 @@ class ConsumerPlay:
             actor.member_id = answer.member_id or ""
             actor.epoch = answer.member_epoch
             if answer.assignment is not None:
-                actor.told = answer.assignment
+                actor.told = frozenset(partitions_of(answer.assignment.items()))
         elif answer.error is ErrorCode.NONE:
             actor.epoch, actor.told, actor.owned = 0, frozenset(), frozenset()
             if self._draw.random() < 0.7:
@@ -462,7 +465,7 @@ class ConsumerPlay:
             member_epoch=JOIN_EPOCH,
             rebalance_timeout_ms=60_000,
             topics=(self._own_topic,),
-            owned=frozenset(),
+            owned={},
             version=0,
         )
         answer = _answer(self._observer.call("ConsumerGroupHeartbeat", 0, **_wire(joining)))
@@ -470,7 +473,7 @@ class ConsumerPlay:
         self._observer.call("ConsumerGroupHeartbeat", 0, **_wire(leaving))
         if topic is None:
             return not answer.assignment
-        return answer.assignment == frozenset((topic.topic_id, n) for n in range(topic.partitions))
+        return answer.assignment == {topic.topic_id: frozenset(range(topic.partitions))}
 
 
 def expected_state(sim: ConsumerWorld, group_id: str) -> Any:
@@ -518,12 +521,9 @@ def _wire(request: ConsumerGroupHeartbeat) -> dict[str, Any]:
     if request.version >= 1:
         fields["subscribed_topic_regex"] = request.regex
     if request.owned is not None:
-        by_topic: dict[str, list[int]] = {}
-        for topic_id, number in request.owned:
-            by_topic.setdefault(topic_id, []).append(number)
         fields["topic_partitions"] = [
-            {"topic_id": _uuid(topic_id), "partitions": numbers}
-            for topic_id, numbers in by_topic.items()
+            {"topic_id": _uuid(topic_id), "partitions": [*numbers]}
+            for topic_id, numbers in request.owned.items()
         ]
     return fields
 
@@ -541,8 +541,12 @@ def _answer(answer: Mapping[str, Any]) -> ConsumerHeartbeatAnswer:
         answer["member_id"],
         answer["member_epoch"],
         answer["heartbeat_interval_ms"],
-        None if assignment is None else _partitions(assignment),
+        None if assignment is None else _by_topic(_partitions(assignment)),
     )
+
+
+def _by_topic(partitions: Iterable[IdPartition]) -> NumbersByTopic:
+    return numbers_of(numbers_by_topic(partitions))
 
 
 def _partitions(assignment: Mapping[str, Any]) -> frozenset[IdPartition]:

@@ -19,7 +19,7 @@ import pytest
 from kgroup.simulation.client.application import ApplicationSettings, Consumer
 from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.cluster import SimulatedCluster
-from kgroup.simulation.consumer.message import AnyRequest, ConsumerGroupHeartbeat, IdPartition
+from kgroup.simulation.consumer.message import AnyRequest, ConsumerGroupHeartbeat
 from kgroup.simulation.rules import NEWEST, BrokerSettings, ConsumerSettings
 from tests.broker.proxy import RecordingProxy
 from tests.broker.servers import broker
@@ -140,13 +140,15 @@ def informative(beats: Iterable[tuple[str, Beat]]) -> dict[str, list[Beat]]:
 
 
 def named(
-    owned: Iterable[IdPartition] | None, topic_ids: Mapping[str, str]
+    owned: Mapping[str, Iterable[int]] | None, topic_ids: Mapping[str, str]
 ) -> tuple[tuple[str, int], ...] | None:
     """Give partitions by their topics' names, sorted."""
     names = {topic_id: name for name, topic_id in topic_ids.items()}
     if owned is None:
         return None
-    return tuple(sorted((names[topic_id], number) for topic_id, number in owned))
+    return tuple(
+        sorted((names[topic_id], number) for topic_id, some in owned.items() for number in some)
+    )
 
 
 def ordered(topics: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -220,7 +222,7 @@ class Real:
     def _beat(self, request: Mapping[str, Any]) -> Beat:
         timeout_ms, owned = request["rebalance_timeout_ms"], request["topic_partitions"]
         if owned is not None:
-            owned = [(each["topic_id"], n) for each in owned for n in each["partitions"]]
+            owned = {each["topic_id"]: each["partitions"] for each in owned}
         return Beat(
             request["member_epoch"],
             request["instance_id"],

@@ -18,6 +18,7 @@ from kgroup.simulation.consumer.message import (
     PAUSE_EPOCH,
     ConsumerGroupHeartbeat,
     DescribeConsumerGroup,
+    numbers_of,
 )
 from kgroup.simulation.message import (
     CommittedPartition,
@@ -190,11 +191,11 @@ def act(world: MixedWorld, draw: Random) -> None:
             member_id=name,
             member_epoch=JOIN_EPOCH,
             rebalance_timeout_ms=60_000,
-            owned=frozenset(),
+            owned={},
             **said,
         )
     elif kind < 0.5:
         world.beat(name, LEAVE_EPOCH)
     else:
-        owned = frozenset(member.assigned) if draw.random() < 0.7 else None
+        owned = numbers_of(member.assigned) if draw.random() < 0.7 else None
         world.send(group_id=GROUP, member_id=name, member_epoch=member.epoch, owned=owned)

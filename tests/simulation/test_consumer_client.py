@@ -18,7 +18,7 @@ from kgroup.simulation.client.consumer_membership import ConsumerClientState as 
 from kgroup.simulation.consumer.message import (
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
-    IdPartition,
+    NumbersByTopic,
 )
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.message import CommitAnswer, OffsetCommit
@@ -67,9 +67,9 @@ class Coordinator(ScriptedHost):
 
     def assign(self, epoch: int, *numbers: int, topic_id: str = ORDERS) -> None:
         """Answer a heartbeat."""
-        self.beat(epoch, frozenset((topic_id, number) for number in numbers))
+        self.beat(epoch, {topic_id: frozenset(numbers)} if numbers else {})
 
-    def beat(self, epoch: int, assignment: frozenset[IdPartition] | None = None) -> None:
+    def beat(self, epoch: int, assignment: NumbersByTopic | None = None) -> None:
         answer = ConsumerHeartbeatAnswer(ErrorCode.NONE, "member", epoch, INTERVAL_MS, assignment)
         assert isinstance(self.sent[0][0], ConsumerGroupHeartbeat)
         self.answer(answer)
@@ -92,8 +92,8 @@ def orders(*numbers: int) -> tuple[TopicPartition, ...]:
     return tuple(("orders", number) for number in numbers)
 
 
-def owned(*numbers: int) -> frozenset[IdPartition]:
-    return frozenset((ORDERS, number) for number in numbers)
+def owned(*numbers: int) -> dict[str, frozenset[int]]:
+    return {ORDERS: frozenset(numbers)}
 
 
 def test_it_joins_with_everything_and_says_what_it_took() -> None:
@@ -161,7 +161,7 @@ def test_fenced_it_loses_all_and_joins_anew(code: ErrorCode) -> None:
     here.refuse(code)
     assert here.told == [("pausing", orders(0, 1)), ("lost", orders(0, 1))]
     again = here.heartbeat()
-    assert (again.member_epoch, again.owned, again.is_full) == (0, frozenset(), True)
+    assert (again.member_epoch, again.owned, again.is_full) == (0, {}, True)
 
 
 def test_fenced_while_it_commits_it_forgets_what_it_was_about_to_do() -> None:
@@ -209,14 +209,14 @@ def test_a_topic_that_it_does_not_know_is_looked_for() -> None:
     here.poll()
     new = "AAAAAAAAAAAAAAAAAAAAAw"
     here.topics = TopicImage([*here.topics, KnownTopic("refunds", new, 1)])
-    here.beat(1, frozenset({(ORDERS, 0), (new, 0)}))
+    here.beat(1, {ORDERS: frozenset({0}), new: frozenset({0})})
     assert here.client.owned == orders(0)  # what it knows, it takes
     assert here.heartbeat().owned == owned(0)
     here.beat(1)
     here.poll()
     here.poll()
     assert here.client.owned == (("orders", 0), ("refunds", 0))
-    assert here.heartbeat().owned == frozenset({(ORDERS, 0), (new, 0)})
+    assert here.heartbeat().owned == {ORDERS: frozenset({0}), new: frozenset({0})}
 
 
 REGEX_CONFIG = replace(CONFIG, topics=(), regex=".*", enable_auto_commit=False)
@@ -226,7 +226,7 @@ def test_with_a_regex_it_asks_which_topic_it_was_told_of_and_owns_nothing_meanwh
     here = Coordinator(REGEX_CONFIG)
     here.poll()
     here.assign(1, 0, 1)
-    assert here.heartbeat().owned == frozenset()
+    assert here.heartbeat().owned == {}
     assert here.client.owned == orders(0, 1)  # with the answer, as poll() waits
     here.beat(1)
     assert here.heartbeat().owned == owned(0, 1)
@@ -237,9 +237,9 @@ def test_with_a_regex_it_says_of_each_assignment_that_it_does_not_know_the_topic
     here = Coordinator(REGEX_CONFIG)
     here.poll()
     here.assign(1)
-    assert here.heartbeat().owned == frozenset()
+    assert here.heartbeat().owned == {}
     here.assign(1, 0)
-    assert here.heartbeat().owned == frozenset()
+    assert here.heartbeat().owned == {}
     here.beat(1)
     assert here.heartbeat().owned == owned(0)
 
@@ -251,7 +251,7 @@ def test_with_a_regex_it_keeps_what_it_owns_while_it_asks_for_another_topic() ->
     here.beat(1)
     here.beat(1)
     here.run(INTERVAL_MS)
-    both = owned(0) | {(PAYMENTS, 1)}
+    both = owned(0) | {PAYMENTS: frozenset({1})}
     here.beat(2, both)
     here.poll()
     assert (here.heartbeat().member_epoch, here.heartbeat().owned) == (2, owned(0))
@@ -278,7 +278,7 @@ def test_with_a_regex_it_goes_on_with_the_topics_that_it_owns() -> None:
     here = Coordinator(REGEX_CONFIG)
     here.client.resume(Joined("member", 3, "", orders(0), (), None, 0), 1)
     here.poll()
-    here.beat(4, owned(0, 1) | {(PAYMENTS, 1)})
+    here.beat(4, owned(0, 1) | {PAYMENTS: frozenset({1})})
     here.poll()
     here.poll()
     assert here.heartbeat().owned == owned(0, 1)
@@ -355,7 +355,7 @@ def test_closed_it_leaves(instance_id: str, epoch: int) -> None:
     assert here.told == [("revoked", orders(0))]
     last = here.heartbeat()
     assert last.member_epoch == epoch
-    assert (last.topics, last.regex, last.owned) == ((), None, frozenset())  # has unsubscribed
+    assert (last.topics, last.regex, last.owned) == ((), None, {})  # has unsubscribed
     assert here.client.state is State.UNSUBSCRIBED
     here.sent.clear()
     here.run(60_000)
@@ -366,7 +366,7 @@ def test_closed_it_takes_its_regex_back() -> None:
     here = Coordinator(replace(CONFIG, topics=(), regex="ord.*"))
     here.poll()
     assert (here.heartbeat().topics, here.heartbeat().regex) == ((), "ord.*")
-    here.beat(1, frozenset())
+    here.beat(1, {})
     assert here.heartbeat().regex is None
     here.beat(1)
     here.client.close()

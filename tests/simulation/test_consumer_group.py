@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from math import sqrt
 from random import Random
 from typing import Any
 
 import pytest
 
+from kgroup.model.cluster import partitions_of
 from kgroup.model.group import GroupState, MemberState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_value, encode_value
@@ -22,7 +24,13 @@ from kgroup.simulation.classic.group import RebalanceCause
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
 from kgroup.simulation.consumer.group import TimelineTable
 from kgroup.simulation.consumer.member import ConsumerMember, SubscriptionCount
-from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH, ConsumerHeartbeatAnswer
+from kgroup.simulation.consumer.message import (
+    LEAVE_EPOCH,
+    PAUSE_EPOCH,
+    ConsumerHeartbeatAnswer,
+    NumbersByTopic,
+    numbers_of,
+)
 from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.target_assignment import TABLE
 from kgroup.simulation.consumer.validation import RequestRefused
@@ -37,10 +45,10 @@ def world(settings: ConsumerSettings | None = None) -> ConsumerWorld:
     return ConsumerWorld(settings or RANGE, SIX)
 
 
-def states(made: ConsumerWorld) -> dict[str, tuple[int, MemberState, frozenset[tuple[str, int]]]]:
+def states(made: ConsumerWorld) -> dict[str, tuple[int, MemberState, NumbersByTopic]]:
     members = made.group.members.values()
     return {
-        member.member_id: (member.epoch, member.state, frozenset(member.assigned))
+        member.member_id: (member.epoch, member.state, numbers_of(member.assigned))
         for member in members
     }
 
@@ -100,9 +108,10 @@ def test_uniform_moves_as_little_as_can_be() -> None:
     made.join("B")
     kept = made.beat("A", 2).assignment
     assert kept is not None
-    assert len(kept) == 3
-    made.beat("A", 2, owned=(number for _, number in kept))
-    assert made.beat("B", 3).assignment == foo(0, 1, 2, 3, 4, 5) - kept
+    (numbers,) = kept.values()
+    assert len(numbers) == 3
+    made.beat("A", 2, owned=numbers)
+    assert made.beat("B", 3).assignment == foo(*{0, 1, 2, 3, 4, 5} - numbers)
 
 
 def test_most_members_choose_the_assignor() -> None:
@@ -112,7 +121,7 @@ def test_most_members_choose_the_assignor() -> None:
     made.join("B", assignor="range")
     made.join("C", assignor="range")
     assert made.group.preferred_assignor() == "range"
-    assert made.group.targets["A"] == ((topic_id("foo"), 0), (topic_id("foo"), 1))
+    assert made.group.targets["A"] == {topic_id("foo"): [0, 1]}
 
 
 def test_assigning_waits_for_the_interval() -> None:
@@ -185,8 +194,8 @@ def test_a_member_may_join_again_whatever_it_has_missed() -> None:
         (2, {"rack_id": ""}, ErrorCode.INVALID_REQUEST),
         (PAUSE_EPOCH, {}, ErrorCode.INVALID_REQUEST),
         (-3, {}, ErrorCode.INVALID_REQUEST),
-        (0, {"topics": ("foo",), "owned": frozenset()}, ErrorCode.INVALID_REQUEST),
-        (0, {"rebalance_timeout_ms": 1, "owned": frozenset()}, ErrorCode.INVALID_REQUEST),
+        (0, {"topics": ("foo",), "owned": {}}, ErrorCode.INVALID_REQUEST),
+        (0, {"rebalance_timeout_ms": 1, "owned": {}}, ErrorCode.INVALID_REQUEST),
         (0, {"rebalance_timeout_ms": 1, "topics": ()}, ErrorCode.INVALID_REQUEST),
         (0, {"rebalance_timeout_ms": 1, "topics": (), "owned": foo(1)}, ErrorCode.INVALID_REQUEST),
     ],
@@ -342,7 +351,7 @@ def test_a_static_member_comes_back_under_another_id_to_what_it_had() -> None:
     left = made.beat("A", PAUSE_EPOCH, instance_id="i")
     assert (left.error, left.member_epoch) == (ErrorCode.NONE, PAUSE_EPOCH)
     assert made.state() is GroupState.RECONCILING
-    assert made.group.members["A"].assigned == dict.fromkeys(foo(0, 1, 2), 0)
+    assert made.group.members["A"].assigned == {topic_id("foo"): dict.fromkeys(range(3), 0)}
     epoch = made.group.epoch
     back = made.join("A2", instance_id="i")
     assert (back.member_epoch, back.assignment) == (3, foo(0, 1, 2))
@@ -378,8 +387,8 @@ def test_what_is_no_longer_subscribed_to_is_given_up_at_once() -> None:
     made = ConsumerWorld(RANGE, image({"foo": 2, "bar": 1}))
     made.join("A", "foo", "bar")
     answer = made.beat("A", 2, topics=("bar",))
-    assert (answer.member_epoch, answer.assignment) == (2, frozenset({(topic_id("bar"), 0)}))
-    assert frozenset(made.group.members["A"].revoking) == foo(0, 1)
+    assert (answer.member_epoch, answer.assignment) == (2, {topic_id("bar"): frozenset({0})})
+    assert numbers_of(made.group.members["A"].revoking) == foo(0, 1)
 
 
 def test_what_an_expression_matched_is_given_up_with_it() -> None:
@@ -389,7 +398,7 @@ def test_what_an_expression_matched_is_given_up_with_it() -> None:
     made.clock.run(0)
     made.beat("A", 1)
     answer = made.beat("A", 2, regex="bar")
-    assert (answer.member_epoch, answer.assignment, made.group.epoch) == (2, frozenset(), 2)
+    assert (answer.member_epoch, answer.assignment, made.group.epoch) == (2, {}, 2)
     assert states(made)["A"][1] is MemberState.UNREVOKED_PARTITIONS
 
 
@@ -415,7 +424,7 @@ def test_the_topics_of_an_expression_are_found_after_the_answer() -> None:
     """`maybeUpdateRegularExpressions`: resolved asynchronously; until then it matches nothing."""
     made = ConsumerWorld(RANGE, image({"foo": 1, "fool": 1, "bar": 1}))
     joined = made.join("A", topics=None, regex="fo+")
-    assert (joined.member_epoch, joined.assignment) == (1, frozenset())
+    assert (joined.member_epoch, joined.assignment) == (1, {})
     made.clock.run(0)
     assert made.group.regexes["fo+"].topics == {"foo"}  # all of the name is to match
     assert made.state() is GroupState.ASSIGNING
@@ -456,7 +465,10 @@ def test_expressions_are_looked_at_again_when_they_are_old() -> None:
 def test_a_topic_that_is_deleted_is_given_up() -> None:
     """`onMetadataUpdate`: the group looks at its topics with the next heartbeat."""
     made = ConsumerWorld(RANGE, image({"foo": 2, "bar": 1}))
-    assert len(made.join("A", "foo", "bar").assignment or ()) == 3
+    assert made.join("A", "foo", "bar").assignment == {
+        topic_id("foo"): frozenset({0, 1}),
+        topic_id("bar"): frozenset({0}),
+    }
     made.coordinator.update_topics(image({"foo": 2}))
     assert made.beat("A", 2).assignment == foo(0, 1)
 
@@ -481,7 +493,9 @@ def test_who_reads_nothing_is_assigned_as_the_others_after_an_expression_was_res
     made.join("A", topics=None, regex="foo")
     made.clock.run(0)
     made.join("B", topics=())
-    assert {each: len(target) for each, target in made.group.targets.items()} == {"A": 1, "B": 1}
+    assert sorted(made.group.targets) == ["A", "B"]
+    assert sorted(target[topic_id("foo")][0] for target in made.group.targets.values()) == [0, 1]
+    assert {len(target[topic_id("foo")]) for target in made.group.targets.values()} == {1}
 
 
 def test_an_expression_goes_with_its_last_member() -> None:
@@ -543,8 +557,8 @@ def test_replaying_the_records_gives_the_group_back() -> None:
                 member.previous_epoch,
                 member.state,
                 member.instance_id,
-                {*member.assigned, *member.revoking},
-                {*group.targets.get(member.member_id, ())},
+                {*partitions_of(chain(member.assigned.items(), member.revoking.items()))},
+                {*partitions_of(group.targets.get(member.member_id, {}).items())},
             )
             for member in group.members.values()
         }
@@ -591,12 +605,12 @@ def test_many_members() -> None:
     epochs = {name: made.join(name).member_epoch for name in names}
     for _ in range(4):
         for name in names:
-            owned = [number for _, number in made.group.members[name].assigned]
+            owned = made.group.members[name].assigned.get(topic_id("foo"), ())
             epochs[name] = made.beat(name, epochs[name], owned=owned).member_epoch
     assert made.state() is GroupState.STABLE
-    held = [part for member in made.group.members.values() for part in member.assigned]
-    assert sorted(held) == sorted(foo(*range(1_000)))
-    assert {len(member.assigned) for member in made.group.members.values()} == {50}
+    held = [[*member.assigned[topic_id("foo")]] for member in made.group.members.values()]
+    assert sorted(chain.from_iterable(held)) == [*range(1_000)]
+    assert {*map(len, held)} == {50}
 
 
 # ---- the order of a `TimelineHashMap`, by what is known of Fibonacci hashing

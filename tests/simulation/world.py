@@ -18,6 +18,7 @@ from kgroup.simulation.consumer.message import (
     AnyRequest,
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
+    NumbersByTopic,
 )
 from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
@@ -121,9 +122,9 @@ class ConsumerWorld:
         return delta.groups()[GROUP]
 
 
-def foo(*partitions: int) -> frozenset[tuple[str, int]]:
+def foo(*partitions: int) -> NumbersByTopic:
     """Give partitions of the topic foo."""
-    return frozenset((topic_id("foo"), number) for number in partitions)
+    return {topic_id("foo"): frozenset(partitions)} if partitions else {}
 
 
 # ---- what is around a coordinator of both protocols in tests
@@ -294,4 +295,4 @@ def beat(member_id: str, epoch: int, **more: Any) -> ConsumerGroupHeartbeat:
 def join(member_id: str, **more: Any) -> ConsumerGroupHeartbeat:
     """Join for the topic foo."""
     more = {"rebalance_timeout_ms": 60_000, "topics": ("foo",), **more}
-    return beat(member_id, 0, owned=frozenset(), **more)
+    return beat(member_id, 0, owned={}, **more)

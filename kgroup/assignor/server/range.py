@@ -6,6 +6,7 @@ Source: `org.apache.kafka.coordinator.group.assignor.RangeAssignor` of group-coo
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 
 from kgroup.assignor.base import Assignment, consumers_by_topic
 from kgroup.assignor.server.server import ServerGroup, Target
@@ -13,6 +14,11 @@ from kgroup.assignor.server.server import ServerGroup, Target
 
 def assign(group: ServerGroup) -> Assignment:
     """Return the coordinator's assignment."""
+    return group.assignment(assign_targets(group))
+
+
+def assign_targets(group: ServerGroup) -> Mapping[str, Target]:
+    """Return the new target assignment of each member."""
     members = group.static_first()
     subscriptions = [tuple(group.subscriptions[member_id]) for member_id in members]
     if group.is_homogeneous:  # the coordinator then reads the first one only
@@ -35,4 +41,4 @@ def assign(group: ServerGroup) -> Assignment:
         size = len(subscribed) if group.is_homogeneous else group.sizes[member_id]
         targets[member_id] = target = Target(group, int(size / 0.75 + 1))
         target.put({topic: run for topic in subscribed if (run := runs[shapes[topic]])})
-    return group.assignment(targets)
+    return targets

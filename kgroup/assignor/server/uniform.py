@@ -10,7 +10,7 @@ Source: `UniformAssignor` of group-coordinator 4.3.1 with `UniformHomogeneousAss
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kgroup.assignor.base import Assignment, AssignorError
 from kgroup.assignor.server.server import ServerGroup, Target, capacity_for
@@ -225,8 +225,16 @@ def assign(group: ServerGroup) -> Assignment:
     Raises:
         AssignorError: Kafka's assignor fails.
     """
-    build = _assign_evenly if group.is_homogeneous else _assign_mixed
-    return group.assignment(build(group))
+    return group.assignment(assign_targets(group))
+
+
+def assign_targets(group: ServerGroup) -> Mapping[str, Target]:
+    """Return the new target assignments; members without one get no partitions.
+
+    Raises:
+        AssignorError: Kafka's assignor fails.
+    """
+    return _assign_evenly(group) if group.is_homogeneous else _assign_mixed(group)
 
 
 def _assign_evenly(group: ServerGroup) -> dict[str, Target]:

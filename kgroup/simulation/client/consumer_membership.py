@@ -19,12 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import filterfalse
-from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kgroup.described_enum import DescribedEnum
-from kgroup.model.cluster import TopicPartition
+from kgroup.model.cluster import TopicPartition, numbers_by_topic
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import (
     ELSEWHERE,
@@ -41,12 +39,15 @@ from kgroup.simulation.consumer.message import (
     PAUSE_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
-    IdPartition,
+    NumbersByTopic,
+    common,
+    numbers_of,
+    without,
 )
-from kgroup.simulation.consumer.topic_image import TopicImage, named
+from kgroup.simulation.consumer.topic_image import TopicImage, in_order, named
 from kgroup.simulation.message import NO_GENERATION, CommitAnswer, CommittedPartition, OffsetCommit
 
-_Said: TypeAlias = tuple[tuple[str, ...] | None, str | None, tuple[int, frozenset[IdPartition]]]
+_Said: TypeAlias = tuple[tuple[str, ...] | None, str | None, tuple[int, NumbersByTopic]]
 
 
 class Sender(Protocol):
@@ -60,7 +61,7 @@ class Sender(Protocol):
     is_closed: bool
 
     @property
-    def owns(self) -> tuple[int, frozenset[IdPartition]]:
+    def owns(self) -> tuple[int, NumbersByTopic]:
         """A number that changes with the owned partitions, and the partitions."""
         ...
 
@@ -80,7 +81,7 @@ class Sender(Protocol):
     def sent(self) -> None:
         """Handle the sending of a heartbeat with the current state."""
 
-    def told(self, epoch: int, assignment: frozenset[IdPartition] | None) -> None:
+    def told(self, epoch: int, assignment: NumbersByTopic | None) -> None:
         """Handle a successful answer."""
 
     def expire(self) -> None:
@@ -309,10 +310,10 @@ class Assignment(NamedTuple):
     """A target or current assignment; `epoch` counts targets of this client (`LocalAssignment`)."""
 
     epoch: int
-    partitions: frozenset[IdPartition]
+    partitions: NumbersByTopic
 
 
-_NOTHING_YET = Assignment(-1, frozenset())
+_NOTHING_YET = Assignment(-1, {})
 
 
 class ConsumerClient:
@@ -337,7 +338,7 @@ class ConsumerClient:
 
     def __init__(self, config: ConsumerConfig, host: Host, application: Application) -> None:
         self.state = ConsumerClientState.UNSUBSCRIBED
-        self.owned: tuple[TopicPartition, ...] = ()
+        self._own({})
         self.member_id = host.new_uuid()
         self.epoch = JOIN_EPOCH
         self.topics: tuple[str, ...] | None = None if config.pattern else config.topics
@@ -369,7 +370,7 @@ class ConsumerClient:
         return self.state is ConsumerClientState.STABLE
 
     @property
-    def owns(self) -> tuple[int, frozenset[IdPartition]]:
+    def owns(self) -> tuple[int, NumbersByTopic]:
         """A number that changes with the owned partitions, and the partitions."""
         return self._current
 
@@ -389,13 +390,15 @@ class ConsumerClient:
         is_done = not joined.revoking
         self.state = ConsumerClientState.STABLE if is_done else ConsumerClientState.RECONCILING
         self.member_id, self.epoch = joined.member_id, joined.generation_id
-        self.owned, self.topics = joined.owned, joined.topics
-        known = {topic.name: topic.topic_id for topic in self._host.topics}
-        owned = frozenset((known[topic], number) for topic, number in joined.owned)
-        kept = frozenset((known[at[0]], at[1]) for at in joined.owned if at not in joined.revoking)
-        self._current = Assignment(0, owned)
-        self._target = self._current if is_done else Assignment(1, kept)
-        self._assigned_ids = frozenset(topic_id for topic_id, _ in owned)
+        self._own(numbers_of(numbers_by_topic(joined.owned)))
+        self.topics = joined.topics
+        ids = {topic.name: topic.topic_id for topic in self._host.topics}
+        kept = without(self._owned, numbers_of(numbers_by_topic(joined.revoking)))
+        self._current = Assignment(0, {ids[name]: some for name, some in self._owned.items()})
+        self._target = self._current
+        if not is_done:
+            self._target = Assignment(1, {ids[name]: some for name, some in kept.items()})
+        self._assigned_ids = frozenset(self._current.partitions)
         self._metadata = self._answered(self._host.topics, self._assigned_ids)
         self._heartbeats.resume(joined.heartbeat_ms)
 
@@ -517,7 +520,8 @@ class ConsumerClient:
         self._application.failed(reason)
 
     def _lose(self) -> None:
-        lost, self.owned = self.owned, ()
+        lost = self.owned
+        self._own({})
         self._current = self._target = _NOTHING_YET
         if lost:
             self._application.lost(lost)
@@ -553,7 +557,8 @@ class ConsumerClient:
         """
         self.is_closed = True
         self.topics, self.regex = (), None
-        owned, self.owned = self.owned, ()
+        owned = self.owned
+        self._own({})
         if owned and self.epoch > JOIN_EPOCH:
             self._application.revoked(owned)
         elif owned:
@@ -564,7 +569,7 @@ class ConsumerClient:
 
     # --- answers to heartbeats --------------------------------------------------------------------
 
-    def told(self, epoch: int, assignment: frozenset[IdPartition] | None) -> None:
+    def told(self, epoch: int, assignment: NumbersByTopic | None) -> None:
         """Handle the epoch and target assignment of an answer (`onHeartbeatSuccess`)."""
         if self.state not in _TAKES_ASSIGNMENTS or epoch < 0:
             return
@@ -573,7 +578,7 @@ class ConsumerClient:
             return
         if self._target == _NOTHING_YET or assignment != self._target.partitions:
             self._target = Assignment(self._target.epoch + 1, assignment)
-            self._assigned_ids = frozenset(map(itemgetter(0), assignment))
+            self._assigned_ids = frozenset(assignment)
         if self._current != self._target:
             self._go(ConsumerClientState.RECONCILING)
             if self._waits:
@@ -591,15 +596,15 @@ class ConsumerClient:
         known, ids = self._target.partitions, self._assigned_ids
         if unknown := {topic_id for topic_id in ids if self._metadata.name_of(topic_id) is None}:
             self._look_for_topics()
-            known = frozenset(partition for partition in known if partition[0] not in unknown)
+            known = {topic_id: some for topic_id, some in known.items() if topic_id not in unknown}
         assignment = Assignment(self._target.epoch, known)
         if self._current != _NOTHING_YET and known == self._current.partitions:
             self._acknowledge(assignment)
             return
         new = named(self._metadata, known)
-        revoked = tuple(filterfalse(set(new).__contains__, self.owned))
+        revoked = without(self._owned, new)
         self._is_reconciling, self._has_rejoined = True, False
-        self._application.pausing(revoked)
+        self._application.pausing(in_order(revoked))
         until_ms = self._clock.now_ms + self.config.max_poll_interval_ms
         self._commit_before(until_ms, lambda: self._revoke(assignment, new, revoked))
 
@@ -627,16 +632,11 @@ class ConsumerClient:
         self._is_reconciling = self._has_rejoined = False
         return True
 
-    def _revoke(
-        self,
-        assignment: Assignment,
-        new: tuple[TopicPartition, ...],
-        revoked: tuple[TopicPartition, ...],
-    ) -> None:
+    def _revoke(self, assignment: Assignment, new: NumbersByTopic, revoked: NumbersByTopic) -> None:
         def revoke() -> None:
-            owned, given_up = set(self.owned), set(revoked)
-            self.owned = tuple(filterfalse(given_up.__contains__, self.owned))
-            self._application.revoked(tuple(filter(owned.__contains__, revoked)))
+            still_owned = common(revoked, self._owned)
+            self._own(without(self._owned, revoked))
+            self._application.revoked(in_order(still_owned))
             if not self._aborts():
                 self._in_poll(lambda: self._assign(assignment, new))
 
@@ -647,11 +647,12 @@ class ConsumerClient:
         else:
             self._in_poll(lambda: self._assign(assignment, new))
 
-    def _assign(self, assignment: Assignment, new: tuple[TopicPartition, ...]) -> None:
+    def _assign(self, assignment: Assignment, new: NumbersByTopic) -> None:
         if self._aborts():
             return
-        before, self.owned = set(self.owned), new
-        self._application.assigned(tuple(filterfalse(before.__contains__, new)))
+        added = without(new, self._owned)
+        self._own(new)
+        self._application.assigned(in_order(added))
         self._waits = self._waits and not new
         self._is_reconciling = False
         self._acknowledge(assignment)
@@ -660,6 +661,10 @@ class ConsumerClient:
         self._current = assignment
         self._go(ConsumerClientState.ACKNOWLEDGING)
         self._heartbeats.wake()
+
+    def _own(self, partitions: NumbersByTopic) -> None:
+        """Own partitions, by topic name."""
+        self._owned, self.owned = partitions, in_order(partitions)
 
     # --- commits --------------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ Source: the methods `classicGroup...ToConsumerGroup` of `GroupMetadataManager`,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import filterfalse
 from struct import unpack_from
 from typing import Protocol as Interface
 
@@ -31,8 +32,8 @@ from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer import validation
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator, ConsumerRuntime, TimerKind
 from kgroup.simulation.consumer.group import ConsumerGroup
-from kgroup.simulation.consumer.member import ConsumerMember, Data
-from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest, IdPartition
+from kgroup.simulation.consumer.member import ConsumerMember, Data, Held
+from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest, NumbersByTopic
 from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import RequestRefused
@@ -110,24 +111,25 @@ def _consumer_member(
         client_host=member.client_host,
         topics=frozenset(subscription["topics"]),
         topic_order=tuple(subscription["topics"]),
-        assigned=dict.fromkeys(_assigned(member.assignment, topics), group.generation_id),
+        assigned=_assigned(member.assignment, topics, group.generation_id),
         classic=classic_metadata(member.session_timeout_ms, member.protocols),
     )
 
 
-def _assigned(assignment: bytes, topics: TopicImage) -> list[IdPartition]:
+def _assigned(assignment: bytes, topics: TopicImage, epoch: int) -> Held:
     """Decode a leader's assignment; refuse one with user data, which would be lost."""
     if not assignment:
-        return []
+        return {}
     decoded = decode_assignment(assignment)
     if "assignedPartitions" not in decoded or decoded["userData"]:
         raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
-    return [
-        (topic.topic_id, number)
-        for assigned in decoded["assignedPartitions"]
-        if (topic := topics.get(assigned["topic"])) is not None
-        for number in assigned["partitions"]
-    ]
+    held: dict[str, dict[int, int]] = {}
+    for assigned in decoded["assignedPartitions"]:
+        topic = topics.get(assigned["topic"])
+        if topic is not None and assigned["partitions"]:
+            since = dict.fromkeys(assigned["partitions"], epoch)
+            held.setdefault(topic.topic_id, {}).update(since)
+    return held
 
 
 def as_classic_group(
@@ -193,7 +195,7 @@ def as_classic_group(
     for classic in made.members:
         is_joining = joining is not None and classic.member_id == joining.member_id
         member_id = replaced if is_joining and replaced is not None else classic.member_id
-        target = group.targets.get(member_id, ())
+        target = group.targets.get(member_id, {})
         classic.assignment = encoded_assignment(target, topics, classic.metadata(made.protocol))
     return made
 
@@ -359,7 +361,7 @@ class ClassicMembers(ConsumerCoordinator):
         member: ConsumerMember,
         updated: ConsumerMember,
         instance_id: str | None,
-        owned: frozenset[IdPartition],
+        owned: NumbersByTopic,
         records: list[GroupRecord],
     ) -> ConsumerMember:
         """Update the member and reconcile it as far as possible; return the result.
@@ -376,18 +378,15 @@ class ClassicMembers(ConsumerCoordinator):
         goal = self._update_target(group, member, updated, subscribed, records)
         return self._reconcile(group, updated, goal, is_new, owned, records)
 
-    def _owned(self, subscription: Data) -> frozenset[IdPartition]:
+    def _owned(self, subscription: Data) -> NumbersByTopic:
         """Return the owned partitions of a subscription; none in versions without the field."""
-        topics = [
-            (self.topics.get(owned["topic"]), owned["partitions"])
-            for owned in subscription.get("ownedPartitions") or ()
-        ]
-        return frozenset(
-            (topic.topic_id, number)
-            for topic, numbers in topics
-            if topic is not None
-            for number in numbers
-        )
+        numbers: dict[str, frozenset[int]] = {}
+        for owned in subscription.get("ownedPartitions") or ():
+            topic = self.topics.get(owned["topic"])
+            if topic is not None and owned["partitions"]:
+                before = numbers.get(topic.topic_id, frozenset())
+                numbers[topic.topic_id] = before.union(owned["partitions"])
+        return numbers
 
     # --- timeouts ---------------------------------------------------------------------------------
 
@@ -436,18 +435,16 @@ def protocols_of(classic: Data) -> list[Protocol]:
 
 
 def encoded_assignment(
-    partitions: Iterable[IdPartition], topics: TopicImage, metadata: bytes
+    partitions: Mapping[str, Iterable[int]], topics: TopicImage, metadata: bytes
 ) -> bytes:
     """Encode an assignment in the version of a member's subscription."""
-    by_name: dict[str, list[int]] = {}
-    for topic_id, number in partitions:
-        if (name := topics.name_of(topic_id)) is not None:
-            by_name.setdefault(name, []).append(number)
     return encode_assignment(
         {
             "version": min(unpack_from(">h", metadata)[0], _NEWEST_ASSIGNMENT),
             "assignedPartitions": [
-                {"topic": name, "partitions": numbers} for name, numbers in by_name.items()
+                {"topic": name, "partitions": [*numbers]}
+                for topic_id, numbers in partitions.items()
+                if (name := topics.name_of(topic_id)) is not None
             ],
             "userData": None,
         }
@@ -499,7 +496,8 @@ def _check_protocol(member: ConsumerMember, request: SyncGroup) -> None:
 
 def _waits_for_release(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Return whether others hold partitions of its target (`waitingOnUnreleasedPartition`)."""
-    missing = (
-        target for target in group.targets[member.member_id] if target not in member.assigned
+    return any(
+        group.is_held(topic_id, number)
+        for topic_id, numbers in group.targets[member.member_id].items()
+        for number in filterfalse(member.assigned.get(topic_id, {}).__contains__, numbers)
     )
-    return any(map(group.is_held, missing))

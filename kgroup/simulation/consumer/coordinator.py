@@ -24,7 +24,7 @@ from kgroup.simulation.classic.group import RebalanceCause
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer import validation
-from kgroup.simulation.consumer.group import ConsumerGroup, ResolvedRegex
+from kgroup.simulation.consumer.group import ConsumerGroup, ResolvedRegex, TargetAssignment
 from kgroup.simulation.consumer.member import ConsumerMember, Data
 from kgroup.simulation.consumer.message import (
     JOIN_EPOCH,
@@ -32,7 +32,8 @@ from kgroup.simulation.consumer.message import (
     PAUSE_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
-    IdPartition,
+    NumbersByTopic,
+    numbers_of,
 )
 from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.target_assignment import TABLE as RECONCILE
@@ -183,7 +184,6 @@ _CAUSES = {
 """The cause of removing a member when a timer expires."""
 
 Outcome = tuple[list[GroupRecord], ConsumerHeartbeatAnswer]
-Owned = frozenset[IdPartition] | None
 
 
 class ConsumerRuntime(Interface):
@@ -230,7 +230,7 @@ class MemberTarget(NamedTuple):
     """A member's target assignment, and the epoch of that assignment."""
 
     epoch: int
-    target: Collection[IdPartition]
+    target: TargetAssignment
 
 
 class ConsumerCoordinator:
@@ -365,7 +365,7 @@ class ConsumerCoordinator:
         """Give a returning static member's partitions and target to its new member id."""
         group_id = group.group_id
         new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
-        target = group.targets.get(old.member_id, ())
+        target = group.targets.get(old.member_id, {})
         records += [
             *record_of.gone_member(group_id, old.member_id),
             record_of.member_metadata(group_id, new),
@@ -405,7 +405,7 @@ class ConsumerCoordinator:
             reconciled.member_id,
             reconciled.epoch,
             self._settings.heartbeat_interval_ms,
-            frozenset(reconciled.assigned) if is_told else None,
+            numbers_of(reconciled.assigned) if is_told else None,
         )
 
     def _note_member(
@@ -435,7 +435,7 @@ class ConsumerCoordinator:
         member: ConsumerMember,
         goal: MemberTarget,
         is_new: bool,
-        owned: Owned,
+        owned: NumbersByTopic | None,
         records: list[GroupRecord],
     ) -> ConsumerMember:
         """Reconcile a member with its target assignment (`maybeReconcile`)."""
@@ -501,7 +501,7 @@ class ConsumerCoordinator:
             raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         for member_id, target in targets.items():
             before = group.targets.get(member_id)
-            if before is None or len(before) != len(target) or {*before} != {*target}:
+            if before is None or numbers_of(before) != numbers_of(target):
                 records.append(record_of.target_assignment(group.group_id, member_id, target))
         epoch = subscribed.epoch
         records.append(record_of.assignment_epoch(group.group_id, epoch, now_ms))
@@ -577,9 +577,10 @@ class ConsumerCoordinator:
         """Keep a static member's partitions until it returns or its session times out."""
         group = validation.known_group(self.groups, request.group_id)
         member = validation.own_member(group, request)
-        paused = replace(
-            member, epoch=PAUSE_EPOCH, revoking={}, assigned=dict.fromkeys(member.assigned, 0)
-        )
+        assigned = {
+            topic_id: dict.fromkeys(numbers, 0) for topic_id, numbers in member.assigned.items()
+        }
+        paused = replace(member, epoch=PAUSE_EPOCH, revoking={}, assigned=assigned)
         record = record_of.current_assignment(group.group_id, paused)
         return [record], _farewell(request, member.member_id)
 

@@ -8,11 +8,11 @@ Source: `ConsumerGroup`, `ModernGroup` and the methods `replay` of `GroupMetadat
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, filterfalse, repeat
-from typing import NamedTuple
+from itertools import chain, filterfalse
+from typing import NamedTuple, TypeAlias
 
 from kgroup.assignor.server.server import preferred_assignor
 from kgroup.model.group import GroupState, MemberState
@@ -27,7 +27,7 @@ from kgroup.simulation.consumer.message import (
     ConsumerDescribedMember,
     IdPartition,
 )
-from kgroup.simulation.consumer.record import GroupRecord, held_partitions, partitions
+from kgroup.simulation.consumer.record import GroupRecord, held_partitions
 from kgroup.simulation.consumer.topic_image import TopicImage
 
 _FACTOR = -7046029254386353131
@@ -87,6 +87,9 @@ ID_IN_COMMIT = 9
 
 _FIRST_EPOCH = 1
 
+TargetAssignment: TypeAlias = Mapping[str, Sequence[int]]
+"""Numbers of the partitions of a target assignment by topic id, in the order of the assignor."""
+
 
 class ResolvedRegex(NamedTuple):
     """Topics that a regular expression matches, with their version and the time of resolution."""
@@ -105,7 +108,7 @@ class ConsumerGroup:
         assignment_timestamp_ms: time of the target assignment; 0 if unknown.
         metadata_hash: hash of the subscribed topics at the start of `epoch`.
         members: members by id.
-        targets: target assignment by member id, in the order of the assignor.
+        targets: target assignment by member id.
         statics: member ids by instance id.
         regexes: resolved regular expressions of the members.
         subscriptions: number of members per topic and regular expression.
@@ -120,14 +123,14 @@ class ConsumerGroup:
         self.assignment_timestamp_ms = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
-        self.targets: dict[str, tuple[IdPartition, ...]] = {}
+        self.targets: dict[str, TargetAssignment] = {}
         self.statics: dict[str, str] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.subscriptions = SubscriptionCount()
         self.is_homogeneous = True
         self.refresh_ms = 0
         self._assignors: Counter[str | None] = Counter()
-        self._held: dict[IdPartition, int] = {}
+        self._held: defaultdict[str, dict[int, int]] = defaultdict(dict)
         self._stable: Counter[int] = Counter()  # number of stable members by epoch
         self._order = TimelineTable()
 
@@ -154,7 +157,7 @@ class ConsumerGroup:
         is_stable = self._stable[self.assignment_epoch] == len(self.members)
         return GroupState.STABLE if is_stable else GroupState.RECONCILING
 
-    def target_of(self, member: ConsumerMember) -> tuple[IdPartition, ...]:
+    def target_of(self, member: ConsumerMember) -> TargetAssignment:
         """Return a member's current target assignment.
 
         A static member has the target of its instance, which may belong to an earlier member id.
@@ -162,11 +165,11 @@ class ConsumerGroup:
         member_id: str | None = member.member_id
         if member.instance_id is not None:
             member_id = self.statics.get(member.instance_id)
-        return () if member_id is None else self.targets.get(member_id, ())
+        return {} if member_id is None else self.targets.get(member_id, {})
 
-    def is_held(self, partition: IdPartition) -> bool:
+    def is_held(self, topic_id: str, number: int) -> bool:
         """Return whether a member owns a partition or has not revoked it yet."""
-        return self._held.get(partition, -1) != -1
+        return self._held[topic_id].get(number, -1) != -1
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """Return the topics of a member's subscription, including matches of its expression."""
@@ -227,10 +230,8 @@ class ConsumerGroup:
             return ErrorCode.UNSUPPORTED_VERSION
         if member_epoch == member.epoch:
             return None
-        held = {**member.revoking, **member.assigned}
-        is_known = all(
-            held.get(partition, member.epoch + 1) <= member_epoch for partition in partitions
-        )
+        since = (member.held_since(topic_id, number) for topic_id, number in partitions)
+        is_known = all(epoch is not None and epoch <= member_epoch for epoch in since)
         return None if is_known and member_epoch < member.epoch else _stale(member)
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode | None:
@@ -261,9 +262,13 @@ class ConsumerGroup:
             topics: existing topics; partitions of others are left out.
         """
 
-        def told(partitions: Iterable[IdPartition]) -> frozenset[IdPartition]:
+        def told(*partitions: Mapping[str, Iterable[int]]) -> frozenset[IdPartition]:
             return frozenset(
-                partition for partition in partitions if topics.name_of(partition[0]) is not None
+                (topic_id, number)
+                for numbers_by_topic in partitions
+                for topic_id, numbers in numbers_by_topic.items()
+                if topics.name_of(topic_id) is not None
+                for number in numbers
             )
 
         members = tuple(
@@ -276,8 +281,8 @@ class ConsumerGroup:
                 member.client_host,
                 member.topics,
                 member.regex,
-                told([*member.assigned, *member.revoking]),
-                told(self.targets.get(member.member_id, ())),
+                told(member.assigned, member.revoking),
+                told(self.targets.get(member.member_id, {})),
                 member.classic is not None,
             )
             for member in map(self.members.__getitem__, self.member_order)
@@ -333,7 +338,9 @@ class ConsumerGroup:
         if value is None:
             self.targets.pop(key["memberId"], None)
         else:
-            self.targets[key["memberId"]] = partitions(value["topicPartitions"])
+            self.targets[key["memberId"]] = {
+                topic["topicId"]: topic["partitions"] for topic in value["topicPartitions"]
+            }
 
     def _replay_assignment_epoch(self, _: Data, value: Data | None) -> None:
         self.assignment_epoch = -1 if value is None else value["assignmentEpoch"]
@@ -372,9 +379,8 @@ class ConsumerGroup:
     def _put(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         """Replace a member by its new version; remove it if there is none."""
         if old is not None:
-            kept: Held = {} if new is None else new.assigned
-            self._release(filterfalse(kept.__contains__, old.assigned), old.epoch)
-            self._release(old.revoking, old.epoch)
+            self._release(old.assigned, {} if new is None else new.assigned, old.epoch)
+            self._release(old.revoking, {}, old.epoch)
             self._stable[old.epoch] -= old.state is MemberState.STABLE
             if old.assignor is not None:
                 self._assignors[old.assignor] -= 1
@@ -386,7 +392,8 @@ class ConsumerGroup:
         if new is not None:
             self.members[new.member_id] = new
             self._order.put(new.member_id)
-            self._held.update(zip(chain(new.assigned, new.revoking), repeat(new.epoch)))
+            for topic_id, numbers in chain(new.assigned.items(), new.revoking.items()):
+                self._held[topic_id].update(dict.fromkeys(numbers, new.epoch))
             self._stable[new.epoch] += new.state is MemberState.STABLE
             if new.assignor is not None:
                 self._assignors[new.assignor] += 1
@@ -395,10 +402,12 @@ class ConsumerGroup:
         self.subscriptions.replace(old, new)
         self.is_homogeneous = self.subscriptions.is_homogeneous(len(self.members))
 
-    def _release(self, held: Iterable[IdPartition], epoch: int) -> None:
-        for partition in held:
-            if self._held.get(partition) == epoch:
-                del self._held[partition]
+    def _release(self, held: Held, kept: Held, epoch: int) -> None:
+        for topic_id, numbers in held.items():
+            epochs = self._held[topic_id]
+            for number in filterfalse(kept.get(topic_id, {}).__contains__, numbers):
+                if epochs.get(number) == epoch:
+                    del epochs[number]
 
     def _matched(self, regex: str) -> frozenset[str]:
         resolved = self.regexes.get(regex)

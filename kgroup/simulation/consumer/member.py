@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 from kgroup.assignor.server.server import is_homogeneous
 from kgroup.model.group import MemberState
-from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, IdPartition
+from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, NumbersByTopic
 
 Data: TypeAlias = Mapping[str, Any]
 """Part of a record, with Kafka's field names."""
 
-Held: TypeAlias = Mapping[IdPartition, int]
-"""Partitions of a member, each with the epoch in which the member got it."""
+Held: TypeAlias = Mapping[str, Mapping[int, int]]
+"""Numbers of a member's partitions by topic id, each with the epoch in which the member got it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,16 @@ class ConsumerMember:
         """Return whether the member owns its whole target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
-    def owns_all(self, owned: frozenset[IdPartition] | None) -> bool:
+    def owns_all(self, owned: NumbersByTopic | None) -> bool:
         """Return whether all reported partitions are assigned; False if None (`isSubset`)."""
-        return owned is not None and self.assigned.keys() >= owned
+        return owned is not None and all(
+            self.assigned.get(topic_id, {}).keys() >= numbers for topic_id, numbers in owned.items()
+        )
+
+    def held_since(self, topic_id: str, number: int) -> int | None:
+        """Return the epoch in which the member got a partition; None if it does not hold it."""
+        assigned = self.assigned.get(topic_id, {})
+        return assigned.get(number, self.revoking.get(topic_id, {}).get(number))
 
     def said(self, request: ConsumerGroupHeartbeat) -> ConsumerMember:
         """Return the member with a heartbeat's fields; missing fields are unchanged.

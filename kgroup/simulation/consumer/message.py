@@ -5,6 +5,7 @@ They follow ConsumerGroupHeartbeat and ConsumerGroupDescribe of kafka-clients 4.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,6 +15,32 @@ from kgroup.simulation.message import Answer, Request
 
 IdPartition: TypeAlias = tuple[str, int]
 """A partition by topic id (base64url)."""
+
+NumbersByTopic: TypeAlias = Mapping[str, frozenset[int]]
+"""Numbers of partitions by topic id (or name); every topic has one.
+
+A group may have a hundred thousand partitions, which take a fraction of the time of pairs.
+"""
+
+_NO_NUMBERS = frozenset[int]()
+
+
+def numbers_of(partitions: Mapping[str, Iterable[int]]) -> NumbersByTopic:
+    """Return partitions by topic, without their order and epochs."""
+    return {topic_id: frozenset(numbers) for topic_id, numbers in partitions.items()}
+
+
+def common(some: NumbersByTopic, others: NumbersByTopic) -> NumbersByTopic:
+    """Return the partitions that are among the others."""
+    both = ((topic, numbers & others.get(topic, _NO_NUMBERS)) for topic, numbers in some.items())
+    return {topic: numbers for topic, numbers in both if numbers}
+
+
+def without(some: NumbersByTopic, others: NumbersByTopic) -> NumbersByTopic:
+    """Return the partitions that are not among the others."""
+    rest = ((topic, numbers - others.get(topic, _NO_NUMBERS)) for topic, numbers in some.items())
+    return {topic: numbers for topic, numbers in rest if numbers}
+
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -44,7 +71,7 @@ class ConsumerGroupHeartbeat:
     topics: tuple[str, ...] | None = None
     regex: str | None = None
     assignor: str | None = None
-    owned: frozenset[IdPartition] | None = None
+    owned: NumbersByTopic | None = None
     client_id: str = ""
     client_host: str = ""
     version: int = 1
@@ -68,7 +95,7 @@ class ConsumerHeartbeatAnswer:
     member_id: str | None = None
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
-    assignment: frozenset[IdPartition] | None = None
+    assignment: NumbersByTopic | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,15 +7,11 @@ Source: `GroupCoordinatorRecordHelpers` of 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby, islice
-from operator import itemgetter
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kgroup.model.cluster import numbers_by_topic, partitions_of
 from kgroup.model.group_log import MEMBER_STATES, since_epochs
 from kgroup.simulation.consumer.member import ConsumerMember, Data, Held
-from kgroup.simulation.consumer.message import IdPartition
 
 _STATE_NUMBERS = {state: number for number, state in MEMBER_STATES.items()}
 
@@ -55,13 +51,12 @@ def member_metadata(group_id: str, member: ConsumerMember) -> GroupRecord:
 
 
 def target_assignment(
-    group_id: str, member_id: str, assigned: Iterable[IdPartition]
+    group_id: str, member_id: str, target: Mapping[str, Iterable[int]]
 ) -> GroupRecord:
-    """Return the record of a member's target assignment."""
+    """Return the record of a member's target assignment, of numbers by topic id."""
     value = {
         "topicPartitions": [
-            {"topicId": topic_id, "partitions": numbers}
-            for topic_id, numbers in numbers_by_topic(assigned).items()
+            {"topicId": topic_id, "partitions": [*numbers]} for topic_id, numbers in target.items()
         ]
     }
     key = _member_key(group_id, member_id)
@@ -135,22 +130,16 @@ def group_tombstones(
     ]
 
 
-def partitions(topics: Iterable[Data]) -> tuple[IdPartition, ...]:
-    """Return the partitions of a record, in its order."""
-    return tuple(partitions_of((topic["topicId"], topic["partitions"]) for topic in topics))
-
-
-def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartition, int]:
+def held_partitions(topics: Iterable[Data], member_epoch: int) -> Held:
     """Return the partitions of a record with the epochs in which the member got them.
 
     Before 4.3 the epochs were not recorded (`Utils.assignmentFromTopicPartitions`).
     """
     unknown = max(member_epoch, 0)
-    held: dict[IdPartition, int] = {}
-    for topic in topics:
-        of_topic = partitions_of([(topic["topicId"], topic["partitions"])])
-        held.update(zip(of_topic, since_epochs(topic, unknown), strict=True))
-    return held
+    return {
+        topic["topicId"]: dict(zip(topic["partitions"], since_epochs(topic, unknown), strict=True))
+        for topic in topics
+    }
 
 
 def _member_key(group_id: str, member_id: str) -> Data:
@@ -158,14 +147,7 @@ def _member_key(group_id: str, member_id: str) -> Data:
 
 
 def _with_epochs(held: Held) -> list[Data]:
-    epochs = iter(held.values())
-    topics: dict[str, tuple[list[int], list[int]]] = {}
-    for topic_id, run in groupby(held, itemgetter(0)):
-        numbers, since = topics.setdefault(topic_id, ([], []))
-        some = [*map(itemgetter(1), run)]
-        numbers += some
-        since += islice(epochs, len(some))
     return [
-        {"topicId": topic_id, "partitions": numbers, "assignmentEpochs": since}
-        for topic_id, (numbers, since) in topics.items()
+        {"topicId": topic_id, "partitions": [*epochs], "assignmentEpochs": [*epochs.values()]}
+        for topic_id, epochs in held.items()
     ]

@@ -15,23 +15,21 @@ Source: `TargetAssignmentBuilder` and `CurrentAssignmentBuilder` of 4.3.1.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, filterfalse
-from operator import itemgetter
 
-from kgroup.assignor.base import Assignment, TopicMetadata
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.server.server import ServerGroup, Target, capacity_for, copied_set
-from kgroup.assignor.strategy import assignor_of
-from kgroup.model.cluster import numbers_by_topic
+from kgroup.assignor.strategy import assign_targets
 from kgroup.model.group import MemberState
 from kgroup.protocol.message.primitives import uuid_bytes
-from kgroup.simulation.consumer.group import ConsumerGroup
-from kgroup.simulation.consumer.member import ConsumerMember
-from kgroup.simulation.consumer.message import IdPartition
+from kgroup.simulation.consumer.group import ConsumerGroup, TargetAssignment
+from kgroup.simulation.consumer.member import ConsumerMember, Held
+from kgroup.simulation.consumer.message import NumbersByTopic
 from kgroup.simulation.consumer.topic_image import TopicImage
 
 
@@ -50,20 +48,23 @@ class Reconciliation:
     """
 
     epoch: int
-    target: Collection[IdPartition]
+    target: TargetAssignment
     topics: TopicImage
     subscribed: frozenset[str]
     is_new: bool
-    owned: frozenset[IdPartition] | None
-    is_held: Callable[[IdPartition], bool]
+    owned: NumbersByTopic | None
+    is_held: Callable[[str, int], bool]
 
     def wants(self, topic_id: str) -> bool:
         """Return whether the member subscribes to a topic."""
         return self.topics.name_of(topic_id) in self.subscribed
 
-    def still_has(self, partitions: Collection[IdPartition]) -> bool:
+    def still_has(self, partitions: Held) -> bool:
         """Return whether the member owns some of these partitions, or does not report any."""
-        return self.owned is None or not self.owned.isdisjoint(partitions)
+        return self.owned is None or not all(
+            self.owned.get(topic_id, frozenset()).isdisjoint(numbers)
+            for topic_id, numbers in partitions.items()
+        )
 
 
 def _when_stable(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
@@ -85,45 +86,49 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
 
     Kafka: `computeNextAssignment`.
     """
-    wanted = way.target
-    topic_ids = {*map(itemgetter(0), wanted)}
-    if unread := {topic_id for topic_id in topic_ids if not way.wants(topic_id)}:
-        wanted = [at for at in wanted if at[0] not in unread]
-    target = frozenset(wanted)
-    kept, revoking = member.assigned, dict[IdPartition, int]()
-    if not kept.keys() <= target:
-        revoking = {at: since for at, since in kept.items() if at not in target}
-        kept = {at: since for at, since in kept.items() if at in target}
+    target = {topic_id: some for topic_id, some in way.target.items() if way.wants(topic_id)}
+    kept, revoking = _split(member.assigned, target)
     if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, kept, revoking)
-    missing = [*filterfalse(kept.__contains__, wanted)]
-    free = [
-        partition
-        for partition in missing
-        if partition in member.revoking or not way.is_held(partition)
-    ]
-    is_complete = len(free) == len(missing)
-    state = MemberState.STABLE if is_complete else MemberState.UNRELEASED_PARTITIONS
-    assigned = {**kept, **dict.fromkeys(free, way.epoch)}
+    state, assigned = MemberState.STABLE, {**kept}
+    for topic_id, numbers in target.items():
+        before, own = kept.get(topic_id, {}), member.revoking.get(topic_id, {})
+        missing = [*filterfalse(before.__contains__, numbers)]
+        free = [number for number in missing if number in own or not way.is_held(topic_id, number)]
+        if free:
+            assigned[topic_id] = {**before, **dict.fromkeys(free, way.epoch)}
+        if len(free) < len(missing):
+            state = MemberState.UNRELEASED_PARTITIONS
     return member.moved(state, way.epoch, assigned, {})
+
+
+def _split(held: Held, target: TargetAssignment) -> tuple[Held, Held]:
+    """Return the partitions inside and outside a target."""
+    inside, outside = dict[str, Mapping[int, int]](), dict[str, Mapping[int, int]]()
+    for topic_id, epochs in held.items():
+        wanted = frozenset(target.get(topic_id, ()))
+        if kept := {number: since for number, since in epochs.items() if number in wanted}:
+            inside[topic_id] = kept
+        if len(kept) < len(epochs):
+            gone = filterfalse(wanted.__contains__, epochs)
+            outside[topic_id] = {number: epochs[number] for number in gone}
+    return inside, outside
 
 
 def _unsubscribed(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     """Revoke partitions of topics to which it no longer subscribes (`updateCurrentAssignment`)."""
     assigned = {
-        partition: since for partition, since in member.assigned.items() if way.wants(partition[0])
+        topic_id: epochs for topic_id, epochs in member.assigned.items() if way.wants(topic_id)
     }
     # without a subscription, the member is always written again, as in Kafka
     is_same = len(assigned) == len(member.assigned)
     if is_same and (way.subscribed or member.revoking):
         return member
-    dropped = {
-        partition: since
-        for partition, since in member.assigned.items()
-        if partition not in assigned
-    }
-    revoking = {**member.revoking, **dropped}
+    revoking = {**member.revoking}
+    for topic_id, epochs in member.assigned.items():
+        if topic_id not in assigned:
+            revoking[topic_id] = {**revoking.get(topic_id, {}), **epochs}
     if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, assigned, revoking)
@@ -145,7 +150,7 @@ def target_assignments(
     assignor: str,
     *,
     is_homogeneous: bool,
-) -> dict[str, tuple[IdPartition, ...]]:
+) -> Mapping[str, TargetAssignment]:
     """Return the target assignment of every member, in the order of the assignor.
 
     Args:
@@ -165,7 +170,7 @@ def target_assignments(
     replaced = group.statics.get(updated.instance_id or "")
     if replaced is not None and replaced != updated.member_id:
         del members[replaced]
-    targets = {name: numbers_by_topic(target) for name, target in group.targets.items()}
+    targets = group.targets
     owned = {**targets, updated.member_id: targets.get(replaced or updated.member_id, {})}
     names = _names(topics, targets.values())
     spec = GroupSpec(
@@ -191,7 +196,7 @@ def target_assignments(
         by_topic = owned.get(member_id, {})
         target.put({numbers[names[at]]: copied_set(some) for at, some in by_topic.items()})
     # partitions of a replaced member count as owned, although no member has them
-    server.owned = taken = defaultdict(set)
+    server.owned = taken = defaultdict[int, set[int]](set)
     for topic_id, some in chain.from_iterable(by_topic.items() for by_topic in targets.values()):
         taken[numbers[names[topic_id]]].update(some)
     for member_id, member in members.items():
@@ -199,9 +204,16 @@ def target_assignments(
             server.subscriptions[member_id] = [
                 numbers[name] for name in both if name in spec.topics
             ]
-    server.names = list(names)  # so that the result has topic ids
-    assigned: Assignment = assignor_of("consumer", assignor, group_id=group.group_id)(server)
-    targets_of = {member_id: tuple(partitions) for member_id, partitions in assigned.items()}
+    topic_ids = list(names)
+    assigned = assign_targets(assignor, server, group.group_id)
+    targets_of = {
+        member_id: {
+            topic_ids[topic]: [*numbers]
+            for topic, numbers in assigned.get(member_id, ())
+            if numbers
+        }
+        for member_id in server.member_ids
+    }
     # Frees a group of 100,000 partitions at once: without targets, it is in no cycle of references.
     server.targets = {}
     return targets_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 
-from kgroup.model.cluster import TopicPartition, numbers_by_topic, partitions_of
-from kgroup.simulation.consumer.message import IdPartition
+from kgroup.model.cluster import TopicPartition, partitions_of
+from kgroup.simulation.consumer.message import NumbersByTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,16 @@ class TopicImage:
         return not self._names.keys() <= before._names.keys()
 
 
+def named(topics: TopicImage, partitions: NumbersByTopic) -> NumbersByTopic:
+    """Return partitions of existing topics by topic name."""
+    return {topics._names[topic_id]: numbers for topic_id, numbers in partitions.items()}
+
+
+def in_order(partitions: NumbersByTopic) -> tuple[TopicPartition, ...]:
+    """Return partitions by topic name, sorted."""
+    return _in_order(frozenset(partitions.items()))
+
+
 @lru_cache(maxsize=64)  # the coordinator and a member name the same assignment
-def named(topics: TopicImage, partitions: frozenset[IdPartition]) -> tuple[TopicPartition, ...]:
-    """Return partitions of existing topics by topic name, sorted."""
-    numbers = numbers_by_topic(partitions)
-    by_name = {topics._names[topic_id]: sorted(some) for topic_id, some in numbers.items()}
-    return tuple(partitions_of(sorted(by_name.items())))
+def _in_order(partitions: frozenset[tuple[str, frozenset[int]]]) -> tuple[TopicPartition, ...]:
+    return tuple(partitions_of((name, sorted(numbers)) for name, numbers in sorted(partitions)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import filterfalse
 
 from kgroup.assignor.member_spec import MemberSpec
+from kgroup.model.cluster import TopicPartition, numbers_by_topic
 from kgroup.model.pattern import parse_regex
 from kgroup.simulation.client.config import ConsumerConfig, Joined
 from kgroup.simulation.cluster import SimulatedCluster
@@ -125,7 +127,7 @@ def _consumer_group(
     epoch = start.generation_id
     yield record_of.group_epoch(group_id, epoch, cluster.topics.hash_of(subscribed))
     for start_member in start.members.values():
-        target = [(ids[topic], number) for topic, number in start_member.target]
+        target = _by_id(start_member.target, ids)
         yield record_of.target_assignment(group_id, start_member.member_id, target)
     yield record_of.assignment_epoch(group_id, start.assignment_epoch, 0)
     for member in members:
@@ -137,8 +139,11 @@ def _consumer_member(
 ) -> ConsumerMember:
     member, config = start.members[name], scenario.members[name].config
     since = max(member.epoch, 0)
-    revoking = {(ids[topic], number): since for topic, number in member.revoking}
-    owned = {(ids[topic], number): since for topic, number in member.owned}
+    kept = filterfalse({*member.revoking}.__contains__, member.owned)
+    assigned, revoking = (
+        {topic_id: dict.fromkeys(numbers, since) for topic_id, numbers in _by_id(some, ids).items()}
+        for some in (kept, member.revoking)
+    )
     classic = None
     if config.group_protocol == "classic":
         protocols = [
@@ -162,12 +167,14 @@ def _consumer_member(
         topics=frozenset(config.topics),
         regex=config.regex or "",
         assignor=config.remote_assignor,
-        assigned={
-            partition: since for partition, since in owned.items() if partition not in revoking
-        },
+        assigned=assigned,
         revoking=revoking,
         classic=classic,
     )
+
+
+def _by_id(partitions: Iterable[TopicPartition], ids: Mapping[str, str]) -> dict[str, list[int]]:
+    return {ids[name]: numbers for name, numbers in numbers_by_topic(partitions).items()}
 
 
 def joined(cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup, name: str) -> Joined:

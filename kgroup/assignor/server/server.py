@@ -50,7 +50,7 @@ class IntSet:
         capacity: initial capacity; None for the default.
     """
 
-    __slots__ = ("_capacity", "_numbers", "_peak", "_removed", "_removed_before", "_steps")
+    __slots__ = ("_capacity", "_many", "_numbers", "_peak", "_removed", "_removed_before", "_steps")
 
     def __init__(self, numbers: Iterable[int] = (), capacity: int | None = None) -> None:
         self._capacity = capacity
@@ -58,6 +58,7 @@ class IntSet:
         self._peak = len(self._numbers)
         self._steps: list[int] | None = None  # after a removal: all steps, removals as ~number
         self._removed = self._removed_before = 0  # removals: all, and those before the last number
+        self._many: Sequence[int] | None = None  # the order of many numbers, once it was asked for
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -69,20 +70,21 @@ class IntSet:
         if len(self._numbers) < 2:
             return iter(list(self._numbers))
         if len(self._numbers) > MANY:
-            return iter(self._many())
+            if self._many is None:
+                self._many = self._order_of_many()
+            return iter(self._many)
         size: int | None = TABLE
         if self._capacity is not None or self._steps is not None or self._peak > _FEW:
             put = [step for step in self._steps or self._numbers if step >= 0]
             removed = self._removed_before
             size = uncrowded_size([n ^ n >> 16 for n in put], self._peak, self._capacity, removed)
         if size is None:
-            return iter(_replayed(tuple(self._steps or self._numbers), self._capacity))
+            return iter(_replayed_few(tuple(self._steps or self._numbers), self._capacity))
         if max(self._numbers) < min(size, 1 << 16):
             return iter(sorted(self._numbers))
         return iter(sorted(self._numbers, key=lambda n: (n ^ n >> 16) & (size - 1)))
 
-    def _many(self) -> list[int]:
-        """Return many numbers in order."""
+    def _order_of_many(self) -> list[int]:
         import numpy as np
 
         numbers = np.fromiter(self._numbers, np.int64)
@@ -90,13 +92,14 @@ class IntSet:
         put = steps[steps >= 0]
         size = uncrowded_size(put ^ put >> 16, self._peak, self._capacity, self._removed_before)
         if size is None:
-            return _replayed(tuple(self._steps or self._numbers), self._capacity)
+            return _replayed([*(self._steps or self._numbers)], self._capacity)
         buckets = (numbers ^ numbers >> 16) & (size - 1)
         in_order: list[int] = numbers[np.argsort(buckets, kind="stable")].tolist()
         return in_order
 
     def add(self, numbers: Iterable[int]) -> None:
         """Insert numbers."""
+        self._many = None
         if self._steps is not None:
             self._removed_before = self._removed
             self._steps += [number for number in numbers if number not in self._numbers]
@@ -105,6 +108,7 @@ class IntSet:
 
     def remove(self, number: int) -> None:
         """Remove a number that is present."""
+        self._many = None
         if self._steps is None:
             self._steps = list(self._numbers)
         self._steps.append(~number)
@@ -113,20 +117,33 @@ class IntSet:
 
 
 @lru_cache(maxsize=1 << 12)  # many sets are equal, such as those of every 64th partition
-def _replayed(steps: tuple[int, ...], capacity: int | None) -> list[int]:
+def _replayed_few(steps: tuple[int, ...], capacity: int | None) -> list[int]:
+    return _replayed(steps, capacity)
+
+
+def _replayed(steps: Sequence[int], capacity: int | None) -> list[int]:
     """Return the order of one set; a step is an inserted number, or ~number for a removed one."""
     size = table_size(capacity)
     if size < TREE_TABLE or len(steps) > size * 3 // 4:
         return _order_after(steps, steps, capacity)
+    import numpy as np
+
     # The table never doubles: no bucket depends on another one.
-    buckets: dict[int, list[int]] = defaultdict(list)
-    for step in steps:
-        number = step if step >= 0 else ~step
-        buckets[(number ^ number >> 16) & (size - 1)].append(step)
+    changes = np.array(steps, np.int64)
+    numbers = np.where(changes < 0, ~changes, changes)
+    buckets = (numbers ^ numbers >> 16) & (size - 1)
+    by_bucket: list[int] = changes[np.argsort(buckets, kind="stable")].tolist()
+    counts = np.bincount(buckets, minlength=size)
+    is_special = counts > CROWD
+    is_special[buckets[changes < 0]] = True
+    ends = np.cumsum(counts)
     order: list[int] = []
-    for _, some in sorted(buckets.items()):
-        order += some if len(some) <= CROWD and min(some) >= 0 else _bucket_order(some)
-    return order
+    done = 0
+    for begin, end in np.column_stack((ends - counts, ends))[is_special].tolist():
+        order += by_bucket[done:begin]
+        order += _bucket_order(by_bucket[begin:end])
+        done = end
+    return order + by_bucket[done:]
 
 
 def _bucket_order(steps: Sequence[int]) -> list[int]:

@@ -37,7 +37,11 @@ from kgroup.simulation.consumer.message import (
 )
 from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.target_assignment import TABLE as RECONCILE
-from kgroup.simulation.consumer.target_assignment import Reconciliation, target_assignments
+from kgroup.simulation.consumer.target_assignment import (
+    Reconciliation,
+    is_moved,
+    target_assignments,
+)
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import RequestRefused
 from kgroup.simulation.rules import ConsumerSettings
@@ -501,7 +505,7 @@ class ConsumerCoordinator:
             raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         for member_id, target in targets.items():
             before = group.targets.get(member_id)
-            if before is None or numbers_of(before) != numbers_of(target):
+            if before is None or is_moved(before, target):
                 records.append(record_of.target_assignment(group.group_id, member_id, target))
         epoch = subscribed.epoch
         records.append(record_of.assignment_epoch(group.group_id, epoch, now_ms))

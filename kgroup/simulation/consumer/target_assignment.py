@@ -108,11 +108,11 @@ def _split(held: Held, target: TargetAssignment) -> tuple[Held, Held]:
     inside, outside = dict[str, Mapping[int, int]](), dict[str, Mapping[int, int]]()
     for topic_id, epochs in held.items():
         wanted = frozenset(target.get(topic_id, ()))
-        if kept := {number: since for number, since in epochs.items() if number in wanted}:
+        kept, gone = dict(epochs), [*filterfalse(wanted.__contains__, epochs)]
+        if gone:
+            outside[topic_id] = {number: kept.pop(number) for number in gone}
+        if kept:
             inside[topic_id] = kept
-        if len(kept) < len(epochs):
-            gone = filterfalse(wanted.__contains__, epochs)
-            outside[topic_id] = {number: epochs[number] for number in gone}
     return inside, outside
 
 
@@ -217,6 +217,14 @@ def target_assignments(
     # Frees a group of 100,000 partitions at once: without targets, it is in no cycle of references.
     server.targets = {}
     return targets_of
+
+
+def is_moved(before: TargetAssignment, target: TargetAssignment) -> bool:
+    """Return whether two targets differ, apart from their order."""
+    return before.keys() != target.keys() or any(
+        len(before[topic_id]) != len(numbers) or {*before[topic_id]} != {*numbers}
+        for topic_id, numbers in target.items()
+    )
 
 
 def _union_order(group: ConsumerGroup, member: ConsumerMember) -> list[str]:

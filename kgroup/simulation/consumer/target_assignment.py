@@ -108,11 +108,11 @@ def _split(held: Held, target: TargetAssignment) -> tuple[Held, Held]:
     inside, outside = dict[str, Mapping[int, int]](), dict[str, Mapping[int, int]]()
     for topic_id, epochs in held.items():
         wanted = frozenset(target.get(topic_id, ()))
-        kept, gone = dict(epochs), [*filterfalse(wanted.__contains__, epochs)]
-        if gone:
-            outside[topic_id] = {number: kept.pop(number) for number in gone}
-        if kept:
-            inside[topic_id] = kept
+        if gone := {number: epochs[number] for number in filterfalse(wanted.__contains__, epochs)}:
+            outside[topic_id] = gone
+            epochs = {number: since for number, since in epochs.items() if number not in gone}
+        if epochs:
+            inside[topic_id] = epochs
     return inside, outside
 
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kgroup.assignor.base import AssignorError
-from kgroup.model.cluster import TopicPartition
+from kgroup.model.cluster import TopicPartition, partitions_of
 from kgroup.model.group import GroupState
 from kgroup.simulation.client.application import ApplicationSettings, Consumer
 from kgroup.simulation.client.config import Joined
@@ -323,12 +323,12 @@ class CoordinatorStage(Stage[Consumer]):
         is_stable = group.state is GroupState.STABLE and len(group) == len(members)
         if not is_stable or not all(member.is_settled for member in members):
             return False
-        wanted = {
-            (topic.name, number)
+        subscribed = (
+            (topic.name, range(topic.partitions))
             for topic in self.cluster.topics
             if any(member.client.config.subscribes_to(topic.name) for member in members)
-            for number in range(topic.partitions)
-        }
+        )
+        wanted = {*partitions_of(subscribed)}
         owned = [partition for member in members for partition in member.client.owned]
         return len(owned) == len(wanted) and wanted.issuperset(owned)
 

@@ -171,7 +171,7 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
     [
         ('{"id": "ü"}'.encode("latin-1"), "Expected UTF-8, found the byte 0xfc at position 8."),
         (json.dumps(SPEC).encode("utf-16"), "Expected UTF-8, found the byte 0xff at position 0."),
-        (json.dumps([SPEC]).encode(), "expected an object (several groups: one to a line)"),
+        (json.dumps([SPEC]).encode(), "; write several groups one to a line"),
     ],
 )
 def test_files_that_are_no_specs(cli: Cli, tmp_path: Path, content: bytes, message: str) -> None:

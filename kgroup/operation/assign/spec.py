@@ -788,8 +788,8 @@ def _having(protocol: str, strategy: object) -> str:
 
 def _object(value: object, path: str, names: Sequence[str] | None = None) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        each = "" if path else " (several groups: one to a line)"
-        raise SpecError(f"{path or 'spec'}: expected an object{each}, found {_shown(value)}")
+        hint = "; write several groups one to a line" * (not path and isinstance(value, list))
+        raise SpecError(f"{path or 'spec'}: expected an object, found {_shown(value)}{hint}")
     if names is None:
         return value
     unknown = next((name for name in value if name not in names), None)

@@ -1105,3 +1105,35 @@ def test_what_is_kept_of_too_much_depends_on_what_cooperative_members_consumed(
     for topics, is_open in (({"t": TopicMetadata(2)}, is_warned), ({"t": TopicMetadata(4)}, False)):
         plan = dry_run(GroupSpec("cooperative-sticky", members, topics))
         assert any("may be random" in text for text in plan.warnings) == is_open
+
+
+def test_java_before_3_4_reads_the_number_of_topics_as_a_generation() -> None:
+    """What broker 4.3.1 recorded of a leader of 3.3.2, when a new member joined.
+
+    The first four bytes of the user data of librdkafka, which owned partitions of two topics, made
+    its claims older than the leader's of generation 3: its partitions count as free.
+    """
+    java, librdkafka = software("java@3.3.2"), software("librdkafka")
+    first = tuple(("a", at) for at in range(6))
+    others = (("a", 6), ("a", 7), *(("b", at) for at in range(4)))
+    leader_id = "hqe.1-1d7acacf-2b97-448a-bece-c445dd05bb8a"
+    new_id = "zazblo0-2121bb92-bcd1-4f2b-a2ed-6f6993babd99"
+    other_id = "ejsqd.12-9416c8b1-5de4-46fa-af2e-020a95c9158b"
+    topics = "a", "b"
+    spec = GroupSpec(
+        "cooperative-sticky",
+        (
+            MemberSpec(leader_id, topics, client=java, version=1, owned=first, generation=3),
+            MemberSpec(new_id, topics, client=java, version=1),
+            MemberSpec(other_id, topics, client=librdkafka, owned=others, generation=3),
+        ),
+        {"a": TopicMetadata(8), "b": TopicMetadata(4)},
+        leader_id=leader_id,
+    )
+    assignment = dry_run(spec).assignment
+    assert assignment is not None
+    assert {name: sorted(owned) for name, owned in assignment.items()} == {
+        leader_id: [("a", 0), ("a", 1), ("a", 2), ("a", 3)],
+        new_id: [("a", 7), ("b", 1), ("b", 3)],
+        other_id: [("a", 6), ("b", 0), ("b", 2)],
+    }

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 
 from kgroup.assignor.base import (
     Assignment,
@@ -30,7 +31,14 @@ from kgroup.assignor.base import (
     with_metadata,
 )
 from kgroup.assignor.java.java_hash import hash_order, map_order, topic_partition_hash, utf16
-from kgroup.assignor.sticky.claim import NO_GENERATION, Claim, Claims, Release, or_no_generation
+from kgroup.assignor.sticky.claim import (
+    NO_GENERATION,
+    Claim,
+    Claims,
+    Release,
+    generation_read,
+    or_no_generation,
+)
 from kgroup.assignor.sticky.general import Builder, LiteralBuilder
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.offsets_partition import string_hash
@@ -58,10 +66,11 @@ def assign(
         the assignment, and the new owners; None if unknown.
     """
     sends_generation = not is_cooperative or release >= Release.DISPUTED
+    named_by = generation_read if is_cooperative else attrgetter("remembered_generation")
     memories: list[_Memory] = [
         (
             member.owned if is_cooperative else member.remembered or (),
-            member.remembered_generation if sends_generation else None,
+            named_by(member) if sends_generation else None,
         )
         for member in members
     ]

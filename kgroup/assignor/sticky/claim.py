@@ -17,6 +17,17 @@ from kgroup.model.cluster import TopicPartition
 NO_GENERATION = -1
 
 
+def generation_read(member: Subscriber) -> int | None:
+    """Return the generation that cooperative-sticky of Java reads in the user data of a member.
+
+    It takes the first four bytes (`CooperativeStickyAssignor.memberData`). In those of librdkafka
+    and franz-go, a list of topics and partitions, these are the number of topics.
+    """
+    if not member.remembered:  # with partitions, it is such a list
+        return member.remembered_generation
+    return len({topic for topic, _ in member.remembered})
+
+
 def or_no_generation(generation: int | None) -> int:
     """Return the generation, or -1 if it is None."""
     return NO_GENERATION if generation is None else generation

@@ -26,7 +26,14 @@ from kgroup.assignor.base import (
     with_metadata,
 )
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.sticky.claim import Claim, Claims, Racks, Release, or_no_generation
+from kgroup.assignor.sticky.claim import (
+    Claim,
+    Claims,
+    Racks,
+    Release,
+    generation_read,
+    or_no_generation,
+)
 from kgroup.model.cluster import TopicPartition
 
 
@@ -295,12 +302,12 @@ def _remembered(member: Subscriber) -> Claim:
 
 
 def _owned(member: Subscriber) -> Claim:
-    named = member.remembered_generation if member.generation is None else member.generation
+    named = generation_read(member) if member.generation is None else member.generation
     return Claim(member.owned, or_no_generation(named))
 
 
 def _owned_as_remembered(member: Subscriber) -> Claim:
-    return Claim(member.owned, or_no_generation(member.remembered_generation))
+    return Claim(member.owned, or_no_generation(generation_read(member)))
 
 
 def _assign(

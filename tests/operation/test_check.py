@@ -381,6 +381,16 @@ def test_static_members_that_leave_when_they_close() -> None:
         "Members of @platformatic/kafka leave when they close, also if they are static; partitions "
         "move when these restart: web-1.",
     )
+    # Only the leader writes what no other library does.
+    unknown = replace(members[1], client_library=None, client_library_candidates=("aiokafka",))
+    for other, ending in (
+        (unknown, ": web-1."),
+        (replace(unknown, client_library_candidates=("aiokafka", "@platformatic/kafka")), "web-2."),
+    ):
+        both = audit(group("g", members[0], other)).report.data
+        (reason,) = (each.reason for each in both if each.code is Rule.LEAVING_STATIC_MEMBERS)
+        assert reason.endswith(ending)
+        assert (" Maybe also: " in reason) is ("web-2" in ending)
     # To make the others static, too, would not help.
     dynamic = replace(members[0], instance_id=None)
     found = {each.code for each in audit(group("g", dynamic, members[1])).report.data}

@@ -316,14 +316,22 @@ def _protocols(group: Group, clients: Clients) -> Iterator[Finding]:
             f"{first_names([clients.label(member.member_id) for member in old])}.",
             group.group_id,
         )
-    leaving = [m for m in group.members if m.instance_id is not None and _leaves_if_static(m)]
+    static = [member for member in group.members if member.instance_id is not None]
+    leaving = [member for member in static if _leaves_if_static(member)]
     if leaving:
         libraries = sorted({member.client_library or "" for member in leaving})
+        alike = [
+            member.member_id
+            for member in static
+            if member.client_library is None
+            and not {*libraries}.isdisjoint(member.client_library_candidates or ())
+        ]
+        may_be = f" Maybe also: {_labels(alike, clients)}." if alike else ""
         yield finding_of(
             Rule.LEAVING_STATIC_MEMBERS,
             f"Members of {first_names(libraries)} leave when they close, also if they are static; "
             "partitions move when these restart: "
-            f"{_labels([member.member_id for member in leaving], clients)}.",
+            f"{_labels([member.member_id for member in leaving], clients)}.{may_be}",
             group.group_id,
         )
     dynamic = [member.member_id for member in group.members if member.instance_id is None]

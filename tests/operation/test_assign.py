@@ -525,8 +525,10 @@ def test_a_failure_that_depends_on_who_leads_is_no_certain_one() -> None:
     assert warning.startswith("The group's leader fails with KafkaJSProtocolError: ")
     assert "Then, the consumer crashes; if the error is retriable" in warning
     assert warning.endswith(
-        "until another member leads: b would not fail; --leader computes with it."
+        "until another member leads: b would not fail. The leader must leave first; "
+        "--remove-member a computes with that."
     )
+    assert dry_run(what_if.remove_member(what_if.lead(spec, "a"), "a")).error is None
     assert dry_run(what_if.lead(spec, "b")).error is None
 
 
@@ -538,7 +540,7 @@ def test_no_other_leader_is_named_if_the_user_named_the_library() -> None:
     ]
     spec = group("roundrobin", members=members)
     (warning,) = dry_run(replace(spec, client=None, leader_id="a")).warnings
-    assert warning.endswith("leads: b would not fail; --leader computes with it.")
+    assert "leads: b would not fail. The leader must leave first; --remove-member a" in warning
     (warning, *_) = dry_run(replace(spec, client=software("kafka-python"), leader_id="a")).warnings
     assert warning.endswith("until the members' subscriptions or claimed partitions change.")
 
@@ -553,8 +555,10 @@ def test_warnings_name_new_members_by_their_placeholders() -> None:
     added = AddedMembers(client_id="web", topics=("u",), library="java", strategies=("roundrobin",))
     joined = what_if.changed(spec, Changes(add=[added]))
     (warning, *_) = settled(joined).first.warnings
-    assert warning.endswith("leads: new-1 would not fail; --leader computes with it.")
+    assert "leads: new-1 would not fail. The leader must leave first; " in warning
     assert settled(what_if.lead(joined, "new-1")).error is None
+    left = what_if.changed(spec, Changes(remove=["a"], add=[added]))
+    assert settled(left).error is None
 
 
 @pytest.mark.parametrize("is_told", [False, True])

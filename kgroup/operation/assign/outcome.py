@@ -635,7 +635,11 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
         if like.name == library and leader is not None and name in (leader.may_be or ()):
             then += f" (in {name}: {ON_ERROR[name].assignor_failed})"
     if able := able_leader(spec):
-        until = f"until another member leads: {able} would not fail; --leader computes with it."
+        option = f"--remove-member {leader.member_id}" if leader and not leader.unknown_id else ""
+        until = (
+            f"until another member leads: {able} would not fail. The leader must leave first; "
+            f"{option or '--leader'} computes with that."
+        )
     return f"{fails} Then, {then}. The group is stuck {until}"
 
 

@@ -80,14 +80,17 @@ class Round:
         """What the members owned that are foretold."""
         return {
             name: {(topic, at) for topic, numbers in topics.items() for at in numbers}
-            for name, topics in self.line["outcome"].items()
+            for name, topics in (self.line["outcome"] or {}).items()
             if name in self.foretold
         }
 
     @property
     def story(self) -> str:
         """What happened, and how the members differ."""
-        line, owned = self.line, self.owned
+        line = self.line
+        if line["outcome"] is None:
+            return f"{line['kind']}: {line['change']} {line['options']}: no rest {self.warnings}"
+        owned = self.owned
         differ = {
             name: (sorted(own - owned.get(name, own)), sorted(owned.get(name, own) - own))
             for name, own in self.foretold.items()
@@ -104,6 +107,8 @@ class Round:
         if not self.foretold:  # nothing that could be wrong
             return Result.CHANCE
         is_warned = any(_UNCERTAIN.search(warning) for warning in self.warnings)
+        if self.line["outcome"] is None:  # the group did not come to rest
+            return Result.DIFFERED if is_warned else Result.WRONG
         if self.owned == self.foretold:
             return Result.WARNED if is_warned else Result.MATCHED
         return Result.DIFFERED if is_warned else Result.WRONG
@@ -134,7 +139,7 @@ def replayed(family: str, line: Mapping[str, Any]) -> Round:
         return Round(family, line, owned, warnings, report.notes)
     last = run.plans[-1]
     if last.assignment is None:  # the leader fails: nobody owns anything
-        nothing: dict[str, set[tuple[str, int]]] = {name: set() for name in line["outcome"]}
+        nothing: dict[str, set[tuple[str, int]]] = {name: set() for name in line["outcome"] or ()}
         return Round(family, line, nothing, warnings, report.notes)
     names = {member.member_id: member.client_id or "" for member in last.members}
     unsure = {

@@ -1,7 +1,8 @@
 """Play rounds of groups drawn at random: `python -m tests.broker.client.play SEED ROUNDS FILE`.
 
 Libraries, their versions, strategies, subscriptions, brokers and what happens are drawn. All rounds
-whose groups came to rest are appended to the file, whatever a dry run says of them. Words that may
+are appended to the file, whatever a dry run says of them; the outcome of those whose groups did not
+come to rest is null. Words that may
 follow are what the names of all kinds of groups that are played contain.
 """
 
@@ -21,6 +22,8 @@ from tests.broker.client.rounds import Kind, play, read_rounds, write_rounds
 ROUNDS_OF_A_GROUP = 6
 MIXED = 0.3
 """Share of groups with several libraries."""
+CONSUMER = 0.15
+"""Share of groups with the consumer protocol."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ _EAGER = ("range", "roundrobin")
 _STICKY = "cooperative-sticky"
 LIBRARIES: Mapping[str, Library] = {
     "kafka-clients": Library(
-        8, (*_EAGER, "sticky", _STICKY, f"range,{_STICKY}"), ("3.3.2", "3.9.2")
+        8, (*_EAGER, "sticky", _STICKY, f"range,{_STICKY}"), ("2.8.2", "3.3.2", "3.9.2")
     ),
     "librdkafka": Library(6, (*_EAGER, _STICKY, "range,roundrobin"), ("2.6.0",)),
     "node-rdkafka": Library(1, (*_EAGER, _STICKY)),
@@ -63,11 +66,38 @@ LIBRARIES: Mapping[str, Library] = {
 }
 _WITHOUT = {("sarama@1.47.0", _STICKY), ("kafka-python@2.3.3", _STICKY)}
 """Strategies that versions do not have."""
+_CONSUMERS = (
+    ("kafka-clients", "consumer"),
+    ("kafka-clients", "consumer:uniform"),
+    ("kafka-clients", "consumer:range"),
+    ("librdkafka", "consumer"),
+    ("librdkafka", "consumer:range"),
+)
+_CLASSIC = (("kafka-clients", "range"), ("kafka-clients", _STICKY), ("librdkafka", "range"))
+"""Members of the classic protocol that may be in groups with the consumer protocol, too."""
+
+
+def _consumers(random: Random) -> Kind:
+    """Draw a kind of group with the consumer protocol."""
+    members = random.sample(_CONSUMERS, random.choice((1, 1, 2)))
+    members += random.sample(_CLASSIC, random.random() < 0.2)
+    libraries = {library for library, _ in members}
+    return Kind(
+        libraries.pop() if len(libraries) == 1 else "mixed",
+        tuple(members),
+        random.choice(("alike", "different", "pattern")),
+        is_static=random.random() < 0.15,
+        rounds=ROUNDS_OF_A_GROUP,
+        has_odd_ids=random.random() < 0.3,
+    )
 
 
 def drawn_kinds(random: Random) -> Iterator[Kind]:
     """Draw kinds of groups."""
     while True:
+        if random.random() < CONSUMER:
+            yield _consumers(random)
+            continue
         broker = random.choice(("4.3.1", "4.3.1", "3.9.2"))
         known = {name: each for name, each in LIBRARIES.items() if broker in each.brokers}
         count = random.choice((2, 2, 3)) if random.random() < MIXED else 1
@@ -96,6 +126,7 @@ def drawn_kinds(random: Random) -> Iterator[Kind]:
                 is_static=has_static and random.random() < 0.15,
                 broker=broker,
                 rounds=ROUNDS_OF_A_GROUP,
+                has_odd_ids=random.random() < 0.3,
             )
 
 

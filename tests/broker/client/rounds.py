@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from string import ascii_lowercase
@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kgroup.assignor.group_spec import CLIENTS
 from kgroup.model.group import Group
 from kgroup.model.snapshot import Origin
 from kgroup.operation.assign.dry_run import Mode
@@ -82,6 +83,9 @@ _VERSIONS = {
 _PROTOCOL_VERSIONS = {"sarama": "2.3.0"}
 """Without cooperative-sticky, which needs 2.4 and is played with the default."""
 
+_ODD = ("Web App (ü)", "~svc/日本", "rdkafka", "consumer", "kafka-python", "A", "kgo-" + 60 * "x")
+"""Beginnings of odd client ids, those first that no instance id may have."""
+
 Outcome = dict[str, dict[str, list[int]]]
 """Partitions by client id and topic."""
 
@@ -100,6 +104,7 @@ class Kind:
         is_log: whether the snapshots are taken of a log directory.
         changes: what happens in its rounds; empty for whatever may happen.
         rounds: number of rounds.
+        has_odd_ids: whether some client ids have more than letters and digits, or name a library.
     """
 
     family: str
@@ -110,6 +115,7 @@ class Kind:
     is_log: bool = False
     changes: tuple[str, ...] = ()
     rounds: int = ROUNDS
+    has_odd_ids: bool = False
 
     @property
     def name(self) -> str:
@@ -117,6 +123,7 @@ class Kind:
         words = [f"{library} {strategy}" for library, strategy in self.members]
         flags = [self.topics, *["static"] * self.is_static, *["log-dir"] * self.is_log]
         flags += [" or ".join(self.changes)] * bool(self.changes)
+        flags += ["odd ids"] * self.has_odd_ids
         return f"{' + '.join(words)}, {', '.join(flags)}, {self.broker}"
 
     @property
@@ -346,6 +353,9 @@ class _Group:
         """Return a client id."""
         while True:
             name = "".join(self.random.choices(ascii_lowercase, k=self.random.randint(2, 6)))
+            if self.kind.has_odd_ids and self.random.random() < 0.6:
+                odd = _ODD[2 * self.kind.is_static :]  # instance ids have no other characters
+                name = self.random.choice(odd)
             name += self.random.choice(("", "-", "_", ".")) + str(self.random.randint(0, 12))
             if name not in self.how:
                 return name
@@ -607,10 +617,10 @@ class _Group:
             changes = self._change_topics(word)
             if changes.drop_topics and self.kind.family != _JAVA:
                 quiet_s = QUIET_DELETED_S
-        outcome = self.settled(quiet_s, frozenset(ids[name] for name in gone))
-        lists = {name: self.how[name][1] for name in (*names, *outcome)}
-        add(
-            {
+        lists = {name: self.how[name][1] for name in {**dict.fromkeys(names), **self.members}}
+
+        def end(outcome: Outcome | None) -> None:
+            line = {
                 "kind": self.kind.name,
                 "broker": self.kind.broker,
                 "group": self.name,
@@ -621,7 +631,14 @@ class _Group:
                 "outcome": outcome,
                 **({"lists": lists} if self.kind.has_lists else {}),
             }
-        )
+            add(line)
+
+        try:
+            outcome = self.settled(quiet_s, frozenset(ids[name] for name in gone))
+        except AssertionError:
+            end(None)
+            raise
+        end(outcome)
 
     def _in_order(self, names: Sequence[str]) -> list[str]:
         """Return members in the order in which `--bounce` restarts them: that of the source."""
@@ -637,12 +654,25 @@ class _Group:
         return list(names)
 
     def _added(self, name: str) -> AddedMembers:
-        topics = self.how[name][2]
-        is_named = self.kind.topics != "pattern"
-        instance_id = name if self.kind.is_static else None
-        return AddedMembers(
-            client_id=name, instance_id=instance_id, topics=topics if is_named else None
-        )
+        """Return a new member as its operator would describe it."""
+        library, strategy, topics = self.how[name]
+        added = AddedMembers(client_id=name, instance_id=name if self.kind.is_static else None)
+        if self.kind.topics != "pattern":
+            added = replace(added, topics=topics)
+        if not self.kind.is_consumer:
+            is_mixed = len({name for name, _ in self.kind.members}) > 1
+            is_known = split_version(library)[0] in CLIENTS
+            return (
+                replace(added, library=library, strategies=tuple(strategy.split(",")))
+                if is_mixed and is_known
+                else added
+            )
+        protocol, _, assignor = strategy.partition(":")
+        if protocol != "consumer":
+            return added
+        if self.kind.topics == "pattern":
+            added = replace(added, regex=topics[0][library == _JAVA :])
+        return replace(added, strategies=(assignor,) if assignor else None)
 
     def _change_topics(self, word: str) -> Changes:
         topic = self.random.choice(sorted(self.owned & self.topics.keys()) or sorted(self.topics))

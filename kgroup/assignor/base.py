@@ -76,6 +76,7 @@ class Subscriber:
         failure: message of the exception that parsing the user data throws; None if it parses.
         is_empty: whether user data without partitions have length 0, and are not absent.
         goes_on: whether the message has fields after the user data (version 1 and later).
+        is_short: whether the message has only topics and user data, whatever its version.
         remembered_in_python: partitions and generation in the user data of kafka-python 3.0 and
             later, which begins with a version; other libraries cannot parse it.
         leads: whether this member is known to be the leader.
@@ -94,6 +95,7 @@ class Subscriber:
     failure: str | None = None
     is_empty: bool = False
     goes_on: bool = False
+    is_short: bool = False
     remembered_in_python: tuple[tuple[TopicPartition, ...], int] | None = None
     leads: bool = False
     version: int = 3

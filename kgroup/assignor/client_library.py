@@ -41,6 +41,9 @@ class ClientLibrary:
         version_by_rack: version whose leaders are rack-aware; later ones only with an option that
             the protocol does not show. None: there is no such option.
         assignors_by_rack: assignors that use the racks of partition leaders.
+        on_short: type and message of the exception that leaders of a version throw on subscriptions
+            that are too short (`Subscriber.is_short`); None: they ignore the members, who get
+            nothing. Leaders of other versions read them.
         inexact: strategies of which some versions assign some groups differently from the compared
             version that stands for them: each time the first of these versions, and the first
             after them.
@@ -56,6 +59,7 @@ class ClientLibrary:
     since: Mapping[str, str] = field(default_factory=dict)
     version_by_rack: str | None = None
     assignors_by_rack: Collection[ClassicAssignor] = ()
+    on_short: Mapping[str, tuple[str, str] | None] = field(default_factory=dict)
     inexact: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property

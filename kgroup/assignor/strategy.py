@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from kgroup.assignor import connect, kafka_streams, sticky_tasks, zookeeper
-from kgroup.assignor.base import Assignment, Subscriber
+from kgroup.assignor.base import Assignment, AssignorError, Subscriber
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STICKY_TASKS, STREAM
 from kgroup.assignor.member_spec import MemberSpec, Software
@@ -114,9 +114,14 @@ def assign(spec: GroupSpec) -> Assignment:
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
     assignor = assignor_of(spec.protocol, spec.strategy, spec.computed_as, group_id=spec.id)
-    is_classic = spec.protocol == "classic"
-    given = (as_sent(spec), spec.topics) if is_classic else (ServerGroup(spec),)
-    assigned: Assignment = assignor(*given)
+    if spec.protocol != "classic":
+        of_server: Assignment = assignor(ServerGroup(spec))
+        return of_server
+    sent = as_sent(spec)
+    read = _as_read(sent, spec.computed_as)
+    assigned: Assignment = assignor(read, spec.topics)
+    if len(read) < len(sent):
+        assigned = {member.member_id: assigned.get(member.member_id, []) for member in sent}
     return assigned
 
 
@@ -145,7 +150,7 @@ def is_determined(spec: GroupSpec) -> bool:
     if is_determined is None and is_same_without is None:
         return True
     assignor = assignor_of("classic", spec.strategy, spec.computed_as, group_id=spec.id)
-    members = as_sent(spec)
+    members = _as_read(as_sent(spec), spec.computed_as)
     if is_determined is not None and not is_determined(assignor, members, spec.topics):
         return False
     return is_same_without is None or all(
@@ -193,6 +198,29 @@ def as_sent(spec: GroupSpec) -> list[Subscriber]:
     if spec.leader_id in sent:
         sent[spec.leader_id] = replace(sent[spec.leader_id], leads=True)
     return [sent[member.member_id] for member in spec.members_as_sent]
+
+
+def ignored(spec: GroupSpec) -> list[str]:
+    """Return the member ids of members whose subscription the leader of a group cannot read."""
+    if spec.protocol != "classic":
+        return []
+    sent = as_sent(spec)
+    read = {member.member_id for member in _as_read(sent, spec.computed_as)}
+    return [member.member_id for member in sent if member.member_id not in read]
+
+
+def _as_read(sent: list[Subscriber], leads: Software) -> list[Subscriber]:
+    """Return the subscriptions that a leader can read.
+
+    Raises:
+        AssignorError: it fails if it cannot read one.
+    """
+    on_short = CLIENTS[leads.name].on_short
+    if leads.version not in on_short or not any(member.is_short for member in sent):
+        return sent
+    if failure := on_short[leads.version]:
+        raise AssignorError(*failure)
+    return [member for member in sent if not member.is_short]
 
 
 def assign_threads(spec: GroupSpec) -> ThreadAssignment:

@@ -292,6 +292,10 @@ def _keep_all(
     )
 
 
+_TOO_SHORT = ("SchemaException", "Buffer underflow while parsing consumer protocol's subscription")
+_READ_OWNED = (NEWEST, "3.7.0", "3.4.1", "3.3.2", "2.8.2", "2.8.0", "2.5.0")
+"""Versions whose leaders read owned partitions, in versions of the message that have them."""
+
 JAVA = ClientLibrary(
     name=KAFKA_CLIENTS,
     strategies={
@@ -331,6 +335,7 @@ JAVA = ClientLibrary(
     as_sent=_version_as_sent,
     client_id="consumer-{group}-1",
     is_determined=_is_determined,
+    on_short=dict.fromkeys(_READ_OWNED, _TOO_SHORT),
     since={
         NEWEST: "3.7.1",
         "3.7.0": "3.5.0",

@@ -46,6 +46,7 @@ def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[
             member_id=member.member_id,
             topics=member.topics,
             rack=member.rack if strategy == _BY_RACK else None,
+            is_short=True,
         )
         for member in members
     ]

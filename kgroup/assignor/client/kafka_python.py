@@ -237,5 +237,6 @@ KAFKA_PYTHON = ClientLibrary(
     is_determined=_is_determined,
     is_same_without=_is_same_without,
     draws_topic_order=True,
+    on_short=dict.fromkeys(("3.0.12", "3.0.11"), ("error", "unpack requires a buffer of 4 bytes")),
     since={"3.0.11": "3.0.0", "2.3.3": "2.3.0", "2.2.21": "2.0.3"},
 )

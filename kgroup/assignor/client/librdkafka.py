@@ -197,4 +197,5 @@ LIBRDKAFKA = ClientLibrary(
     as_sent=_as_sent,
     client_id="rdkafka",
     since={"2.16.0": "2.6.1", "2.6.0": "2.2.0", _BEFORE_RACKS: "1.7.0"},
+    on_short={"2.16.0": None, "2.6.0": None, _BEFORE_RACKS: None},
 )

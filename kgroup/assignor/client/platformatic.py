@@ -25,6 +25,9 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.model import client_library
 
+_SHORT = frozenset({client_library.PLATFORMATIC, client_library.KAFKA_GO})
+"""Libraries that may have written a subscription that is too short for its version."""
+
 
 def _assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader does; an unknown leader is taken to be the first member.
@@ -46,7 +49,14 @@ def _assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) 
 
 
 def _as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    return [Subscriber(member.member_id, member.topics) for member in members]
+    return [
+        Subscriber(
+            member.member_id,
+            member.topics,
+            is_short=(member.may_be or _SHORT) <= _SHORT,  # until 2.11
+        )
+        for member in members
+    ]
 
 
 def _is_determined(

@@ -13,7 +13,7 @@ from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE
-from kgroup.assignor.strategy import as_sent, assign, is_determined, strategies
+from kgroup.assignor.strategy import as_sent, assign, ignored, is_determined, strategies
 from kgroup.errors import near_names
 from kgroup.model.client_library import (
     FRANZ_GO,
@@ -374,6 +374,11 @@ def member_warnings(spec: GroupSpec) -> Iterator[str]:
     to send in 2.4. If kafka-python's assignor leads, they are taken to be of the leader's library.
     """
     leads = spec.computed_as
+    if unread := ignored(spec):
+        yield (
+            f"{leads.name} cannot read the subscriptions of {first_names(sorted(unread))}, which "
+            "are too short for their version, and assigns them nothing."
+        )
     unsure = [member.member_id for member in spec.members if member.is_keeping_open]
     if unsure and _depends_on_keeping(spec, unsure):
         yield (

@@ -389,6 +389,13 @@ def member_warnings(spec: GroupSpec) -> Iterator[str]:
     known = {member.client for member in spec.members if member.client is not None}
     if known and leads.name != KAFKA_PYTHON:
         known.add(CLIENTS[KAFKA_PYTHON].newest)
+    if spec.strategy == "sticky":  # what they claim depends on their library
+        known |= {
+            CLIENTS[name].newest
+            for member in spec.members
+            if member.client is None and leads.name not in (member.may_be or (leads.name,))
+            for name in CLIENTS.keys() & (member.may_be or ())
+        }
     for client in sorted(known - {leads}):
         unknown = [
             member

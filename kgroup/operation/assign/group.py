@@ -17,7 +17,14 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
-from kgroup.model.client_library import AIOKAFKA, KAFKA_CLIENTS, KAFKA_PYTHON, SARAMA, Certainty
+from kgroup.model.client_library import (
+    AIOKAFKA,
+    FRANZ_GO,
+    KAFKA_CLIENTS,
+    KAFKA_PYTHON,
+    SARAMA,
+    Certainty,
+)
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
@@ -474,12 +481,15 @@ def _by_memory(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSp
     If the leader may be of kafka-python, those with user data that 3.0 neither writes nor reads are
     taken to be of 2.3. Sarama's members return the user data of their assignment, which are empty
     if kafka-python or aiokafka wrote it; members of others would have sent what they had before.
+    Members of franz-go forget what they had, Java's do not.
     """
     leader = next((each for each in members if each.member_id == group.leader_id), None)
     leaders = {KAFKA_PYTHON, AIOKAFKA}.intersection((leader and leader.may_be) or ())
     past = next(iter(group.past_generations), None)
     is_before = past is not None and past.generation_id + 1 == group.generation_id
     had = {*past.members}.difference(past.idle) if past is not None and is_before else set()
+    nothing: object = {"previousAssignment": [], "generation": past and past.generation_id}
+    either = frozenset({FRANZ_GO, KAFKA_CLIENTS})
     for spec, member in zip(members, group.members, strict=True):
         said = None if member.subscription is None else member.subscription.user_data
         is_open = spec.client is None and KAFKA_PYTHON in (spec.may_be or ())
@@ -495,6 +505,8 @@ def _by_memory(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSp
                 may_be=frozenset({SARAMA}),
                 user_data=told_nothing(SARAMA, "sticky", by_sarama=False),
             )
+        elif spec.may_be == either and spec.member_id in had and said == nothing:
+            yield replace(spec, client=CLIENTS[FRANZ_GO].newest, may_be=frozenset({FRANZ_GO}))
         else:
             yield spec
 

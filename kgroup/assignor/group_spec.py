@@ -165,7 +165,7 @@ class GroupSpec:
         leader = self.leader
         if leader is not None and leader.client is not None:
             return leader.client
-        members = self._possible_leaders
+        members = self._not_led
         if self.leader_client is not None and self._may_lead(self.leader_client.name):
             name = self.leader_client.name
             alike = {m.client for m in members if m.client and m.client.name == name}
@@ -183,40 +183,52 @@ class GroupSpec:
         if len(names) == 1 and self._may_lead(*names):
             newest_first = CLIENTS[names.pop()].versions
             return min(libraries, key=lambda client: newest_first.index(client.version))
-        could = (library for name, library in CLIENTS.items() if self._may_lead(name))
+        could = {name for name in CLIENTS if self._may_lead(name)}
+        if names and all(member.client is not None for member in members):
+            could = names
         known = [
-            library for library in could if self.strategy in library.strategies[library.versions[0]]
+            library
+            for name, library in CLIENTS.items()
+            if name in could and self.strategy in library.strategies[library.versions[0]]
         ]
         return min(known, key=self._unlikelihood, default=JAVA).newest
 
     def _unlikelihood(self, library: ClientLibrary) -> tuple[int, bool]:
         """Return how many members are not of a library, and whether others would be of an old one.
 
-        What kafka-python or Sarama may have sent, Java's with `sticky` sent only before 2.4, and
-        franz-go before 1.15. With other strategies, Java's assigns like most.
+        What kafka-python or Sarama may have sent, Java's with `sticky` sent only before 2.4,
+        franz-go before 1.15, and librdkafka with `cooperative-sticky` before 2.2. With other
+        strategies, Java's assigns like most.
         """
-        mays = [member.may_be for member in self.members if member.may_be is not None]
+        others = [member for member in self.members if not member.is_led]
+        mays = [member.may_be for member in others if member.may_be is not None]
         newer = None
         if library is JAVA and self.strategy == "sticky":
             newer = KAFKA_PYTHON
         elif library is FRANZ_GO:
             newer = SARAMA
+        elif library is LIBRDKAFKA and self.strategy == "cooperative-sticky":
+            newer = KAFKA_PYTHON
         is_old = newer is not None and any({library.name, newer.name} <= may_be for may_be in mays)
         return sum(library.name not in may_be for may_be in mays), is_old
 
     def _may_lead(self, name: str) -> bool:
         """Return whether the leader may be of a library; if it is unknown, any member."""
-        leader = self.leader
         names = {name, *(other for other, like in ASSIGNS_LIKE.items() if like.name == name)}
         return any(
             member.may_be is None or not names.isdisjoint(member.may_be)
-            for member in (self._possible_leaders if leader is None else [leader])
+            for member in self.possible_leaders
         )
 
     @property
-    def _possible_leaders(self) -> Sequence[MemberSpec]:
-        """The members of which one leads, if it is unknown which: not one whose join is tried."""
-        return [member for member in self.members if member.lists is None] or self.members
+    def possible_leaders(self) -> Sequence[MemberSpec]:
+        """The leader, or the members of which one leads."""
+        return self._not_led if self.leader is None else [self.leader]
+
+    @property
+    def _not_led(self) -> Sequence[MemberSpec]:
+        """The members that may lead if it is unknown who does: not one that joins another one."""
+        return [m for m in self.members if not m.is_led and m.lists is None] or self.members
 
     def client_of(self, member: MemberSpec) -> Software:
         """Return the library of a member; if unknown, the leader's if it may be that.

@@ -86,6 +86,7 @@ class MemberSpec(Struct, frozen=True):
         keeps: whether the member keeps its partitions in a rebalance, and claims them; False if it
             lists another strategy, with which it gives them up; None if that is unknown.
         is_keeping_open: whether `keeps` may be otherwise.
+        is_led: whether another member leads, even if it is unknown which.
     """
 
     member_id: str
@@ -115,6 +116,7 @@ class MemberSpec(Struct, frozen=True):
     lists: tuple[str, ...] | None = None
     keeps: bool | None = None
     is_keeping_open: bool = False
+    is_led: bool = False
 
     def streams_of(self, topic: str) -> int:
         """Return the number of threads for a topic; the largest number for a topic not listed."""

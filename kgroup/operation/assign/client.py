@@ -159,7 +159,7 @@ def _other_versions(spec: GroupSpec) -> list[str]:
         return []
     versions = dict.fromkeys(
         version
-        for member in (spec.members if spec.leader is None else (spec.leader,))
+        for member in spec.possible_leaders
         if member.client is not None and member.client.name == name and not member.unknown_id
         for version in member.versions or (member.client.version,)
     )
@@ -353,16 +353,20 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
 def _is_uniform(spec: GroupSpec) -> bool:
     """Return whether a member that has left is certain to have the leader's library.
 
-    All other members have to send bytes of that library, too: then the group is taken to have one.
+    All other members have to send bytes of that library, too, in the same version of the message:
+    then the group is taken to have one.
     """
     name = spec.computed_as.name
     members = (*spec.members, *spec.departed)
-    is_certain = any(
-        member.client == spec.leader_client == spec.computed_as and not member.is_client_inferred
+    versions = {
+        member.version
         for member in spec.departed
-    )
-    return is_certain and all(
-        name in (member.may_be or ()) for member in members if not member.unknown_id
+        if member.client == spec.leader_client == spec.computed_as and not member.is_client_inferred
+    }
+    return bool(versions) and all(
+        name in (member.may_be or ()) and member.version in versions
+        for member in members
+        if not member.unknown_id
     )
 
 
@@ -436,7 +440,7 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
         computed as.
     """
     names: set[str] = set()
-    may_lead = spec.members if spec.leader is None else (spec.leader,)
+    may_lead = spec.possible_leaders
     by_bytes = frozenset[str]().union(*(member.may_be or () for member in may_lead))
     for member in may_lead:
         if member.client is not None and not member.is_client_inferred:
@@ -831,8 +835,7 @@ def keeps_assignment(spec: GroupSpec) -> bool:
         else name == PLATFORMATIC and bool(spec.grown_topics) and not spec.new_topics
     )
     # The leader looks for changed topics: if it may be of another library, it may notice them.
-    leaders = spec.members if spec.leader is None else (spec.leader,)
-    is_known = all(member.client == spec.computed_as for member in leaders)
+    is_known = all(member.client == spec.computed_as for member in spec.possible_leaders)
     is_known = is_known or (spec.leader is None and spec.leader_client == spec.computed_as)
     return (
         is_unnoticed

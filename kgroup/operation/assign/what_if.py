@@ -625,16 +625,23 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
 
 
 def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
-    """Remove a member; if it is the leader, the next one is likely of its library."""
+    """Remove a member; if it is the leader, the next one is likely of its library.
+
+    Not if no other member writes its subscription in that version of the message.
+    """
     members = tuple(other for other in spec.members if other.member_id != member.member_id)
+    if spec.leader_id is None and not member.is_led:  # it may have led
+        members = tuple(replace(other, is_led=False) for other in members)
     spec = replace(spec, members=members, departed=(*spec.departed, member))
     if spec.leader_id != member.member_id:
         return spec
+    versions = {other.version for other in members if not other.unknown_id}
+    is_alone = bool(versions) and member.version not in versions
     return replace(
         spec,
         leader_id=_next_leader(spec),
         is_leader_new=True,
-        leader_client=member.client or spec.leader_client,
+        leader_client=None if is_alone else member.client or spec.leader_client,
         connect=spec.connect and spec.connect.with_new_leader(),
     )
 
@@ -666,7 +673,13 @@ def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
         host = consumer_host(spec.id or "", member.member_id)
         if host is None:
             return replace(spec, members=(*spec.members, forgetful(member)))
-    back = replace(forgetful(member), member_id=next(_new_ids(spec)), unknown_id=True, host=host)
+    back = replace(
+        forgetful(member),
+        member_id=next(_new_ids(spec)),
+        unknown_id=True,
+        host=host,
+        is_led=bool(spec.members) and not spec.departed,
+    )
     return replace(spec, members=(*spec.members, back))
 
 

@@ -694,6 +694,18 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "not be able to join again while a topic of theirs does not exist, and the rebalance "
             "then does not end."
         )
+    waiting = [
+        member.client_id or member.member_id
+        for member in spec.members
+        if member.owned is None
+        and spec.client_of(member).name == LIBRDKAFKA
+        and spec.topics.keys().isdisjoint(member.topics)
+    ]
+    if waiting:
+        yield (
+            f"No rebalance may follow: members of {LIBRDKAFKA} join only when a topic exists to "
+            f"which they subscribe; none does of {first_names(waiting)}."
+        )
     may_lead_anew = spec.leader is None and any(member.unknown_id for member in spec.members)
     if gone and keeper == FRANZ_GO and (spec.restarting or may_lead_anew):
         yield (

@@ -61,6 +61,7 @@ class Round:
         foretold: owned partitions by client id, of the members that do not depend on unknown ids.
         warnings: all warnings of the dry run.
         notes: all notes.
+        has_failed: whether the assignor is foretold to fail.
     """
 
     family: str
@@ -68,6 +69,7 @@ class Round:
     foretold: Mapping[str, set[tuple[str, int]]]
     warnings: Sequence[str]
     notes: Sequence[str] = ()
+    has_failed: bool = False
 
     @property
     def is_vote_hidden(self) -> bool:
@@ -100,15 +102,17 @@ class Round:
 
     @property
     def result(self) -> Result:
-        """How it ended."""
+        """How it ended; if the group did not come to rest, only a failing leader matches."""
+        is_warned = any(_UNCERTAIN.search(warning) for warning in self.warnings)
+        if self.line["outcome"] is None:
+            if self.has_failed:
+                return Result.MATCHED
+            return Result.DIFFERED if is_warned else Result.WRONG
         if any(_CHANCE.search(warning) for warning in self.warnings):
             sizes = [sorted(map(len, each.values())) for each in (self.owned, self.foretold)]
             return Result.CHANCE if sizes[0] == sizes[1] else Result.DIFFERED
         if not self.foretold:  # nothing that could be wrong
             return Result.CHANCE
-        is_warned = any(_UNCERTAIN.search(warning) for warning in self.warnings)
-        if self.line["outcome"] is None:  # the group did not come to rest
-            return Result.DIFFERED if is_warned else Result.WRONG
         if self.owned == self.foretold:
             return Result.WARNED if is_warned else Result.MATCHED
         return Result.DIFFERED if is_warned else Result.WRONG
@@ -140,7 +144,7 @@ def replayed(family: str, line: Mapping[str, Any]) -> Round:
     last = run.plans[-1]
     if last.assignment is None:  # the leader fails: nobody owns anything
         nothing: dict[str, set[tuple[str, int]]] = {name: set() for name in line["outcome"] or ()}
-        return Round(family, line, nothing, warnings, report.notes)
+        return Round(family, line, nothing, warnings, report.notes, has_failed=True)
     names = {member.member_id: member.client_id or "" for member in last.members}
     unsure = {
         member.client_id for plan in run.plans for member in plan.members if member.depends_on_id

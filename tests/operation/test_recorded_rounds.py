@@ -97,6 +97,31 @@ def test_members_of_sarama_are_known_by_what_they_do_not_remember(played: list[R
     assert not {Result.WRONG, Result.DIFFERED}.intersection(results)
 
 
+def test_members_of_franz_go_are_known_by_what_they_forget(played: list[Round]) -> None:
+    """Java's would claim what they had; the leader is of aiokafka."""
+    kind = "franz-go@1.18.0 sticky + aiokafka sticky, pattern, 4.3.1"
+    results = [each.result for each in played if each.line["kind"] == kind]
+    assert len(results) >= 6
+    assert set(results) <= {Result.MATCHED, Result.CHANCE}
+
+
+def test_a_member_that_joins_a_group_does_not_lead_it(played: list[Round]) -> None:
+    """Who leads after the leader of librdkafka is unknown, but not the same member again."""
+    kind = "kafka-python cooperative-sticky + librdkafka cooperative-sticky, alike, 4.3.1"
+    (bounce,) = (
+        each
+        for each in played
+        if (each.line["kind"], each.line["change"], each.family) == (kind, "bounce", "sixth play")
+    )
+    assert bounce.result is Result.WARNED
+
+
+def test_leaders_that_cannot_read_members_of_kafka_go_fail(played: list[Round]) -> None:
+    kind = "kafka-go range + kafka-python range, alike, odd ids, 3.9.2"
+    failed = [each for each in played if each.line["kind"] == kind and each.has_failed]
+    assert [each.line["outcome"] for each in failed] == [None, None]
+
+
 def test_deleted_topics_count_where_the_result_is_random(played: list[Round]) -> None:
     """A leader of franz-go knows a topic that no longer exists, and deals it in either order."""
     kind = "franz-go sticky + sarama@1.47.0 sticky, different"

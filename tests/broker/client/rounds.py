@@ -468,10 +468,11 @@ class _Group:
                     group_ids=[self.name],
                     include_authorized_operations=False,
                 )
-            else:
-                answer = wire.call("DescribeGroups", groups=[self.name])
-        found: dict[str, Any] = answer["groups"][0]
-        return found
+                consumer: dict[str, Any] = answer["groups"][0]
+                if consumer["error_code"] == 0:  # else all members use the classic protocol
+                    return consumer
+            classic: dict[str, Any] = wire.call("DescribeGroups", groups=[self.name])["groups"][0]
+        return classic
 
     def settled(self, quiet_s: float, gone: frozenset[str] = frozenset()) -> Outcome:
         """Wait until the group rests for so long, without the members with some ids."""
@@ -490,7 +491,7 @@ class _Group:
                 _owned(member) == _owned({"assignment": member["target_assignment"]})
                 and member["member_epoch"] == answer["group_epoch"]
                 for member in members
-                if self.kind.is_consumer
+                if "target_assignment" in member
             )
             if (
                 now[0] == "Stable"
@@ -675,7 +676,9 @@ class _Group:
         return replace(added, strategies=(assignor,) if assignor else None)
 
     def _change_topics(self, word: str) -> Changes:
-        topic = self.random.choice(sorted(self.owned & self.topics.keys()) or sorted(self.topics))
+        read = {topic for name in self.members for topic in self.how[name][2]}
+        known = self.topics.keys() & (self.owned or read) or self.topics.keys()
+        topic = self.random.choice(sorted(known))
         with Wire(self.server.version, self.server.bootstrap) as wire:
             if word == "grow":
                 count = self.topics[topic] = self.topics[topic] + self.random.randint(1, 5)

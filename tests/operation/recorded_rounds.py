@@ -38,6 +38,10 @@ _UNCERTAIN = re.compile(
 
 _TAKEN_TO_STAY = re.compile("^the strategy is taken to stay").match
 
+_NO_RETURN = re.compile(
+    "^(The rebalance waits|No rebalance follows) until the sessions of .* expire"
+).match
+
 _CHANCE = re.compile(r"does not determine what .* because the result may be random")
 
 
@@ -102,10 +106,13 @@ class Round:
 
     @property
     def result(self) -> Result:
-        """How it ended; if the group did not come to rest, only a failing leader matches."""
+        """How it ended.
+
+        A group does not come to rest if its leader fails, or a member does not return.
+        """
         is_warned = any(_UNCERTAIN.search(warning) for warning in self.warnings)
         if self.line["outcome"] is None:
-            if self.has_failed:
+            if self.has_failed or any(map(_NO_RETURN, self.warnings)):
                 return Result.MATCHED
             return Result.DIFFERED if is_warned else Result.WRONG
         if any(_CHANCE.search(warning) for warning in self.warnings):

@@ -694,6 +694,16 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "not be able to join again while a topic of theirs does not exist, and the rebalance "
             "then does not end."
         )
+    lost = [
+        member.client_id or member.member_id
+        for member in unable_to_rejoin(replace(spec, members=(*spec.members, *spec.departed)))
+    ]
+    if lost and (spec.dropped_topics or _has_changed(spec)):
+        waits = "The rebalance waits" if spec.departed else "No rebalance follows"
+        yield (
+            f"{waits} until the sessions of {first_names(lost)} expire: members of {LIBRDKAFKA} "
+            "do not join again, and send no heartbeats, while none of their topics exists."
+        )
     waiting = [
         member.client_id or member.member_id
         for member in spec.members
@@ -769,9 +779,9 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         return  # the leader asks for the partitions of topics when it assigns
     if unnoticed and keeps_assignment(spec):
         yield (
-            f"No rebalance follows: members of {spec.computed_as.name} do not look for new "
-            f"partitions ({first_names(unnoticed)}). They get them in the next rebalance, whatever "
-            "causes it."
+            f"No rebalance follows: leaders of {spec.computed_as.name} do not look for new "
+            f"partitions ({first_names(unnoticed)}) of topics that they do not read. Members get "
+            "them in the next rebalance, whatever causes it."
         )
     elif unnoticed:
         facts = FACTS[spec.computed_as.name]
@@ -840,6 +850,13 @@ def keeps_assignment(spec: GroupSpec) -> bool:
         return False
     if _keeper(spec) in _UNABLE and _deleted_topics(spec):
         return True
+    if len(unable_to_rejoin(spec)) == len(spec.members):
+        return True
+    if spec.grown_topics and not spec.new_topics and not spec.dropped_topics:
+        leader = spec.leader
+        never = leader is not None and (leader.may_be or frozenset({""})) <= _LOOK_FOR_OWN
+        if never and leader is not None and spec.grown_topics.keys().isdisjoint(leader.topics):
+            return True
     name = spec.computed_as.name
     is_unnoticed = (
         bool(spec.new_topics) and not spec.grown_topics
@@ -878,6 +895,12 @@ def with_kept_topics(spec: GroupSpec) -> GroupSpec:
     return replace(spec, members=members, topics={**spec.topics, **kept})
 
 
+_LOOK_FOR_OWN = frozenset({KAFKA_GO, PLATFORMATIC})
+"""Libraries whose leaders notice new partitions of their own topics, at most.
+
+When another member of kafka-go joins again, the coordinator starts no rebalance.
+"""
+
 _NOTICE_FOR_THEMSELVES = frozenset({LIBRDKAFKA, FRANZ_GO})
 """Libraries of which each member rejoins when it notices that a new topic matches its pattern."""
 
@@ -889,6 +912,22 @@ def noticing(spec: GroupSpec) -> list[MemberSpec]:
     if spec.protocol != "classic" or not is_changed or len(spec.members) < 2:
         return []
     return [member for member in spec.members if spec.client_of(member).name in libraries]
+
+
+def unable_to_rejoin(spec: GroupSpec) -> list[MemberSpec]:
+    """Return the members of librdkafka that own partitions, and none of whose topics exists.
+
+    Source: `rd_kafka_cgrp_join` returns if no topic matches the subscription.
+    """
+    return [
+        member
+        for member in spec.members
+        if spec.protocol == "classic"
+        and member.owned
+        and member.client is not None
+        and member.client.name == LIBRDKAFKA
+        and spec.topics.keys().isdisjoint(member.topics)
+    ]
 
 
 def _is_noticed(spec: GroupSpec, topic: str) -> bool:

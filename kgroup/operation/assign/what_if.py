@@ -20,7 +20,7 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, called, find_member
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
-from kgroup.operation.assign.client import later_note
+from kgroup.operation.assign.client import later_note, unable_to_rejoin
 from kgroup.operation.assign.connect import (
     CONNECT,
     at_end_of_delay,
@@ -213,6 +213,10 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         restarted[member_id] = (*spec.members, *spec.returning)[-1].member_id
     for added in changes.add:
         spec = add_members(spec, added)
+    if spec.members != as_it_is.members or changes.drop_topics:
+        for member in unable_to_rejoin(spec):
+            if len(spec.members) > 1:  # else nobody joins again
+                spec = leaves(spec, member)
     if changes.remove:
         spec = replace(spec, have_left=True)
     if spec.protocol == "classic" and spec.has_votes is False and spec.members != as_it_is.members:

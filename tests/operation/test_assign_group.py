@@ -186,7 +186,7 @@ def test_a_leader_whose_bytes_rule_out_the_others_library_is_of_an_unknown_one(
     assert plan.warnings[0].startswith(
         f"The client library of the leader is unknown. Computed as {expected}; "
     )
-    assert "kafka-go would assign differently" in plan.warnings[0]
+    assert "kafka-go" in plan.warnings[0].partition(" would assign differently")[0]
 
 
 def test_a_member_of_java_is_of_the_version_that_its_bytes_show() -> None:

@@ -778,10 +778,12 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
     if _has_changed(spec):
         return  # the leader asks for the partitions of topics when it assigns
     if unnoticed and keeps_assignment(spec):
+        is_go = spec.computed_as.name == KAFKA_GO
+        unread = " of topics that the leader does not read" if is_go else ""
         yield (
-            f"No rebalance follows: leaders of {spec.computed_as.name} do not look for new "
-            f"partitions ({first_names(unnoticed)}) of topics that they do not read. Members get "
-            "them in the next rebalance, whatever causes it."
+            f"No rebalance follows: members of {spec.computed_as.name} start none for new "
+            f"partitions ({first_names(unnoticed)}){unread}. They get them in the next rebalance, "
+            "whatever causes it."
         )
     elif unnoticed:
         facts = FACTS[spec.computed_as.name]

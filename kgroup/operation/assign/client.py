@@ -6,29 +6,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata
+from kgroup.assignor.base import Assignment, AssignorError
 from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.client.lesser_known import LESSER_KNOWN
-from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
-from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.member_spec import Software
 from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import as_sent, assign, ignored, is_determined, strategies
 from kgroup.errors import near_names
 from kgroup.model.client_library import (
-    FRANZ_GO,
     KAFKA_CLIENTS,
     KAFKA_GO,
     KAFKA_NODE,
     KAFKA_PYTHON,
-    KAFKAJS,
     LIBRDKAFKA,
-    PLATFORMATIC,
     RUBY_KAFKA,
     SARAMA,
     all_of,
 )
 from kgroup.model.cluster import TopicPartition
+from kgroup.operation.assign.topic_change import keeps_assignment, with_kept_topics
 from kgroup.operation.assign.vote import INCONSISTENT, KEEPERS, assignor_of, last_joined
 from kgroup.operation.report import first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
@@ -663,289 +660,6 @@ def _switched(spec: GroupSpec, strategy: str) -> GroupSpec:
     """Return the group with another strategy; what members owned with the present one is lost."""
     members = tuple(replace(member, keeps=False) for member in spec.members)
     return replace(spec, strategy=strategy, members=members)
-
-
-def topic_warnings(spec: GroupSpec) -> Iterator[str]:
-    """Yield warnings if no member notices new partitions, or that a topic is gone."""
-    if spec.protocol != "classic":
-        return
-    gone = _deleted_topics(spec)
-    keeper = _keeper(spec)
-    dropped = sorted(spec.dropped_topics.intersection(gone))
-    if gone and keeper in _UNABLE and _has_changed(spec):
-        yield (
-            f"The actual assignment may be different: members of {keeper} keep the partitions of "
-            f"deleted topics ({first_names(gone)}), and may not be able to join again."
-        )
-    elif gone and keeper in _UNABLE:
-        yield (
-            f"No rebalance follows: members of {keeper} keep the partitions of deleted topics "
-            f"({first_names(gone)}), and may not be able to join again."
-        )
-    unable = {
-        KAFKA_PYTHON if _may_be_python(member) else spec.client_of(member).name
-        for member in spec.members
-        if member.owned is not None
-        and spec.dropped_topics.intersection([*member.topics, *dict(member.owned)])
-    }.intersection(_UNABLE)
-    if unable and keeper not in _UNABLE:
-        yield (
-            f"The actual assignment may be different: members of {first_names(sorted(unable))} may "
-            "not be able to join again while a topic of theirs does not exist, and the rebalance "
-            "then does not end."
-        )
-    lost = [
-        member.client_id or member.member_id
-        for member in unable_to_rejoin(replace(spec, members=(*spec.members, *spec.departed)))
-    ]
-    if lost and (spec.dropped_topics or _has_changed(spec)):
-        waits = "The rebalance waits" if spec.departed else "No rebalance follows"
-        yield (
-            f"{waits} until the sessions of {first_names(lost)} expire: members of {LIBRDKAFKA} "
-            "do not join again, and send no heartbeats, while none of their topics exists."
-        )
-    waiting = [
-        member.client_id or member.member_id
-        for member in spec.members
-        if member.owned is None
-        and spec.client_of(member).name == LIBRDKAFKA
-        and spec.topics.keys().isdisjoint(member.topics)
-    ]
-    if waiting:
-        yield (
-            f"No rebalance may follow: members of {LIBRDKAFKA} join only when a topic exists to "
-            f"which they subscribe; none does of {first_names(waiting)}."
-        )
-    may_lead_anew = spec.leader is None and any(member.unknown_id for member in spec.members)
-    if gone and keeper == FRANZ_GO and (spec.restarting or may_lead_anew):
-        yield (
-            f"The actual assignment may be different: members of {keeper} that restart no longer "
-            f"know deleted topics ({first_names(gone)}), and give them up if they lead."
-        )
-    if dropped and keeper == FRANZ_GO and not _has_changed(spec):
-        yield (
-            f"The actual assignment may be different if members subscribe by a pattern: {keeper} "
-            f"then gives up deleted topics ({first_names(dropped)}) after a while, otherwise not."
-        )
-    leader = spec.leader
-    others = (leader.may_be or frozenset()) - {FRANZ_GO} if leader is not None else frozenset()
-    if gone and keeper == FRANZ_GO and others and _has_changed(spec):
-        yield (
-            "The actual assignment may be different: the leader may use "
-            f"{' or '.join(sorted(others))}, which gives up deleted topics ({first_names(gone)})."
-        )
-    if gone and keeper == KAFKA_PYTHON and SARAMA in others:
-        yield (
-            f"The actual assignment may be different: the leader may use {SARAMA}, which cannot "
-            f"assign deleted topics ({first_names(gone)}) in the next rebalance."
-        )
-    if spec.new_topics and spec.computed_as.name == KAFKAJS:
-        may = "follows" if keeps_assignment(spec) else "may follow"
-        yield (
-            f"No rebalance {may}: members of kafkajs look for topics that match a pattern only "
-            "when they start."
-        )
-    may_lead = (leader.may_be or ()) if leader is not None and spec.client is None else ()
-    slow = sorted(LESSER_KNOWN.keys() & may_lead)
-    slow = [] if slow == [RUBY_KAFKA] else slow  # a note
-    changed = spec.new_topics.union(spec.grown_topics, spec.dropped_topics)
-    if changed and spec.leader_id in spec.restarting and not _has_changed(spec):
-        libraries = {spec.client_of(member).name for member in spec.members}
-        if LIBRDKAFKA not in libraries:
-            yield (
-                "No rebalance may follow: the leader restarts, and returns without a rebalance. It "
-                f"only notices what changes later; now, {first_names(sorted(changed))} changed."
-            )
-    elif (
-        changed
-        and not _has_changed(spec)
-        and leader is not None
-        and (spec.computed_as.name in _FORGET_TO_LEAD or _may_be_python(leader))
-        and leader.instance_id is not None
-        and spec.may_be_static(spec.computed_as)
-    ):
-        yield (
-            "No rebalance may follow: if the leader, a static member, has restarted since the last "
-            "rebalance, it does not know that it leads, and nobody looks for changed topics "
-            f"({first_names(sorted(_FORGET_TO_LEAD))})."
-        )
-    if slow and changed and not _has_changed(spec):
-        yield (
-            f"No rebalance may follow soon: the leader may use {' or '.join(slow)}, and when these "
-            "look for changed topics is not imitated."
-        )
-    unnoticed = sorted(topic for topic in spec.grown_topics if not _is_noticed(spec, topic))
-    if _has_changed(spec):
-        return  # the leader asks for the partitions of topics when it assigns
-    if unnoticed and keeps_assignment(spec):
-        is_go = spec.computed_as.name == KAFKA_GO
-        unread = " of topics that the leader does not read" if is_go else ""
-        yield (
-            f"No rebalance follows: members of {spec.computed_as.name} start none for new "
-            f"partitions ({first_names(unnoticed)}){unread}. They get them in the next rebalance, "
-            "whatever causes it."
-        )
-    elif unnoticed:
-        facts = FACTS[spec.computed_as.name]
-        unless = f", unless {facts.refresh_setting} is set" if facts.refresh_setting else ""
-        unless = unless if facts.refresh_ms is None else ""
-        yield (
-            f"No rebalance may follow: {spec.computed_as.name} does not look for new partitions of "
-            f"{first_names(unnoticed)}{unless}. Members get them in the next rebalance, whatever "
-            "causes it."
-        )
-
-
-_UNABLE = (KAFKA_PYTHON, PLATFORMATIC)
-"""Libraries whose members cannot join, or get an assignment, while a topic of theirs is deleted."""
-
-
-_FORGET_TO_LEAD = frozenset({KAFKA_PYTHON, SARAMA})
-"""Libraries whose JoinGroup is too old for KIP-814: a static leader that returns gets no role."""
-
-
-def _may_be_python(member: MemberSpec) -> bool:
-    return member.client is None and KAFKA_PYTHON in (member.may_be or ())
-
-
-def _deleted_topics(spec: GroupSpec) -> list[str]:
-    return sorted({topic for topic, _ in _owned(spec)} - spec.topics.keys())
-
-
-def _owned(spec: GroupSpec) -> Iterator[TopicPartition]:
-    """Yield the partitions of members, and of those that have left: their owner may have led."""
-    for member in (*spec.members, *spec.departed):
-        yield from member.owned or ()
-
-
-def _keeper(spec: GroupSpec) -> str | None:
-    """Return the leader's library if its leaders do not notice that a topic is deleted, else None.
-
-    A member of librdkafka calls for a rebalance whoever leads. If franz-go has assigned the topic
-    to others even then, members do not subscribe by a pattern, and it will again. A new member does
-    not know the topic. An unknown leader whose bytes may be those of kafka-python is taken as such:
-    others stopped to write them in 2020.
-    """
-    leader = spec.leader
-    may_lead = spec.members if leader is None else (leader,)
-    if spec.protocol != "classic" or all(member.unknown_id for member in may_lead):
-        return None
-    if LIBRDKAFKA in {spec.client_of(member).name for member in spec.members}:
-        is_kept = spec.computed_as.name == FRANZ_GO and not spec.dropped_topics
-        return FRANZ_GO if is_kept else None
-    is_unknown = spec.client is None and leader is not None and leader.client is None
-    if is_unknown and leader is not None and KAFKA_PYTHON in (leader.may_be or ()):
-        return KAFKA_PYTHON
-    name = spec.computed_as.name
-    return name if name in (FRANZ_GO, *_UNABLE) else None
-
-
-def _has_changed(spec: GroupSpec) -> bool:
-    """Return whether members left, joined or changed subscriptions, which causes a rebalance."""
-    is_other = bool(spec.departed) or spec.have_subscribed
-    return is_other or any(member.owned is None for member in spec.members)
-
-
-def keeps_assignment(spec: GroupSpec) -> bool:
-    """Return whether there is no rebalance, because nobody notices what has become of topics."""
-    if spec.client is not None or spec.has_votes is None or _has_changed(spec):
-        return False
-    if _keeper(spec) in _UNABLE and _deleted_topics(spec):
-        return True
-    if len(unable_to_rejoin(spec)) == len(spec.members):
-        return True
-    if spec.grown_topics and not spec.new_topics and not spec.dropped_topics:
-        leader = spec.leader
-        never = leader is not None and (leader.may_be or frozenset({""})) <= _LOOK_FOR_OWN
-        if never and leader is not None and spec.grown_topics.keys().isdisjoint(leader.topics):
-            return True
-    name = spec.computed_as.name
-    is_unnoticed = (
-        bool(spec.new_topics) and not spec.grown_topics
-        if name == KAFKAJS
-        else name == PLATFORMATIC and bool(spec.grown_topics) and not spec.new_topics
-    )
-    # The leader looks for changed topics: if it may be of another library, it may notice them.
-    is_known = all(member.client == spec.computed_as for member in spec.possible_leaders)
-    is_known = is_known or (spec.leader is None and spec.leader_client == spec.computed_as)
-    return (
-        is_unnoticed
-        and is_known
-        and not spec.dropped_topics
-        and all(spec.client_of(member) == spec.computed_as for member in spec.members)
-    )
-
-
-def with_kept_topics(spec: GroupSpec) -> GroupSpec:
-    """Return the group with deleted topics, as far as owned, if they still exist for its leader.
-
-    Members of franz-go that are new do not subscribe to topics that do not exist.
-    """
-    gone = _deleted_topics(spec)
-    if not gone or _keeper(spec) != FRANZ_GO:
-        return spec
-    counts: dict[str, int] = {}
-    for topic, number in _owned(spec):
-        counts[topic] = max(counts.get(topic, 0), number + 1)
-    members = tuple(
-        replace(member, topics=tuple(topic for topic in member.topics if topic in spec.topics))
-        if member.owned is None and spec.client_of(member).name == FRANZ_GO
-        else member
-        for member in spec.members
-    )
-    kept = {topic: TopicMetadata(counts[topic]) for topic in gone}
-    return replace(spec, members=members, topics={**spec.topics, **kept})
-
-
-_LOOK_FOR_OWN = frozenset({KAFKA_GO, PLATFORMATIC})
-"""Libraries whose leaders notice new partitions of their own topics, at most.
-
-When another member of kafka-go joins again, the coordinator starts no rebalance.
-"""
-
-_NOTICE_FOR_THEMSELVES = frozenset({LIBRDKAFKA, FRANZ_GO})
-"""Libraries of which each member rejoins when it notices that a new topic matches its pattern."""
-
-
-def noticing(spec: GroupSpec) -> list[MemberSpec]:
-    """Return the members that notice changed topics one after another; none if all do at once."""
-    libraries = _NOTICE_FOR_THEMSELVES if spec.new_topics else {LIBRDKAFKA}
-    is_changed = spec.new_topics or spec.dropped_topics
-    if spec.protocol != "classic" or not is_changed or len(spec.members) < 2:
-        return []
-    return [member for member in spec.members if spec.client_of(member).name in libraries]
-
-
-def unable_to_rejoin(spec: GroupSpec) -> list[MemberSpec]:
-    """Return the members of librdkafka that own partitions, and none of whose topics exists.
-
-    Source: `rd_kafka_cgrp_join` returns if no topic matches the subscription.
-    """
-    return [
-        member
-        for member in spec.members
-        if spec.protocol == "classic"
-        and member.owned
-        and member.client is not None
-        and member.client.name == LIBRDKAFKA
-        and spec.topics.keys().isdisjoint(member.topics)
-    ]
-
-
-def _is_noticed(spec: GroupSpec, topic: str) -> bool:
-    """Return whether a member looks for new partitions of a topic, as far as known.
-
-    librdkafka looks at the topics of its own subscription; other leaders at those of all members.
-    """
-    leads = spec.computed_as.name
-    if FACTS[leads].refresh_ms is None:
-        return False
-    return leads != LIBRDKAFKA or any(
-        topic in member.topics
-        and spec.client_of(member).name == LIBRDKAFKA
-        and (member.client is not None or member.may_be is None)
-        for member in spec.members
-    )
 
 
 def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:

@@ -19,7 +19,7 @@ from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
 from kgroup.model.client_library import AIOKAFKA, FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, SARAMA
 from kgroup.operation.assign.classic_streams import probing_note
-from kgroup.operation.assign.client import assumptions, later_note, noticing, software, version_of
+from kgroup.operation.assign.client import assumptions, later_note, software, version_of
 from kgroup.operation.assign.connect import CONNECT, during_delay
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.group_record import (
@@ -36,6 +36,7 @@ from kgroup.operation.assign.outcome import (
     staying,
 )
 from kgroup.operation.assign.spec import read_specs
+from kgroup.operation.assign.topic_change import noticing
 from kgroup.operation.assign.unknown_ids import (
     MOST_JOINS,
     SEEDS,

@@ -32,13 +32,10 @@ from kgroup.operation.assign.client import (
     able_leader,
     chance_warnings,
     is_failure_open,
-    keeps_assignment,
     leader_warnings,
     member_warnings,
-    topic_warnings,
     version_warnings,
     vote_warnings,
-    with_kept_topics,
 )
 from kgroup.operation.assign.connect import ConnectRebalance, assign_workers, connect_warnings
 from kgroup.operation.assign.streams import (
@@ -47,6 +44,7 @@ from kgroup.operation.assign.streams import (
     other_tasks,
     streams_warnings,
 )
+from kgroup.operation.assign.topic_change import keeps_assignment, topic_warnings, with_kept_topics
 from kgroup.operation.assign.vote import assignor_of, last_joined
 from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names

@@ -20,7 +20,7 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.member_name import MemberName, called, find_member
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
-from kgroup.operation.assign.client import later_note, unable_to_rejoin
+from kgroup.operation.assign.client import later_note
 from kgroup.operation.assign.connect import (
     CONNECT,
     at_end_of_delay,
@@ -36,6 +36,7 @@ from kgroup.operation.assign.joining_client import (
 )
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.assign.streams import STREAMS, with_standbys
+from kgroup.operation.assign.topic_change import unable_to_rejoin
 from kgroup.operation.assign.vote import (
     INCONSISTENT,
     KEEPERS,

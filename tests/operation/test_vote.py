@@ -497,3 +497,19 @@ def test_lists_of_new_members_count(seed: int) -> None:
     assert joined.may_win is not None
     assert chosen(lists, [*lists]) in joined.may_win
     assert joined.strategy == joined.may_win[0]
+
+
+def test_whoever_leads_a_member_that_claims_nothing_gives_up_everything() -> None:
+    """Recorded of a leader of librdkafka, with members of Java 3.3, which are not recognized."""
+    sent = joined("leads", 2, 6), joined("gives", 0, 6, version=1)
+    past = tuple(
+        PastGeneration(at, "cooperative-sticky", ("gives", "leads"), (), ("leads",), ("gives",))
+        for at in (6, 5, 4)
+    )
+    group = Group("g", GroupType.CLASSIC, None, "consumer", "cooperative-sticky", leader_id="leads")
+    specs = (
+        MemberSpec("leads", ("t",), client=software("librdkafka")),
+        MemberSpec("gives", ("t",), may_be=frozenset({"kafka-clients", "sarama"})),
+    )
+    found = with_keeping(replace(group, members=sent, past_generations=past), specs)
+    assert [member.keeps for member in found] == [None, False]

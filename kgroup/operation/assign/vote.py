@@ -68,15 +68,11 @@ def with_keeping(group: Group, members: tuple[MemberSpec, ...]) -> tuple[MemberS
         return members
     now = _present(group)
     generations = (now, *group.past_generations)
-    leader = next((m.client for m in members if m.member_id == group.leader_id), None)
-    by_keeper = leader is None or leader.name in KEEPERS
     java = {
         member.member_id
         for member in members
-        if (
-            by_keeper and not {*KEEPERS}.isdisjoint(member.may_be or ())
-            if member.client is None
-            else member.client.name in KEEPERS
+        if not {*KEEPERS}.isdisjoint(
+            (member.may_be or ()) if member.client is None else (member.client.name,)
         )
     }
     foreign = {*now.members} - java

@@ -81,6 +81,8 @@ class MemberSpec(Struct, frozen=True):
         is_client_inferred: `client` is likely, not certain.
         may_be: known libraries that write such subscriptions; None if they are unknown.
         is_subscription_assumed: a new member's subscription is unknown, and others differ.
+        is_order_assumed: a new member's topics are in the order in which another library sends
+            them; its application may name them in another one.
         lists: strategies that a new member of a classic group lists, in order of preference; None
             if they are unknown.
         keeps: whether the member keeps its partitions in a rebalance, and claims them; False if it
@@ -113,6 +115,7 @@ class MemberSpec(Struct, frozen=True):
     regex: str | None = None
     matched: tuple[str, ...] = ()
     is_subscription_assumed: bool = False
+    is_order_assumed: bool = False
     lists: tuple[str, ...] | None = None
     keeps: bool | None = None
     is_keeping_open: bool = False

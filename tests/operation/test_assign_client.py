@@ -19,7 +19,14 @@ from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import as_sent, assign
 from kgroup.errors import UsageError
 from kgroup.operation.assign.client import assumptions, fitting, software
-from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Mode, assign_specs, bounced
+from kgroup.operation.assign.dry_run import (
+    AssignRequest,
+    Bounce,
+    Mode,
+    assign_specs,
+    bounced,
+    settled,
+)
 from kgroup.operation.assign.outcome import after, dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
 from kgroup.operation.assign.what_if import (
@@ -1171,3 +1178,27 @@ def test_java_before_3_4_reads_the_number_of_topics_as_a_generation() -> None:
         new_id: [("a", 7), ("b", 1), ("b", 3)],
         other_id: [("a", 6), ("b", 0), ("b", 2)],
     }
+
+
+@pytest.mark.parametrize(
+    ("library", "topics", "is_open"),
+    [
+        ("sarama", None, True),
+        ("sarama", ("b", "a"), False),
+        ("java", None, False),  # which sorts them
+    ],
+)
+def test_applications_of_another_library_may_name_topics_in_another_order(
+    library: str, topics: tuple[str, ...] | None, *, is_open: bool
+) -> None:
+    """Of two live groups, kafka-python's leader kept a in one and b in the other one.
+
+    Its own members draw an order at random; Sarama's have the application's.
+    """
+    own = tuple((topic, at) for topic in "ab" for at in range(4))
+    alone = MemberSpec("k-1", ("b", "a"), client=software("kafka-python"), owned=own, generation=3)
+    counts = {topic: TopicMetadata(4) for topic in "ab"}
+    spec = GroupSpec("sticky", (alone,), counts, leader_id="k-1")
+    added = AddedMembers(client_id="s", library=library, strategies=("sticky",), topics=topics)
+    plan = settled(changed(spec, Changes(add=[added]))).last
+    assert [member.depends_on_id for member in plan.members] == [is_open] * 2

@@ -145,8 +145,10 @@ def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
 
     With seed 0, this is the given order.
     """
-    client = spec.client_of(member)
-    if spec.protocol != "classic" or not CLIENTS[client.name].draws_topic_order:
+    is_open = spec.protocol == "classic" and (
+        member.is_order_assumed or CLIENTS[spec.client_of(member).name].draws_topic_order
+    )
+    if not is_open:
         return member.topics
     if len(member.topics) <= _FEW_TOPICS:
         orders = list(permutations(member.topics))

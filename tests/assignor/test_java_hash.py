@@ -244,6 +244,7 @@ def test_a_set_of_numbers_iterates_as_in_java(
             numbers.remove(string_hash(key))
         else:
             numbers.add([string_hash(key)])
+        assert len(list(numbers)) == len(numbers)
     assert list(numbers) == list(map(string_hash, RECORDED[name]))
 
 

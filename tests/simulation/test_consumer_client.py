@@ -7,10 +7,11 @@ What is expected is what `AbstractMembershipManager`, `ConsumerMembershipManager
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
-from kgroup.model.cluster import TopicPartition
+from kgroup.model.cluster import TopicPartition, numbers_by_topic
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import ConsumerConfig, Joined
 from kgroup.simulation.client.consumer_membership import ConsumerClient
@@ -19,6 +20,9 @@ from kgroup.simulation.consumer.message import (
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     NumbersByTopic,
+    common,
+    numbers_of,
+    without,
 )
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.message import CommitAnswer, OffsetCommit
@@ -94,6 +98,16 @@ def orders(*numbers: int) -> tuple[TopicPartition, ...]:
 
 def owned(*numbers: int) -> dict[str, frozenset[int]]:
     return {ORDERS: frozenset(numbers)}
+
+
+def test_partitions_by_topic_are_sets_of_partitions() -> None:
+    random = Random(5)
+    both = [(topic, number) for topic in (ORDERS, PAYMENTS) for number in range(3)]
+    for _ in range(200):
+        some, others = ({*random.sample(both, random.randint(0, 6))} for _ in range(2))
+        of_some, of_others = (numbers_of(numbers_by_topic(each)) for each in (some, others))
+        assert common(of_some, of_others) == numbers_of(numbers_by_topic(some & others))
+        assert without(of_some, of_others) == numbers_of(numbers_by_topic(some - others))
 
 
 def test_it_joins_with_everything_and_says_what_it_took() -> None:

@@ -391,6 +391,16 @@ def test_what_is_no_longer_subscribed_to_is_given_up_at_once() -> None:
     assert numbers_of(made.group.members["A"].revoking) == foo(0, 1)
 
 
+def test_what_is_no_longer_subscribed_to_is_given_up_with_the_rest_of_its_topic() -> None:
+    """`CurrentAssignmentBuilder.updateCurrentAssignment`, while a revocation is pending."""
+    made = world()
+    made.join("A")
+    made.join("B")
+    assert made.beat("A", 2).assignment == foo(0, 1, 2)
+    assert made.beat("A", 2, topics=("bar",)).assignment == {}
+    assert numbers_of(made.group.members["A"].revoking) == foo(0, 1, 2, 3, 4, 5)
+
+
 def test_what_an_expression_matched_is_given_up_with_it() -> None:
     """`CurrentAssignmentBuilder`: while the next one is not resolved, it matches no topics."""
     made = world()

@@ -32,7 +32,7 @@ from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import CoordinatorStage
 from kgroup.simulation.subscription import encode_subscription
 from tests.simulation.classic_table import NEW, OLD, VERSIONS, Table, make_join, stable
-from tests.simulation.world import GROUP, Sim, beat, image, join, join_group, sim
+from tests.simulation.world import GROUP, Sim, beat, foo, image, join, join_group, sim
 
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -80,6 +80,18 @@ def test_members_commit_in_their_epoch_or_since_they_have_the_partition() -> Non
     assert commit(made, 3, "Z", 0) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(made, 3, "A", 0, version=8) is ErrorCode.UNSUPPORTED_VERSION
     assert fetched(made) == {("foo", 0), ("foo", 1), ("foo", 5)}
+
+
+def test_members_commit_for_what_they_are_to_give_up() -> None:
+    """KIP-1251: with an older epoch too, as long as they have not given it up."""
+    made = two_members()
+    made.clock.run(4_000)
+    made.ask(join("C"))
+    told = made.ask(beat("A", 3))
+    assert (told.member_epoch, told.assignment) == (3, foo(0, 1))
+    assert commit(made, 2, "A", 2) is ErrorCode.NONE
+    made.ask(beat("A", 3, owned=told.assignment))
+    assert commit(made, 2, "A", 2) is ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_what_is_too_large_is_not_looked_at_further() -> None:

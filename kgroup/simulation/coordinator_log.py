@@ -34,23 +34,24 @@ class CoordinatorLog:
 
     Attributes:
         end_offset: log end offset.
+        commits: commits of each group whose records are not made yet; they are newer than the
+            records, and the offset manager adds to them.
     """
 
     def __init__(self) -> None:
         self.end_offset = 0
         self._records: dict[tuple[object, ...], tuple[int, int, str, Data, Data]] = {}
-        self._commits: dict[str, PositionCommits] = {}
-        """Commits of each group whose records are not made yet; the offset manager adds to them."""
+        self.commits: dict[str, PositionCommits] = {}
 
     def _in_order(self) -> list[tuple[int, int, str, Data, Data]]:
-        self._make_records()
         return sorted(self._records.values(), key=_OFFSET)
 
     def contents(self) -> Iterator[tuple[str, Data, Data]]:
-        """Yield type, key and value of each record, in log order."""
+        """Yield type, key and value of each record, in log order, without those of `commits`."""
         return (record[2:] for record in self._in_order())
 
     def __iter__(self) -> Iterator[DecodedRecord]:
+        self._make_records()
         for offset, now_ms, type_, key, value in self._in_order():
             yield DecodedRecord(
                 partition=None,
@@ -68,7 +69,7 @@ class CoordinatorLog:
 
     def append(self, type_: str, key: Data, value: Data | None, now_ms: int) -> None:
         """Append a record; without a value it is a tombstone, which is removed at once."""
-        if self._commits and type_ == _COMMIT:
+        if self.commits and type_ == _COMMIT:
             self._make_records()
         place = (type_, *key.values())
         self._records.pop(place, None)
@@ -82,15 +83,15 @@ class CoordinatorLog:
         Returns:
             The offset of the first one.
         """
-        before = self._commits.get(commits.group_id)
+        before = self.commits.get(commits.group_id)
         if before is not None and before is not commits:
             self._make_records()
-        self._commits[commits.group_id] = commits
+        self.commits[commits.group_id] = commits
         first, self.end_offset = self.end_offset, self.end_offset + count
         return first
 
     def _make_records(self) -> None:
-        groups, self._commits = self._commits, {}
+        groups, self.commits = self.commits, {}
         for group_id, commits in groups.items():
             for log_offset, offset in commits:
                 key, value = commit_record(group_id, offset)

@@ -458,6 +458,7 @@ class GroupCoordinatorShard:
                 _LOADS[type_](self.classic, key, value)
             else:
                 self._mixed.replay(GroupRecord(type_, key, value))
+        self.classic.offsets.load(log.commits)
         self.state = CoordinatorState.ACTIVE
         if self._mixed is None:
             self.classic.loaded()

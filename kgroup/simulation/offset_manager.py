@@ -161,6 +161,10 @@ class OffsetManager:
             None if expire_ms == -1 else expire_ms,
         )
 
+    def load(self, commits: Mapping[str, PositionCommits]) -> None:
+        """Load commits of positions of each group, after the records of older commits."""
+        self._commits.update(commits)
+
     def fetch(self, request: OffsetFetch) -> FetchAnswer:
         """Return the answer to an OffsetFetch."""
         if request.partitions is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import filterfalse
 
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.model.cluster import TopicPartition, numbers_by_topic
+from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import parse_regex
 from kgroup.simulation.client.config import ConsumerConfig, Joined
 from kgroup.simulation.cluster import SimulatedCluster
@@ -15,6 +17,8 @@ from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.message import CONSUMER
+from kgroup.simulation.partition_logs import Positions
+from kgroup.simulation.position_commit import PositionCommit, PositionCommits, commit_record
 from kgroup.simulation.scenario.scenario import InitialGroup, Scenario
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from kgroup.simulation.world import World
@@ -26,19 +30,27 @@ def write_start(cluster: SimulatedCluster, scenario: Scenario, start: InitialGro
     """Write the records of the group and its commits, as a coordinator would."""
     _write_logs(cluster, start)
     cluster.names.update({member.member_id: name for name, member in start.members.items()})
-    for (topic, number), offset in start.offsets.items():
-        key = {"group": scenario.group_id, "topic": topic, "partition": number}
-        value = {
-            "offset": offset,
-            "leaderEpoch": -1,
-            "metadata": "",
-            "commitTimestamp": 0,
-            "expireTimestamp": -1,
-        }
-        cluster.append("OffsetCommit", key, value)
+    _write_commits(cluster, scenario, start)
     records = _consumer_group if start.is_consumer_group else _classic_group
     for record in records(cluster, scenario, start):
         cluster.append(*record)
+
+
+def _write_commits(cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup) -> None:
+    """Write the group's commits: records only of partitions that do not exist."""
+    group_id, logs, rows = scenario.group_id, cluster.logs, dict[int, tuple[int, int]]()
+    counts = {topic.name: topic.partitions for topic in cluster.topics}
+    for partition, offset in start.offsets.items():
+        topic, number = partition
+        if number < counts.get(topic, 0):
+            rows[logs.row(partition)] = (offset, sys.maxsize)  # it is never read from there
+        else:
+            committed = CommittedOffset(topic, number, offset, None, "", 0)
+            cluster.append("OffsetCommit", *commit_record(group_id, committed))
+    if rows:
+        commits = PositionCommits(group_id, logs)
+        first = cluster.append_positions(commits, len(rows))
+        commits.add(PositionCommit(Positions(rows, 0, logs, sys.maxsize), 0, None, first))
 
 
 def _write_logs(world: World, start: InitialGroup) -> None:

@@ -108,16 +108,19 @@ def test_members_of_java_that_keep_their_partitions_list_no_eager_strategy() -> 
 
 
 def test_another_library_as_leader_is_foretold() -> None:
-    """kafka-go cannot read a subscription of Java's; the leader of the group stays."""
-    join = asked(group_of("ab", strategy="range", library="kafka-clients"), "kafka-go")
+    """kafka-go reads no subscription of version 3, and Java none of kafka-go's."""
+    join = asked(group_of("ab", strategy="range", library="franz-go"), "kafka-go")
     assert join.can_join
-    assert any("assigns as kafka-clients does" in text for text in join.consequences)
+    assert any("assigns as franz-go does" in text for text in join.consequences)
     (later,) = [text for text in join.consequences if "its assignor fails with wrapErr" in text]
     assert later.endswith(
         "it leaves the group, and joins again as a new member after JoinGroupBackoff (5 s)."
     )
     same = asked(group_of("ab", strategy="range", library="kafka-clients"), "java")
     assert not any("leads later" in text for text in same.consequences)
+    fails = asked(group_of("ab", strategy="range", library="kafka-clients"), "kafka-go")
+    assert fails.can_join
+    assert any(" stays leader, and its assignor fails" in text for text in fails.consequences)
 
 
 def test_what_is_unknown_of_a_group_names_no_option_of_dry_runs() -> None:

@@ -678,11 +678,13 @@ def failure_later(led: AssignPlan, library: str) -> str | None:
     """Return what happens when a member of a library leads, if its assignor fails."""
     if led.error is None:
         return None
-    error = ": ".join(filter(None, (led.error.type, led.error.message)))
-    return (
-        f"When a member of {library} leads later, its assignor fails with {error}: "
-        f"{ON_ERROR[library].assignor_failed}."
-    )
+    return f"When a member of {library} leads later, {failing(led.error, library)}"
+
+
+def failing(failure: AssignFailure, library: str) -> str:
+    """Return how the assignor of a leader fails, and what the leader does then."""
+    error = ": ".join(filter(None, (failure.type, failure.message)))
+    return f"its assignor fails with {error}: {ON_ERROR[library].assignor_failed}."
 
 
 def _failures_later(spec: GroupSpec, changes: Changes) -> Iterator[str]:

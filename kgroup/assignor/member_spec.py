@@ -88,6 +88,7 @@ class MemberSpec(Struct, frozen=True):
         keeps: whether the member keeps its partitions in a rebalance, and claims them; False if it
             lists another strategy, with which it gives them up; None if that is unknown.
         is_keeping_open: whether `keeps` may be otherwise.
+        unfit: software that would not have assigned what the member has as the leader.
         is_led: whether another member leads, even if it is unknown which.
     """
 
@@ -119,6 +120,7 @@ class MemberSpec(Struct, frozen=True):
     lists: tuple[str, ...] | None = None
     keeps: bool | None = None
     is_keeping_open: bool = False
+    unfit: frozenset[Software] = frozenset()
     is_led: bool = False
 
     def streams_of(self, topic: str) -> int:

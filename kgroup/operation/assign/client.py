@@ -450,6 +450,8 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
     different, not_imitated = [], []
     for name in sorted(names - {leads.name}, key=[*CLIENTS, *ASSIGNS_LIKE, *sorted(names)].index):
         versions_of = _versions_of(name)
+        if spec.leader is not None:
+            versions_of = [each for each in versions_of if each not in spec.leader.unfit]
         if versions_of:
             # What kafka-python may have sent, Java's sent only before 2.4.
             is_old = name == KAFKA_CLIENTS and KAFKA_PYTHON in names
@@ -528,13 +530,22 @@ def fitting(spec: GroupSpec) -> GroupSpec:
         return spec
     owned = {member.member_id: [*(member.owned or ())] for member in spec.members}
     fits = {name for name in leader.may_be if _is_assigned_by(spec, name, owned)}
-    if fits == leader.may_be or not any(map(_versions_of, fits)):
+    if not any(map(_versions_of, fits)):
+        return spec
+    unfit = frozenset(
+        each for name in fits for each in _versions_of(name) if not _assigns(spec, each, owned)
+    )
+    if fits == leader.may_be and not unfit:
         return spec
     client = leader.client if leader.client is not None and leader.client.name in fits else None
     if client is None and len(fits) == 1:
         client = _versions_of(next(iter(fits)))[0]
     narrowed = replace(
-        leader, client=client, may_be=frozenset(fits), is_client_inferred=client is not None
+        leader,
+        client=client,
+        may_be=frozenset(fits),
+        unfit=unfit,
+        is_client_inferred=client is not None,
     )
     members = (narrowed if member is leader else member for member in spec.members)
     return replace(spec, members=tuple(members))
@@ -543,17 +554,18 @@ def fitting(spec: GroupSpec) -> GroupSpec:
 def _is_assigned_by(spec: GroupSpec, name: str, owned: Assignment) -> bool:
     """Return whether a leader of a library, in any version, may have assigned what members own."""
     if _versions_of(name):
-        return any(
-            _shares(spec, client) == _sets(owned)
-            for client in _versions_of(name)
-            if spec.strategy in CLIENTS[client.name].strategies[client.version]
-        )
+        return any(_assigns(spec, client, owned) for client in _versions_of(name))
     if _is_known(spec, name):
         return _lesser_known(spec, name) == owned
     if (name, spec.strategy) == (RUBY_KAFKA, "roundrobin"):
         assigned = _lesser_known(spec, name)
         return assigned is not None and _topics_of(assigned) == _topics_of(owned)
     return True
+
+
+def _assigns(spec: GroupSpec, client: Software, owned: Assignment) -> bool:
+    has_strategy = spec.strategy in CLIENTS[client.name].strategies[client.version]
+    return has_strategy and _shares(spec, client) == _sets(owned)
 
 
 def _topics_of(assignment: Assignment) -> Mapping[str, Sequence[str]]:

@@ -81,7 +81,8 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             f"The actual assignment may be different: members of {keeper} that restart no longer "
             f"know deleted topics ({first_names(gone)}), and give them up if they lead."
         )
-    if dropped and keeper == FRANZ_GO and not _has_changed(spec):
+    subscribed = {frozenset(member.topics) for member in spec.members}
+    if dropped and keeper == FRANZ_GO and not _has_changed(spec) and len(subscribed) == 1:
         yield (
             f"The actual assignment may be different if members subscribe by a pattern: {keeper} "
             f"then gives up deleted topics ({first_names(dropped)}) after a while, otherwise not."
@@ -122,6 +123,8 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         and (spec.computed_as.name in _FORGET_TO_LEAD or _may_be_python(leader))
         and leader.instance_id is not None
         and spec.may_be_static(spec.computed_as)
+        # Its id would be new.
+        and not any(leader.member_id in past.members for past in spec.past_generations)
     ):
         yield (
             "No rebalance may follow: if the leader, a static member, has restarted since the last "

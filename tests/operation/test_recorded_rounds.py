@@ -78,7 +78,7 @@ def test_few_rounds_of_plays_differ_without_a_warning(played: list[Round]) -> No
     """Those that do: docs/assign.md."""
     wrong = [each.story for each in played if each.result is Result.WRONG]
     assert len(played) >= 1500
-    assert len(wrong) <= 3, wrong
+    assert len(wrong) <= 5, wrong
 
 
 def test_user_data_that_kafka_python_3_does_not_read_claim_nothing(played: list[Round]) -> None:

@@ -114,6 +114,7 @@ class GroupSpec:
         application: what else threads of classic Streams have; None for other groups.
         returning: Connect: workers that restart, and join when the rebalance without them is over.
         restarting: member ids of static members that restart, and return without a rebalance.
+        expiring: member ids of those of `departed` that do not leave, but whose sessions expire.
         is_leader_new: whether the leader of a classic group has left, and another member, known or
             not, leads for the first time.
         have_subscribed: members changed their subscriptions, so that they join again.
@@ -150,6 +151,7 @@ class GroupSpec:
     application: StreamsApplication | None = None
     returning: tuple[MemberSpec, ...] = ()
     restarting: frozenset[str] = frozenset()
+    expiring: frozenset[str] = frozenset()
     asked_version: str | None = None
     is_leader_new: bool = False
     have_subscribed: bool = False
@@ -191,7 +193,10 @@ class GroupSpec:
             for name, library in CLIENTS.items()
             if name in could and self.strategy in library.strategies[library.versions[0]]
         ]
-        return min(known, key=self._unlikelihood, default=JAVA).newest
+        likely = min(known, key=self._unlikelihood, default=JAVA)
+        versions = [Software(likely.newest.name, version) for version in likely.versions]
+        unfit = frozenset[Software]() if leader is None else leader.unfit
+        return next((each for each in versions if each not in unfit), likely.newest)
 
     def _unlikelihood(self, library: ClientLibrary) -> tuple[int, bool]:
         """Return how many members are not of a library, and whether others would be of an old one.

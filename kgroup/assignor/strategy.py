@@ -19,7 +19,6 @@ from kgroup.assignor.server import streams, uniform
 from kgroup.assignor.server.server import ServerGroup, Target
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 from kgroup.errors import UnknownStrategyError
-from kgroup.model.client_library import LIBRDKAFKA
 
 _Server = Callable[[ServerGroup], Assignment]
 
@@ -188,9 +187,6 @@ def as_sent(spec: GroupSpec) -> list[Subscriber]:
     for member in spec.members_as_sent:
         client = spec.client_of(member)
         known = spec.strategy in CLIENTS[client.name].strategies[client.version]
-        if client.name == LIBRDKAFKA and not spec.topics.keys() >= set(member.topics):
-            here = tuple(name for name in member.topics if name in spec.topics)
-            member = structs.replace(member, topics=here or member.topics)  # it joins with these
         if member.keeps is False:
             member = structs.replace(member, owned=None, generation=None, user_data=None)
         by_client[client if known else spec.computed_as].append(member)

@@ -18,7 +18,7 @@ from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, Certainty
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.member_name import name_of
 from kgroup.operation.assign.client import later_note
-from kgroup.operation.assign.dry_run import Run, failing, failure_later, led_later, settled
+from kgroup.operation.assign.dry_run import Run, failing, led_later, settled
 from kgroup.operation.assign.group import NO_ADVICE, find_group, group_spec
 from kgroup.operation.assign.joining_client import (
     JoiningClient,
@@ -447,13 +447,14 @@ def _leadership(group: Group, client: JoiningClient, spec: GroupSpec) -> Iterato
     joined = _added(spec, client)
     ours = settled(joined, alone=True).first
     if ours.error is not None:
-        yield f"{who} stays leader, and {failing(ours.error, leads.name)}"
+        yield f"{who} stays leader, and {failing(ours.error, leads.name)}."
         return
     yield f"{who} stays leader, and assigns as {leads.name} does."
     if leads.name == client.library:
         return
     led = led_later(joined, client.software, joined.members[-1].member_id)
-    if failure := failure_later(led, client.library):
-        yield failure
+    if led.error is not None:
+        then = failing(led.error, client.library)
+        yield f"When a member of {client.library} leads later, {then}."
     elif led.assignment is not None and led.assignment != ours.assignment:
         yield f"When a member of {client.library} leads later, it assigns differently."

@@ -71,7 +71,7 @@ def simulate(
         "the group was not stable": sum(
             not simulation.is_at_rest for simulation in simulations if until_stable
         ),
-        "the group had no members: nothing is read until one joins": sum(
+        "the group had no members, so that nothing is read": sum(
             bool(events) and events[-1].state is GroupState.EMPTY
             for events in (simulation.events for simulation in simulations)
         ),

@@ -292,10 +292,7 @@ MOVE_COLUMNS = columns_of(
     Column("partition", Kind.NUMBER),
     Column("from_member", Kind.NAME, "current owner"),
     Column(
-        "to_member",
-        Kind.NAME,
-        "new owner; empty if the partition is only revoked, for now or for good; -o json also has "
-        "what members own after a follow-up rebalance",
+        "to_member", Kind.NAME, "new owner; empty if only revoked; -o json also has later owners"
     ),
     Column("lag", Kind.NUMBER, is_alarm=True),
     Column("depends_on_id", Kind.FLAG),

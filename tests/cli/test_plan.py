@@ -192,6 +192,9 @@ def test_a_step_that_is_not_done(cli: Cli, saved: Path) -> None:
     assert saved.read_bytes() == before
 
 
+OVERVIEW = '{"schema_version":1,"command":"plan","data":[{"proposals":[]}]}'
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -199,7 +202,9 @@ def test_a_step_that_is_not_done(cli: Cli, saved: Path) -> None:
         ("{}", "expected a field schema_version, found none"),
         ('{"schema_version":2,"command":"plan assignor","data":[]}', "expected 1, found 2"),
         ('{"schema_version":1,"command":"list","data":[]}', "expected a plan, found 'list'"),
-        ('{"schema_version":1,"command":"plan","data":[{}]}', "a target ('kgroup plan TARGET ..."),
+        (OVERVIEW, "a plan for a target ('kgroup plan TARGET ... -o json'), found the over"),
+        ('{"schema_version":1,"command":"plan","data":3}', "$.data: expected array, found int"),
+        ('{"schema_version":"","command":"plan","data":' + "[" * 9_999, "expected int, found str"),
         ('{"schema_version":1,"command":"plan x","data":[{}]}', "$.data[0]: expected a field"),
         ('{"schema_version":1,"command":"plan x","data":[]}', "expected a plan of a group"),
         ('{"x":' * 100_000, "found JSON of too many levels"),

@@ -1276,7 +1276,7 @@ def test_new_members_of_a_consumer_group_may_vote_for_another_assignor() -> None
             has_votes=any(votes),
             members=tuple(
                 replace(member, assignor=vote)
-                for member, vote in zip(spec.members, votes, strict=False)
+                for member, vote in zip(spec.members[: len(votes)], votes, strict=True)
             ),
         )
         joined = what_if.changed(voting, Changes(add=[AddedMembers()]))

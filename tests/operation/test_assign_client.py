@@ -17,7 +17,7 @@ from kgroup.assignor.client.java import versions_before_3_4
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import as_sent, assign
-from kgroup.errors import UsageError
+from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign.client import assumptions, fitting, software
 from kgroup.operation.assign.dry_run import (
     AssignRequest,
@@ -1038,6 +1038,88 @@ def test_a_leader_of_franz_go_assigns_a_deleted_topic_that_librdkafka_leaves_out
     assert dry_run(spec).assignment == {"a": (("gone", 0), ("t", 0), ("t", 1)), "b": (("t", 2),)}
     new = replace(spec, members=(replace(members[0], unknown_id=True), members[1]))
     assert dry_run(new).assignment == {"a": (("t", 0), ("t", 1)), "b": (("t", 2),)}
+
+
+@pytest.mark.parametrize("inferred", [None, "kafka-python"])
+def test_a_version_that_would_not_have_assigned_this_is_not_taken(inferred: str | None) -> None:
+    """kafka-python 3 fails with the subscriptions of kafka-go."""
+    own = tuple(("t", number) for number in range(4))
+    may_be = frozenset({"kafka-python"} if inferred is None else {"kafka-python", "kafka-clients"})
+    members = (
+        member("a", software(inferred) if inferred else None, may_be=may_be, owned=own[:2]),
+        member("b", software("kafka-go"), owned=own[2:]),
+    )
+    leader = replace(members[0], is_client_inferred=inferred is not None)
+    spec = GroupSpec("range", (leader, members[1]), {"t": TopicMetadata(4)}, leader_id="a")
+    assert str(fitting(spec).computed_as) == "kafka-python 2.3.3"
+
+
+def of_librdkafka(*members: tuple[str, str, list[int]]) -> GroupSpec:
+    """Members with the name, the topic and the partitions; of a live group, whose `a` leads."""
+    rdkafka = software("librdkafka")
+    read = tuple(
+        MemberSpec(name, (topic,), client=rdkafka, owned=tuple((topic, n) for n in numbers))
+        for name, topic, numbers in members
+    )
+    topics = {topic: TopicMetadata(6) for topic in "tu"}
+    return GroupSpec("range", read, topics, leader_id="a", has_votes=False)
+
+
+def told(spec: GroupSpec, words: str) -> str:
+    """Return the warning with these words; empty if there is none."""
+    return next((text for text in dry_run(spec).warnings if words in text), "")
+
+
+def test_members_of_librdkafka_without_topics_lose_their_sessions() -> None:
+    spec = of_librdkafka(
+        ("a", "t", [0, 1, 2, 3, 4, 5]), ("b", "u", [0, 1, 2]), ("c", "u", [3, 4, 5])
+    )
+    dropped = changed(spec, Changes(drop_topics=["t"]))
+    assert set(dry_run(dropped).assignment or ()) == {"b", "c"}
+    assert "The rebalance waits until the sessions of a expire" in told(dropped, "sessions")
+    moved = changed(spec, Changes(drop_topics=["t"], subscribe=[("a", ("u",))]))
+    assert (dry_run(moved).assignment or {})["a"] == (("u", 0), ("u", 1))
+    assert not told(moved, "sessions")
+    with pytest.raises(NotFoundError, match="--leader: a does not join again, as none of its"):
+        changed(spec, Changes(drop_topics=["t"], leader="a"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_if_no_member_of_librdkafka_can_rejoin_nothing_changes(count: int) -> None:
+    members = [(name, "t", [at * 2, at * 2 + 1]) for at, name in enumerate("abc"[:count])]
+    spec = of_librdkafka(*members)
+    plan = dry_run(changed(spec, Changes(drop_topics=["t"])))
+    assert plan.assignment == {member.member_id: member.owned for member in spec.members}
+    assert told(changed(spec, Changes(drop_topics=["t"])), "No rebalance follows until the session")
+
+
+def test_a_member_that_leaves_does_not_wait_for_its_session() -> None:
+    spec = of_librdkafka(("a", "u", [0, 1, 2]), ("b", "gone", [0]), ("c", "u", [3, 4, 5]))
+    assert not told(changed(spec, Changes(remove=["b"])), "sessions")
+    assert "sessions of b expire" in told(changed(spec, Changes(remove=["c"])), "sessions")
+
+
+def test_a_new_member_of_librdkafka_waits_for_its_topic() -> None:
+    spec = of_librdkafka(("a", "u", [0, 1, 2]), ("c", "u", [3, 4, 5]))
+    new = AddedMembers(client_id="w", topics=("later",))
+    words = "join when a topic exists"
+    alone = told(changed(spec, Changes(add=[new])), words)
+    assert alone.startswith("No rebalance may follow: ")
+    assert alone.endswith(": w.")
+    assert told(changed(spec, Changes(add=[new], remove=["c"])), words).startswith("Some may not")
+
+
+def test_librdkafka_leaves_out_topics_that_franz_go_keeps() -> None:
+    both = ("gone", "t")
+    members = (
+        MemberSpec("a", both, client=FRANZ_GO, owned=(("gone", 0), ("t", 0))),
+        MemberSpec("b", both, client=FRANZ_GO, owned=(("gone", 1), ("t", 1))),
+        MemberSpec("r", both, client=software("librdkafka"), owned=(("t", 2),)),
+    )
+    spec = GroupSpec("range", members, {"t": TopicMetadata(3)}, leader_id="a")
+    plan = dry_run(changed(spec, Changes(remove=["b"])))
+    assert plan.assignment is not None
+    assert {topic for topic, _ in plan.assignment["r"]} == {"t"}
 
 
 @pytest.mark.parametrize(

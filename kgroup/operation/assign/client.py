@@ -332,8 +332,8 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
     is_unseen = spec.has_votes is not None and all(member.keeps is None for member in java)
     if is_unseen and unseen and _depends_on_keeping(spec, unseen):
         yield (
-            f"{first_names(unseen)} are taken to list no eager strategy: with one, members give up "
-            "all partitions before they rejoin, and they have not rejoined yet, which would show it"
+            f"taken to list no eager strategy: {first_names(unseen)}. With one, members give up "
+            "all partitions before they rejoin; none has rejoined yet, which would show that"
         )
     if _doubts(spec) == ([], [RUBY_KAFKA]):
         yield (
@@ -540,6 +540,8 @@ def fitting(spec: GroupSpec) -> GroupSpec:
     client = leader.client if leader.client is not None and leader.client.name in fits else None
     if client is None and len(fits) == 1:
         client = _versions_of(next(iter(fits)))[0]
+    if client in unfit:
+        client = next(each for each in _versions_of(client.name) if each not in unfit)
     narrowed = replace(
         leader,
         client=client,
@@ -591,10 +593,12 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
     if spec.protocol == "consumer" and spec.has_votes:
         last = [m for m in spec.members if m.unknown_id and m.owned is None] or spec.members
         deciding = {member.assignor: member for member in last}.values()
-        if {assignor_of(spec.members, member) for member in deciding} != {spec.strategy}:
+        is_voted = spec.departed or spec.new_topics or spec.grown_topics or last != spec.members
+        assignors = {assignor_of(spec.members, member) for member in deciding}
+        if is_voted and assignors != {spec.strategy}:
             yield (
-                f"The assignor may change from {spec.strategy}: as many members prefer another one "
-                "(group.remote.assignor), and the one that sends the next heartbeat decides. "
+                f"The assignor may change from {spec.strategy}: another one has as many votes "
+                "(group.remote.assignor), and the member that sends the next heartbeat decides. "
                 "--strategy computes with another one."
             )
     if spec.has_votes is not False:

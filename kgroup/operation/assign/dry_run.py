@@ -643,7 +643,7 @@ def _assign(
     changes = request.changes
     specs = [changed(_asked(spec, request), changes) for spec in read.data]
     by_spec = [
-        (spec, _RUNS[request.mode](spec, (spec.members, spec.topics) != (old.members, old.topics)))
+        (spec, _RUNS[request.mode](spec, request.strategy is not None or _is_changed(spec, old)))
         for spec, old in zip(specs, read.data, strict=True)
     ]
     rows = tuple(row for _, runs in by_spec for row in runs)
@@ -669,22 +669,21 @@ def _assign(
     return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)
 
 
+def _is_changed(spec: GroupSpec, old: GroupSpec) -> bool:
+    """Return whether a group has other members, subscriptions or topics than before."""
+    members, before = ([(m.member_id, m.topics) for m in each.members] for each in (spec, old))
+    return (members, spec.topics) != (before, old.topics)
+
+
 def led_later(spec: GroupSpec, client: Software, leader_id: str) -> AssignPlan:
     """Return the rebalance if a member with this library led."""
-    return settled(replace(spec, client=client, leader_id=leader_id), alone=True).first
-
-
-def failure_later(led: AssignPlan, library: str) -> str | None:
-    """Return what happens when a member of a library leads, if its assignor fails."""
-    if led.error is None:
-        return None
-    return f"When a member of {library} leads later, {failing(led.error, library)}"
+    return dry_run_as(replace(spec, client=client, leader_id=leader_id), 0, warns=False)
 
 
 def failing(failure: AssignFailure, library: str) -> str:
     """Return how the assignor of a leader fails, and what the leader does then."""
     error = ": ".join(filter(None, (failure.type, failure.message)))
-    return f"its assignor fails with {error}: {ON_ERROR[library].assignor_failed}."
+    return f"its assignor fails with {error}: {ON_ERROR[library].assignor_failed}"
 
 
 def _failures_later(spec: GroupSpec, changes: Changes) -> Iterator[str]:
@@ -692,9 +691,10 @@ def _failures_later(spec: GroupSpec, changes: Changes) -> Iterator[str]:
     joined = {member.client: member.member_id for member in spec.members if member.unknown_id}
     for client in dict.fromkeys(software(added.library) for added in changes.add if added.library):
         if client in joined and client.name != spec.computed_as.name:
-            failure = failure_later(led_later(spec, client, joined[client]), client.name)
-            if failure is not None:
-                yield f"--add-member: w{failure[1:-1]}"
+            error = led_later(spec, client, joined[client]).error
+            if error is not None:
+                then = failing(error, client.name)
+                yield f"--add-member: when a member of {client.name} leads later, {then}"
 
 
 def _asked(spec: GroupSpec, request: AssignRequest) -> GroupSpec:

@@ -293,9 +293,7 @@ def _with_strategy(
         notes.append(note)
         return spec
     if not spec.strategy:
-        unless = ", unless the members that are known prefer another one" * (
-            spec.protocol == "consumer"
-        )
+        unless = ", unless new members prefer another one" * (spec.protocol == "consumer")
         notes.append(f"the group's assignor is unknown; {names[0]} is assumed{unless}")
         return replace(spec, strategy=names[0])
     group_id, remark = spec.id, advice.strategy

@@ -520,6 +520,7 @@ def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
         new_topics=frozenset(),
         grown_topics={},
         restarting=frozenset(),
+        expiring=frozenset(),
         connect=None if plan.connect is None else plan.connect.cluster,
         application=None if plan.streams is None else plan.streams.application,
         members=tuple(

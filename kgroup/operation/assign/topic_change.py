@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kgroup.assignor.base import TopicMetadata
@@ -53,27 +53,21 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "not be able to join again while a topic of theirs does not exist, and the rebalance "
             "then does not end."
         )
-    lost = [
-        member.client_id or member.member_id
-        for member in unable_to_rejoin(replace(spec, members=(*spec.members, *spec.departed)))
-    ]
+    expiring = [member for member in spec.departed if member.member_id in spec.expiring]
+    lost = _names([*unable_to_rejoin(spec), *expiring])
     if lost and (spec.dropped_topics or _has_changed(spec)):
         waits = "The rebalance waits" if spec.departed else "No rebalance follows"
         yield (
             f"{waits} until the sessions of {first_names(lost)} expire: members of {LIBRDKAFKA} "
             "do not join again, and send no heartbeats, while none of their topics exists."
         )
-    waiting = [
-        member.client_id or member.member_id
-        for member in spec.members
-        if member.owned is None
-        and spec.client_of(member).name == LIBRDKAFKA
-        and spec.topics.keys().isdisjoint(member.topics)
-    ]
+    waiting = unable_to_join(spec)
     if waiting:
+        names, is_all = first_names(_names(waiting)), not _has_changed(spec, but=waiting)
         yield (
-            f"No rebalance may follow: members of {LIBRDKAFKA} join only when a topic exists to "
-            f"which they subscribe; none does of {first_names(waiting)}."
+            f"{'No rebalance may follow' if is_all else 'Some may not join'}: members of "
+            f"{LIBRDKAFKA} join when a topic exists to which they subscribe, and none exists to "
+            f"which these do: {names}."
         )
     may_lead_anew = spec.leader is None and any(member.unknown_id for member in spec.members)
     if gone and keeper == FRANZ_GO and (spec.restarting or may_lead_anew):
@@ -202,10 +196,19 @@ def _keeper(spec: GroupSpec) -> str | None:
     return name if name in (FRANZ_GO, *_UNABLE) else None
 
 
-def _has_changed(spec: GroupSpec) -> bool:
-    """Return whether members left, joined or changed subscriptions, which causes a rebalance."""
+def _has_changed(spec: GroupSpec, but: Sequence[MemberSpec] = ()) -> bool:
+    """Return whether members left, joined or changed subscriptions, which causes a rebalance.
+
+    Args:
+        spec: the group.
+        but: new members that do not count.
+    """
     is_other = bool(spec.departed) or spec.have_subscribed
-    return is_other or any(member.owned is None for member in spec.members)
+    return is_other or any(member.owned is None and member not in but for member in spec.members)
+
+
+def _names(members: Iterable[MemberSpec]) -> list[str]:
+    return sorted(member.client_id or member.member_id for member in members)
 
 
 def keeps_assignment(spec: GroupSpec) -> bool:
@@ -241,22 +244,31 @@ def keeps_assignment(spec: GroupSpec) -> bool:
 def with_kept_topics(spec: GroupSpec) -> GroupSpec:
     """Return the group with deleted topics, as far as owned, if they still exist for its leader.
 
-    Members of franz-go that are new do not subscribe to topics that do not exist.
+    Members of librdkafka do not subscribe to topics that do not exist, nor, if the leader keeps
+    them, do those of franz-go that are new.
     """
-    gone = _deleted_topics(spec)
-    if not gone or _keeper(spec) != FRANZ_GO:
+    if spec.protocol != "classic":
         return spec
-    counts: dict[str, int] = {}
-    for topic, number in _owned(spec):
-        counts[topic] = max(counts.get(topic, 0), number + 1)
+    gone = _deleted_topics(spec)
+    is_kept = bool(gone) and _keeper(spec) == FRANZ_GO
+    topics = spec.topics
+    if is_kept:
+        counts: dict[str, int] = {}
+        for topic, number in _owned(spec):
+            counts[topic] = max(counts.get(topic, 0), number + 1)
+        topics = {**topics, **{topic: TopicMetadata(counts[topic]) for topic in gone}}
     members = tuple(
         replace(member, topics=tuple(topic for topic in member.topics if topic in spec.topics))
-        if member.owned is None and spec.client_of(member).name == FRANZ_GO
+        if not spec.topics.keys() >= set(member.topics)
+        and (
+            spec.client_of(member).name == LIBRDKAFKA
+            or (is_kept and member.owned is None and spec.client_of(member).name == FRANZ_GO)
+        )
         else member
         for member in spec.members
     )
-    kept = {topic: TopicMetadata(counts[topic]) for topic in gone}
-    return replace(spec, members=members, topics={**spec.topics, **kept})
+    is_same = not is_kept and members == spec.members
+    return spec if is_same else replace(spec, members=members, topics=topics)
 
 
 _LOOK_FOR_OWN = frozenset({KAFKA_GO, PLATFORMATIC})
@@ -290,6 +302,18 @@ def unable_to_rejoin(spec: GroupSpec) -> list[MemberSpec]:
         and member.owned
         and member.client is not None
         and member.client.name == LIBRDKAFKA
+        and spec.topics.keys().isdisjoint(member.topics)
+    ]
+
+
+def unable_to_join(spec: GroupSpec) -> list[MemberSpec]:
+    """Return the new members of librdkafka none of whose topics exists."""
+    return [
+        member
+        for member in spec.members
+        if spec.protocol == "classic"
+        and member.owned is None
+        and spec.client_of(member).name == LIBRDKAFKA
         and spec.topics.keys().isdisjoint(member.topics)
     ]
 

@@ -36,7 +36,7 @@ from kgroup.operation.assign.joining_client import (
 )
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.assign.streams import STREAMS, with_standbys
-from kgroup.operation.assign.topic_change import unable_to_rejoin
+from kgroup.operation.assign.topic_change import unable_to_join, unable_to_rejoin
 from kgroup.operation.assign.vote import (
     INCONSISTENT,
     KEEPERS,
@@ -214,10 +214,18 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         restarted[member_id] = (*spec.members, *spec.returning)[-1].member_id
     for added in changes.add:
         spec = add_members(spec, added)
+    if changes.subscribe:
+        names = [name for name, _ in changes.subscribe]
+        subscribing = [_find_now("--subscribe", name, as_it_is, spec, restarted) for name in names]
+        _check_once(subscribing, "member", "--subscribe")
+        for member_id, (_, topics) in zip(subscribing, changes.subscribe, strict=True):
+            spec = subscribe(spec, member_id, topics)
     if spec.members != as_it_is.members or changes.drop_topics:
-        for member in unable_to_rejoin(spec):
-            if len(spec.members) > 1:  # else nobody joins again
+        unable = unable_to_rejoin(spec)
+        if len(unable) + len(unable_to_join(spec)) < len(spec.members):  # else nobody joins
+            for member in unable:
                 spec = leaves(spec, member)
+            spec = replace(spec, expiring=frozenset(member.member_id for member in unable))
     if changes.remove:
         spec = replace(spec, have_left=True)
     if spec.protocol == "classic" and spec.has_votes is False and spec.members != as_it_is.members:
@@ -226,12 +234,6 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     prefer = is_consumer and spec.strategy == PREFERENCE[0] and any(map(_preferred, changes.add))
     if (spec.has_votes or prefer) and (changes.remove or changes.restart or changes.add):
         spec = replace(spec, strategy=assignor_of(spec.members, last_joined(spec.members)))
-    if changes.subscribe:
-        names = [name for name, _ in changes.subscribe]
-        subscribing = [_find_now("--subscribe", name, as_it_is, spec, restarted) for name in names]
-        _check_once(subscribing, "member", "--subscribe")
-        for member_id, (_, topics) in zip(subscribing, changes.subscribe, strict=True):
-            spec = subscribe(spec, member_id, topics)
     is_elected = spec.protocol == "classic" and spec.leader_id != as_it_is.leader_id
     if is_elected and any(member.unknown_id for member in spec.members):
         # A new member may have joined before the leader has left, and be the first one.
@@ -277,6 +279,11 @@ def _find_now(
         if len(was) != 1:
             raise
     new_id = restarted.get(was[0].member_id)
+    if was[0].member_id in spec.expiring:
+        raise NotFoundError(
+            f"{option}: {name} does not join again, as none of its topics exists; --subscribe "
+            "names others"
+        )
     if new_id is None:
         raise NotFoundError(f"{option}: {name} leaves (--remove-member)")
     raise NotFoundError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,8 +28,15 @@ class PlanFile(msgspec.Struct):
     data: list[Plan]
 
 
-class _Head(msgspec.Struct):
-    command: str = ""
+class _Advice(msgspec.Struct):
+    proposals: list[Any]
+
+
+class _Overview(msgspec.Struct):
+    """What `kgroup plan` without a target writes."""
+
+    command: str
+    data: list[_Advice]
 
 
 def read_plan_file(path: Path) -> PlanFile:
@@ -106,8 +114,8 @@ def _plan_file(path: Path, data: bytes) -> PlanFile:
         document = msgspec.json.decode(data, type=PlanFile)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = "expected a plan that 'kgroup plan ... -o json' wrote"
-        with suppress(msgspec.DecodeError):
-            if msgspec.json.decode(data, type=_Head).command == "plan":
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if msgspec.json.decode(data, type=_Overview).command == "plan":
                 what = "expected a plan for a target ('kgroup plan TARGET ... -o json'), found the "
                 raise InputError(f"{path}: {what}overview of targets", path=str(path)) from None
         raise InputError(f"{path}: {what}: {json_fault(error)}", path=str(path)) from None

@@ -399,8 +399,7 @@ def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
         who = f"members of {bounce.computed_as} in {bounce.protocol} groups"
         yield "static", f"{who} leave when they close, whatever their instance id"
     if bounce.error is not None:
-        error = ": ".join(filter(None, (bounce.error.type, bounce.error.message)))
-        yield "warning", f"The restart ends early: Kafka's own assignor fails with {error}"
+        yield "warning", f"The restart ends early: Kafka's own assignor fails with {bounce.error}"
     numbered = {str(number): plan for number, plan in enumerate(bounce.plans, 1)}
     warnings = list(_warnings("rebalance ", numbered, numbered))
     yield from warnings[:_MOST_NAMES]
@@ -473,7 +472,7 @@ def compared_sheet(runs: Sequence[Run]) -> Sheet:
                 None if balance is None else len(balance.idle_members),
                 run.last.rack_local,
                 run.first.rebalance,
-                error and ": ".join(filter(None, (error.type, error.message))),
+                error and str(error),
             )
         )
     return Sheet(COMPARE_COLUMNS, rows)

@@ -682,8 +682,7 @@ def led_later(spec: GroupSpec, client: Software, leader_id: str) -> AssignPlan:
 
 def failing(failure: AssignFailure, library: str) -> str:
     """Return how the assignor of a leader fails, and what the leader does then."""
-    error = ": ".join(filter(None, (failure.type, failure.message)))
-    return f"its assignor fails with {error}: {ON_ERROR[library].assignor_failed}"
+    return f"its assignor fails with {failure}: {ON_ERROR[library].assignor_failed}"
 
 
 def _failures_later(spec: GroupSpec, changes: Changes) -> Iterator[str]:

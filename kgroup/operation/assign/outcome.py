@@ -225,6 +225,10 @@ class AssignFailure:
     type: str
     message: str | None
 
+    def __str__(self) -> str:
+        """Return the type and, if there is one, the message."""
+        return ": ".join(filter(None, (self.type, self.message)))
+
 
 @dataclass(frozen=True, slots=True)
 class MemberOutcome:

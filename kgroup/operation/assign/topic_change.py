@@ -295,27 +295,20 @@ def unable_to_rejoin(spec: GroupSpec) -> list[MemberSpec]:
 
     Source: `rd_kafka_cgrp_join` returns if no topic matches the subscription.
     """
-    return [
-        member
-        for member in spec.members
-        if spec.protocol == "classic"
-        and member.owned
-        and member.client is not None
-        and member.client.name == LIBRDKAFKA
-        and spec.topics.keys().isdisjoint(member.topics)
-    ]
+    return [each for each in _without_topics(spec) if each.owned and each.client is not None]
 
 
 def unable_to_join(spec: GroupSpec) -> list[MemberSpec]:
     """Return the new members of librdkafka none of whose topics exists."""
-    return [
-        member
-        for member in spec.members
-        if spec.protocol == "classic"
-        and member.owned is None
-        and spec.client_of(member).name == LIBRDKAFKA
-        and spec.topics.keys().isdisjoint(member.topics)
-    ]
+    return [each for each in _without_topics(spec) if each.owned is None]
+
+
+def _without_topics(spec: GroupSpec) -> Iterator[MemberSpec]:
+    """Yield the members of librdkafka in classic groups that subscribe to no existing topic."""
+    for member in spec.members if spec.protocol == "classic" else ():
+        of_librdkafka = spec.client_of(member).name == LIBRDKAFKA
+        if of_librdkafka and spec.topics.keys().isdisjoint(member.topics):
+            yield member
 
 
 def _is_noticed(spec: GroupSpec, topic: str) -> bool:

@@ -364,7 +364,7 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
     if errors:
         warnings.append(
             f"With {len(errors)} of {len(others)} other ids of new members Kafka's own assignor "
-            f"fails: {': '.join(filter(None, (errors[0].type, errors[0].message)))}."
+            f"fails: {errors[0]}."
         )
     return replace(
         plan,

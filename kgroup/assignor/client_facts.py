@@ -334,6 +334,10 @@ class Retry(Enum):
     NEW = auto()  # as a new member; it leaves if it is in a generation
     RESTART = auto()  # as a new member; it leaves if it has had an assignment before
 
+    def leaves(self, *, was_assigned: bool) -> bool:
+        """Return whether a member in a generation leaves the group before it joins again."""
+        return self is Retry.NEW or (self is Retry.RESTART and was_assigned)
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorBehavior:

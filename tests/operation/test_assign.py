@@ -532,6 +532,35 @@ def test_a_failure_that_depends_on_who_leads_is_no_certain_one() -> None:
     assert dry_run(what_if.lead(spec, "b")).error is None
 
 
+def test_a_leader_of_kafkajs_that_has_read_leaves_when_it_crashes() -> None:
+    """`onCrash` disconnects, and `Runner.stop` leaves only if the runner is running."""
+    members = [
+        {"member_id": "a", "topics": ["t", "u"], "owned": [["t", 0]]},
+        {"member_id": "b", "topics": ["t"], "owned": []},
+    ]
+    spec = group("RoundRobinAssigner", members=members, client="kafkajs")
+    (warning,) = dry_run(what_if.lead(spec, "a")).warnings
+    assert warning.endswith(
+        "until another member leads: b would not fail. The leader leaves by itself; "
+        "--remove-member a computes with that."
+    )
+
+
+def test_a_leader_of_kafka_go_leaves_when_its_assignor_fails() -> None:
+    """It cannot read what librdkafka sends; `ConsumerGroup.run` leaves the group."""
+    members = [
+        {"member_id": "a", "topics": ["t"], "client": "kafka-go"},
+        {"member_id": "b", "topics": ["t"], "client": "librdkafka"},
+    ]
+    spec = replace(group("range", members=members), client=None, leader_id="a")
+    (warning, *_) = dry_run(spec).warnings
+    assert warning.endswith(
+        "Then, it leaves the group, and joins again as a new member after JoinGroupBackoff (5 s). "
+        "The group is stuck until another member leads: b would not fail. The leader leaves by "
+        "itself; --remove-member a computes with that."
+    )
+
+
 def test_no_other_leader_is_named_if_the_user_named_the_library() -> None:
     """A leader of kafka-python fails if subscriptions differ, one of kafka-clients would not."""
     members = [

@@ -639,8 +639,11 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
             then += f" (in {name}: {ON_ERROR[name].assignor_failed})"
     if able := able_leader(spec):
         option = f"--remove-member {leader.member_id}" if leader and not leader.unknown_id else ""
+        was_assigned = leader is not None and leader.owned is not None
+        leaves = ON_ERROR[library].retry.leaves(was_assigned=was_assigned)
         until = (
-            f"until another member leads: {able} would not fail. The leader must leave first; "
+            f"until another member leads: {able} would not fail. The leader "
+            f"{'leaves by itself' if leaves else 'must leave first'}; "
             f"{option or '--leader'} computes with that."
         )
     return f"{fails} Then, {then}. The group is stuck {until}"

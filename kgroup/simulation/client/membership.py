@@ -258,7 +258,7 @@ class ClassicClient(GroupMember):
                 owned, self.owned = self.owned, ()
                 self._application.lost(owned)
             has_joined = self.state is ClientState.COMPLETING_REBALANCE
-            if has_joined and (retry is Retry.NEW or (retry is Retry.RESTART and self._remembered)):
+            if has_joined and retry.leaves(was_assigned=bool(self._remembered)):
                 self.leave_group()
             self.reset_state(keeps_id=retry is Retry.LOST)
             if retry is not Retry.LOST:

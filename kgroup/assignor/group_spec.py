@@ -118,6 +118,7 @@ class GroupSpec:
         is_leader_new: whether the leader of a classic group has left, and another member, known or
             not, leads for the first time.
         have_subscribed: members changed their subscriptions, so that they join again.
+        are_orders_known: new members are taken to name their topics in the given order.
         computed_as: the software that computes the assignment: `client`, or else the leader's
             library. If the leader's library is unknown: the library of the leader before, or of
             the members whose library is known and has the strategy, if it is a single one, in the
@@ -155,6 +156,7 @@ class GroupSpec:
     asked_version: str | None = None
     is_leader_new: bool = False
     have_subscribed: bool = False
+    are_orders_known: bool = False
     computed_as: Software = field(init=False)
 
     def __post_init__(self) -> None:

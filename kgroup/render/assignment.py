@@ -245,7 +245,7 @@ def _legend(plan: AssignPlan, *, is_folded: bool) -> str:
     if is_folded:
         parts.append(f"{_BOTH} several of these among the others")
     if any(member.depends_on_id for member in plan.members):
-        parts.append("? depends on an id that is not known")
+        parts.append("? depends on what is not known of new members")
     return "   ".join(parts)
 
 

@@ -32,8 +32,8 @@ Attributes:
     from: member id of the previous owner; the member may have left.
     to: member id of the new owner; None if the partition is only revoked, for now or for good.
     lag: lag of the partition, which the new owner has to catch up; in records; None if unknown.
-    depends_on_id: whether the move depends on the unknown id of a new member; None if this was not
-        determined.
+    depends_on_id: whether the move depends on ids, or the order of topics, of new members; None if
+        not checked.
     from_thread: id of the ZooKeeper consumer's thread that owned the partition; None if unknown,
         and for other groups.
     to_thread: id of the ZooKeeper consumer's thread that gets the partition; None if unknown, and

@@ -1284,3 +1284,34 @@ def test_applications_of_another_library_may_name_topics_in_another_order(
     added = AddedMembers(client_id="s", library=library, strategies=("sticky",), topics=topics)
     plan = settled(changed(spec, Changes(add=[added]))).last
     assert [member.depends_on_id for member in plan.members] == [is_open] * 2
+    what = "the order in which new members name their topics, which is unknown."
+    assert any(warning.endswith(f" depends on {what}") for warning in plan.warnings) == is_open
+
+
+@pytest.mark.parametrize(
+    ("strategy", "number", "what"),
+    [
+        ("range", 1, "the ids of new members, which are unknown."),  # it sorts members and topics
+        ("sticky", 1, "the order in which new members name their topics, which is unknown."),
+        (
+            "sticky",
+            2,
+            "the ids of new members and the order in which they name their topics, which are "
+            "unknown.",
+        ),
+    ],
+)
+def test_what_depends_on_ids_and_what_on_the_order_of_topics(
+    strategy: str, number: int, what: str
+) -> None:
+    own = tuple((topic, at) for topic in "ab" for at in range(4))
+    alone = MemberSpec("k-1", ("b", "a"), client=software("kafka-python"), owned=own, generation=3)
+    counts = {topic: TopicMetadata(4) for topic in "ab"}
+    spec = GroupSpec(strategy, (alone,), counts, leader_id="k-1")
+    added = AddedMembers(number, client_id="k")
+    (warning,) = (
+        warning
+        for warning in settled(changed(spec, Changes(add=[added]))).last.warnings
+        if warning.startswith("The result for ")
+    )
+    assert warning.endswith(f" depends on {what}")

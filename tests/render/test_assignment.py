@@ -207,7 +207,7 @@ def test_what_depends_on_an_unknown_id_has_a_sign() -> None:
     lines = drawn(plan)
     labels = [line.split("  ")[0] for line in lines[2:6]]
     assert labels == ["a-client", "b-client", "new-1 ?", "new-2 ?"]
-    assert lines[-1].endswith("? depends on an id that is not known")
+    assert lines[-1].endswith("? depends on what is not known of new members")
 
 
 def test_hundreds_of_members_fold_into_those_that_change() -> None:

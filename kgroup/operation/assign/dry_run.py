@@ -52,6 +52,7 @@ from kgroup.operation.assign.unknown_ids import (
     seeds,
     tasks_of,
     unmarked,
+    with_known_orders,
 )
 from kgroup.operation.assign.vote import assignor_of, last_joined
 from kgroup.operation.assign.what_if import (
@@ -230,8 +231,32 @@ def _settled(spec: GroupSpec, most: int) -> Run:
     if not is_small(spec):
         where = (_MANY_JOINS,) if has_many_joins(spec) else ()
         return _with_plans(run, unmarked(run.plans, *where))
-    tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in seeds(spec)]
-    return _with_plans(run, mark(run.plans, tries))
+
+    def tried(group: GroupSpec, seed: int) -> Sequence[Run]:
+        return [_settle(group, most=most, seed=seed)[0]]
+
+    (marked,) = _marked([run], spec, seeds(spec), tried)
+    return marked
+
+
+def _marked(
+    runs: Sequence[Run],
+    spec: GroupSpec,
+    seeds: range,
+    tried: Callable[[GroupSpec, int], Sequence[Run]],
+) -> list[Run]:
+    """Mark what depends on unknown values of new members: what differs in other runs by seed."""
+    ordered = with_known_orders(spec)
+    tries = [tried(spec, seed) for seed in seeds]
+    by_ids = None if ordered is None else [tried(ordered, seed) for seed in seeds]
+
+    def others(at: int, tries: Sequence[Sequence[Run]]) -> list[tuple[AssignPlan, ...]]:
+        return [other[at].plans if at < len(other) else () for other in tries]
+
+    return [
+        _with_plans(run, mark(run.plans, others(at, tries), others(at, by_ids) if by_ids else None))
+        for at, run in enumerate(runs)
+    ]
 
 
 def _ends_like(run: Run, plan: AssignPlan | None) -> bool:
@@ -455,10 +480,7 @@ def bounced(spec: GroupSpec, *, is_changed: bool = False) -> Bounce:
     """
     runs = _bounce(spec, is_changed)
     if is_small_restart(spec):
-        tries = [_bounce(spec, is_changed, seed) for seed in SEEDS]
-        for at, run in enumerate(runs):
-            others = [other[at].plans if at < len(other) else () for other in tries]
-            runs[at] = _with_plans(run, mark(run.plans, others))
+        runs = _marked(runs, spec, SEEDS, lambda group, seed: _bounce(group, is_changed, seed))
     static = len(spec.members) - len(_dynamic(spec))
     return Bounce(
         spec.id,

@@ -57,7 +57,8 @@ class Move(NamedTuple):
     Attributes:
         from_member: previous owner; it may have left the group.
         to_member: new owner; None if the partition is only revoked for now, or is not assigned.
-        depends_on_id: whether the move depends on the ids of new members; None if not checked.
+        depends_on_id: whether the move depends on ids, or the order of topics, of new members; None
+            if not checked.
         from_thread: thread number of the previous owner, for ZooKeeper consumers; None if unknown.
         to_thread: thread number of the new owner, for ZooKeeper consumers.
         lag: number of records that the new owner has to catch up on; None if unknown.
@@ -242,8 +243,8 @@ class MemberOutcome:
         before: number of partitions before the rebalance.
         after: number of partitions after the rebalance.
         kept: number of partitions that the member keeps.
-        depends_on_id: whether the member's partitions depend on the ids of new members; None if not
-            checked.
+        depends_on_id: whether the member's partitions depend on ids, or the order of topics, of new
+            members; None if not checked.
     """
 
     member_id: str

@@ -5,8 +5,9 @@ random; the id of a ZooKeeper consumer begins with its host and the time. The or
 assignors visit members depends on these ids. Therefore, a dry run uses random ids of the real
 format in place of unknown ones. It is repeated with other ids, and results that differ are marked.
 With libraries other than Java's, the result may also depend on the position of a new member in the
-JoinGroup response and, if the member chooses it at random on startup, on the order of its topics.
-Each repetition varies these, too.
+JoinGroup response and, if the member chooses it at random on startup, or its application is a new
+one, on the order of its topics. Each repetition varies these, too; where results differ, further
+repetitions vary all but the order.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import replace
 from itertools import permutations
 from random import Random
 from string import ascii_lowercase
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import structs
@@ -145,15 +147,25 @@ def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
 
     With seed 0, this is the given order.
     """
-    is_open = spec.protocol == "classic" and (
-        member.is_order_assumed or CLIENTS[spec.client_of(member).name].draws_topic_order
-    )
-    if not is_open:
+    if not _is_order_open(member, spec):
         return member.topics
     if len(member.topics) <= _FEW_TOPICS:
         orders = list(permutations(member.topics))
         return orders[seed % len(orders)]
     return tuple(Random(seed).sample(member.topics, len(member.topics))) if seed else member.topics
+
+
+def _is_order_open(member: MemberSpec, spec: GroupSpec) -> bool:
+    """Return whether it is unknown in which order a new member names its topics."""
+    if spec.protocol != "classic" or spec.are_orders_known or len(member.topics) < 2:
+        return False
+    return member.is_order_assumed or CLIENTS[spec.client_of(member).name].draws_topic_order
+
+
+def with_known_orders(spec: GroupSpec) -> GroupSpec | None:
+    """Return the group if only ids are unknown of new members; None if that is so anyway."""
+    is_open = any(_is_order_open(member, spec) for member in spec.members)
+    return replace(spec, are_orders_known=True) if is_open else None
 
 
 def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...]:
@@ -300,16 +312,25 @@ def renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
     )
 
 
-def mark(plans: Sequence[AssignPlan], tries: Sequence[Sequence[AssignPlan]]) -> list[AssignPlan]:
-    """Mark results that differ with other ids.
+def mark(
+    plans: Sequence[AssignPlan],
+    tries: Sequence[Sequence[AssignPlan]],
+    by_ids: Sequence[Sequence[AssignPlan]] | None = None,
+) -> list[AssignPlan]:
+    """Mark results that differ with other ids, or topics in another order.
 
     Args:
         plans: a rebalance and its follow-up rebalances.
-        tries: the same rebalances with other random ids.
+        tries: the same rebalances with other random ids and orders.
+        by_ids: the same with other ids only; None if all orders are known.
     """
+
+    def at(number: int, tries: Sequence[Sequence[AssignPlan]]) -> list[AssignPlan | None]:
+        return [others[number] if number < len(others) else None for others in tries]
+
     return [
-        _marked(plan, [others[at] if at < len(others) else None for others in tries])
-        for at, plan in enumerate(plans)
+        _marked(plan, at(number, tries), None if by_ids is None else at(number, by_ids))
+        for number, plan in enumerate(plans)
     ]
 
 
@@ -332,45 +353,74 @@ def unmarked(
     ]
 
 
-def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan:
-    if plan.assignment is None:
-        if any(other is not None and other.assignment is not None for other in others):
-            warning = (
-                "Whether the assignor fails depends on the ids of new members, which are unknown."
-            )
-            return replace(plan, warnings=(*plan.warnings, warning))
-        return plan
-    always: set[Move] = set(plan.moves)
-    unsure: set[str] = set()
-    for other in others:
-        always &= set(other.moves) if other is not None else set()
-        unsure.update(
-            member
-            for member in plan.assignment
-            if other is None or tasks_of(other, member) != tasks_of(plan, member)
-        )
+class _Differences(NamedTuple):
+    """What is not the same in other runs of a rebalance."""
+
+    moves: frozenset[Move]
+    members: frozenset[str]
+    is_failure_open: bool
+
+
+def _differences(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> _Differences:
+    always = frozenset(plan.moves).intersection(*(other.moves if other else () for other in others))
+    members = frozenset(
+        member
+        for other in others
+        for member in plan.assignment or ()
+        if other is None or tasks_of(other, member) != tasks_of(plan, member)
+    )
+    succeeds = any(other is not None and other.assignment is not None for other in others)
+    return _Differences(
+        frozenset(plan.moves) - always, members, plan.assignment is None and succeeds
+    )
+
+
+def _unknown(
+    plan: AssignPlan, differences: _Differences, by_ids: Sequence[AssignPlan | None] | None
+) -> str:
+    """Return the unknown values that cause the differences, and that they are unknown."""
+    of_ids = differences if by_ids is None else _differences(plan, by_ids)
+    if of_ids == differences:
+        return "the ids of new members, which are unknown"
+    order = "the order in which {} name their topics, which {} unknown"
+    if any(of_ids):
+        return f"the ids of new members and {order.format('they', 'are')}"
+    return order.format("new members", "is")
+
+
+def _marked(
+    plan: AssignPlan,
+    others: Sequence[AssignPlan | None],
+    by_ids: Sequence[AssignPlan | None] | None,
+) -> AssignPlan:
+    differences = _differences(plan, others)
     warnings = list(plan.warnings)
+    if plan.assignment is None:
+        if differences.is_failure_open:
+            unknown = _unknown(plan, differences, by_ids)
+            warnings.append(f"Whether the assignor fails depends on {unknown}.")
+        return replace(plan, warnings=tuple(warnings))
     counts = (
-        (len(plan.moves) - len(always), len(plan.moves), "moves"),
-        (len(unsure), len(plan.members), "members"),
+        (len(differences.moves), len(plan.moves), "moves"),
+        (len(differences.members), len(plan.members), "members"),
     )
     parts = [f"{some} of {every} {what}" for some, every, what in counts if some]
     if parts:
-        warnings.append(
-            f"The result for {' and for '.join(parts)} depends on the ids of new members, "
-            "which are unknown."
-        )
+        unknown = _unknown(plan, differences, by_ids)
+        warnings.append(f"The result for {' and for '.join(parts)} depends on {unknown}.")
     errors = [other.error for other in others if other is not None and other.error is not None]
     if errors:
+        what = "ids" if by_ids is None else "ids and topic orders"
         warnings.append(
-            f"With {len(errors)} of {len(others)} other ids of new members Kafka's own assignor "
+            f"With {len(errors)} of {len(others)} other {what} of new members Kafka's own assignor "
             f"fails: {errors[0]}."
         )
     return replace(
         plan,
-        moves=tuple(move._replace(depends_on_id=move not in always) for move in plan.moves),
+        moves=tuple(move._replace(depends_on_id=move in differences.moves) for move in plan.moves),
         members=tuple(
-            replace(member, depends_on_id=member.member_id in unsure) for member in plan.members
+            replace(member, depends_on_id=member.member_id in differences.members)
+            for member in plan.members
         ),
         warnings=tuple(warnings),
     )

@@ -20,8 +20,6 @@ from kgroup.assignor.server.server import ServerGroup, Target
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 from kgroup.errors import UnknownStrategyError
 
-_Server = Callable[[ServerGroup], Assignment]
-
 
 def _assign_simple(group: ServerGroup) -> Assignment:
     from kgroup.assignor.server import simple  # which needs numpy
@@ -29,13 +27,9 @@ def _assign_simple(group: ServerGroup) -> Assignment:
     return simple.assign(group)
 
 
-_SERVER: Mapping[str, Mapping[str, _Server]] = {
-    "consumer": {"uniform": uniform.assign, "range": server_range.assign},
+_SERVER: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "consumer": {"uniform": uniform.assign_targets, "range": server_range.assign_targets},
     "share": {"simple": _assign_simple},
-}
-_TARGETS: Mapping[str, Callable[[ServerGroup], Mapping[str, Target]]] = {
-    "uniform": uniform.assign_targets,
-    "range": server_range.assign_targets,
 }
 _ZOOKEEPER: Mapping[str, ZookeeperAssignor] = {
     "range": zookeeper.assign_range,
@@ -114,12 +108,16 @@ def assign(spec: GroupSpec) -> Assignment:
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
     assignor = assignor_of(spec.protocol, spec.strategy, spec.computed_as, group_id=spec.id)
+    if spec.protocol == "consumer":
+        group = ServerGroup(spec)
+        return group.assignment(assignor(group))
+    assigned: Assignment
     if spec.protocol != "classic":
-        of_server: Assignment = assignor(ServerGroup(spec))
-        return of_server
+        assigned = assignor(ServerGroup(spec))
+        return assigned
     sent = as_sent(spec)
     read = _as_read(sent, spec.computed_as)
-    assigned: Assignment = assignor(read, spec.topics)
+    assigned = assignor(read, spec.topics)
     if len(read) < len(sent):
         assigned = {member.member_id: assigned.get(member.member_id, []) for member in sent}
     return assigned
@@ -137,8 +135,8 @@ def assign_targets(strategy: str, group: ServerGroup, group_id: str) -> Mapping[
         AssignorError: the assignor itself throws an exception.
         UnknownStrategyError: brokers have no such assignor.
     """
-    assignor_of("consumer", strategy, group_id=group_id)
-    return _TARGETS[strategy](group)
+    targets: Mapping[str, Target] = assignor_of("consumer", strategy, group_id=group_id)(group)
+    return targets
 
 
 def is_determined(spec: GroupSpec) -> bool:

@@ -8,13 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from kgroup.assignor.base import Assignment, consumers_by_topic
+from kgroup.assignor.base import consumers_by_topic
 from kgroup.assignor.server.server import ServerGroup, Target
-
-
-def assign(group: ServerGroup) -> Assignment:
-    """Return the coordinator's assignment."""
-    return group.assignment(assign_targets(group))
 
 
 def assign_targets(group: ServerGroup) -> Mapping[str, Target]:

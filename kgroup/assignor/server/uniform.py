@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kgroup.assignor.base import Assignment, AssignorError
+from kgroup.assignor.base import AssignorError
 from kgroup.assignor.server.server import ServerGroup, Target, capacity_for
 
 _MOST_ROUNDS = 16
@@ -217,15 +217,6 @@ class _Balancer:
         at, last = self._next_most + 1, self._most_end - 1
         self._members[at], self._members[last] = self._members[last], self._members[at]
         self._most_end -= 1
-
-
-def assign(group: ServerGroup) -> Assignment:
-    """Return the coordinator's assignment.
-
-    Raises:
-        AssignorError: Kafka's assignor fails.
-    """
-    return group.assignment(assign_targets(group))
 
 
 def assign_targets(group: ServerGroup) -> Mapping[str, Target]:

@@ -83,6 +83,14 @@ def test_subscriptions_of_a_custom_assignor_go_with_a_chosen_strategy() -> None:
     assert read.data[0].strategy == "range"
 
 
+def test_a_named_library_without_the_groups_strategy_is_wrong_usage() -> None:
+    """As in a spec, and as a leader of that library (`--leader`) is."""
+    of_java = group(member("a", 0))
+    lack = r"expected a strategy of kafkajs 2.2.4 \(RoundRobinAssigner\), found 'sticky'\. Choose"
+    with pytest.raises(UsageError, match=lack):
+        read_group(FakeSource(of_java), "g", client=software("kafkajs"))
+
+
 def test_one_member_that_cannot_be_read_is_named_among_the_others() -> None:
     odd = replace(member("odd"), subscription=None, protocol_metadata={"raw": "AAAAAA=="})
     with pytest.raises(InputError, match=r"from 1 of 3 members: odd \(4 bytes\)\. What they"):

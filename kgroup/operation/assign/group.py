@@ -16,7 +16,14 @@ from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of, strategies
-from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
+from kgroup.errors import (
+    InputError,
+    NotFoundError,
+    UnfitError,
+    UnknownStrategyError,
+    UsageError,
+    named_group,
+)
 from kgroup.model.client_library import (
     AIOKAFKA,
     FRANZ_GO,
@@ -94,7 +101,8 @@ def read_group(
     Raises:
         NotFoundError: the group does not exist.
         InputError: the subscriptions of the members, or the strategy of the group, are unknown.
-        UsageError: the requested strategy does not exist for this type of group.
+        UsageError: the requested strategy does not exist for this type of group, or the requested
+            software does not have the group's strategy.
     """
     reading, group = find_group(source, group_id, generations=generations)
     protocol = _task_protocol(group)
@@ -297,7 +305,12 @@ def _with_strategy(
         notes.append(f"the group's assignor is unknown; {names[0]} is assumed{unless}")
         return replace(spec, strategy=names[0])
     group_id, remark = spec.id, advice.strategy
-    assignor_of(spec.protocol, spec.strategy, client, group_id=group_id, remark=remark)
+    try:
+        assignor_of(spec.protocol, spec.strategy, client, group_id=group_id, remark=remark)
+    except UnknownStrategyError as error:
+        if spec.client is None:
+            raise
+        raise UsageError(str(error)) from None  # the user named the software
     return spec
 
 

@@ -8,8 +8,9 @@ library writes the rest of the bytes is not enough: then the library is inferred
 client id is the library's default, because any application may choose any client id.
 
 The bytes that libraries write were recorded from their groups (`tests/data/clients`); for
-earlier versions, and for ruby-kafka, they come from the sources. node-rdkafka,
-@confluentinc/kafka-javascript and rdkafka of Rust contain librdkafka, and write what it writes.
+earlier versions, they come from the sources. ruby-kafka 1.5.0 was seen with such bytes.
+node-rdkafka, @confluentinc/kafka-javascript and rdkafka of Rust contain librdkafka, and write what
+it writes.
 kafka-rust 0.10 and rskafka 0.6 never join a group: they have no JoinGroup request. samsa 0.1 sends
 what none of the known libraries sends.
 """

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.base import Subscriber, TopicMetadata
 from kgroup.assignor.client.java import versions_before_3_4
+from kgroup.assignor.client.lesser_known import LESSER_KNOWN
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import as_sent, assign
@@ -1003,6 +1004,21 @@ def test_a_leader_that_assigned_otherwise_is_not_of_ruby_kafka() -> None:
         leader = fitting(replace(spec, member_order=tuple(order))).leader
         assert leader is not None
         assert leader.may_be == frozenset(names)
+
+
+def test_ruby_kafka_deals_partitions_as_brokers_list_them() -> None:
+    """Recorded: three members of ruby-kafka 1.5.0, in the order of a coordinator of 3.9.2."""
+    members = [Subscriber(name, ("ra", "rb")) for name in ("da", "5c", "de")]
+    topics = {
+        "ra": TopicMetadata(5, listed=(1, 3, 2, 0, 4)),
+        "rb": TopicMetadata(3, listed=(1, 2, 0)),
+    }
+    assigned = LESSER_KNOWN["ruby-kafka"](members, topics)
+    assert {name: sorted(own) for name, own in assigned.items()} == {
+        "5c": [("ra", 3), ("ra", 4), ("rb", 0)],
+        "da": [("ra", 0), ("ra", 1), ("rb", 2)],
+        "de": [("ra", 2), ("rb", 1)],
+    }
 
 
 def test_members_of_sarama_remember_only_what_its_leaders_tell_them() -> None:

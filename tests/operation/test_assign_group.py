@@ -23,9 +23,10 @@ from kgroup.model.group import (
     Membership,
     Subscription,
 )
-from kgroup.operation.assign.client import software
+from kgroup.operation.assign.client import assumptions, software
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import dry_run
+from kgroup.operation.assign.what_if import AddedMembers, Changes, changed
 from kgroup.source.log.source import LogDir
 from tests.operation.sources import FakeSource
 
@@ -267,6 +268,28 @@ def test_the_leaders_library_is_that_which_assigned_by_the_groups_own_strategy(
     assert spec.leader is not None
     assert spec.leader.may_be == frozenset({"kafka-clients"})
     assert spec.strategy == (strategy or "range")
+
+
+@pytest.mark.parametrize("library", ["ruby-kafka", "kafka-node", None])
+def test_members_with_the_client_id_of_a_library_that_is_not_imitated_use_it(
+    library: str | None,
+) -> None:
+    """Recorded of ruby-kafka: `describe` named it, and the dry run was wrong without a warning."""
+    among = tuple(filter(None, ("ruby-kafka", library, "sarama")))
+    members = [
+        replace(member(name, *own), client_library=library, client_library_candidates=among)
+        for name, own in (("a", (0, 1)), ("b", (2,)))
+    ]
+    given = replace(group(*members), assignor="roundrobin")
+    (spec,) = read_group(Listing(given), "g").data
+    joined = changed(spec, Changes(add=[AddedMembers()]))
+    grown = changed(spec, Changes(partitions=[("t", 5)]))
+    seen = [" ".join(dry_run(each).warnings) for each in (joined, grown)]
+    is_other = library == "ruby-kafka"  # kafka-node deals by id, as Java does
+    assert ("probably uses ruby-kafka, which is not imitated" in seen[0]) == is_other
+    assert (f"the leader may use {library}, and when" in seen[1]) == bool(library)
+    notes = [text for text in assumptions(spec) if "not to use ruby-kafka" in text]
+    assert len(notes) == (library is None)  # it is no longer developed
 
 
 def test_members_of_kafka_go_get_what_brokers_of_their_racks_lead() -> None:

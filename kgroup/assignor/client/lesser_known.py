@@ -7,7 +7,7 @@ Source: `assignRoundRobin` of kafka-node 5.0.0; `RoundRobinAssignmentStrategy` o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kgroup.assignor.base import (
     Assignment,
@@ -17,6 +17,7 @@ from kgroup.assignor.base import (
     TopicMetadata,
 )
 from kgroup.assignor.java.java_hash import utf16
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.model.client_library import KAFKA_NODE, RUBY_KAFKA
 
 
@@ -29,7 +30,8 @@ def _of_kafka_node(
     """
     names = dict.fromkeys(topic for member in members for topic in member.topics)
     turns = sorted(members, key=lambda member: utf16(member.member_id))
-    return _dealt(members, turns, [name for name in names if name in topics], topics)
+    ascending = {name: TopicMetadata(topics[name].partitions) for name in names if name in topics}
+    return _dealt(members, turns, [*ascending], ascending)
 
 
 def _of_ruby_kafka(
@@ -37,7 +39,8 @@ def _of_ruby_kafka(
 ) -> Assignment:
     """Assign to the members as the coordinator lists them; the topics are sorted.
 
-    Ruby's sort may change the order of a topic's partitions, so only their number is certain.
+    Partitions are in the order of the Metadata response, unless Ruby's sort changes it, so only
+    their number is certain.
     """
     names = sorted({topic for member in members for topic in member.topics})
     return _dealt(members, members, names, topics)
@@ -52,7 +55,7 @@ def _dealt(
     assignment: Assignment = {member.member_id: [] for member in members}
     at = 0
     for name in names:
-        for number in range(_partitions(topics, name)):
+        for number in _partitions(topics, name):
             while name not in turns[at % len(turns)].topics:
                 at += 1
             assignment[turns[at % len(turns)].member_id].append((name, number))
@@ -60,10 +63,10 @@ def _dealt(
     return assignment
 
 
-def _partitions(topics: Mapping[str, TopicMetadata], name: str) -> int:
+def _partitions(topics: Mapping[str, TopicMetadata], name: str) -> Sequence[int]:
     if name not in topics:
         raise AssignorError("Error", f"unknown topic {name}")
-    return topics[name].partitions
+    return topics[name].as_listed
 
 
 LESSER_KNOWN: Mapping[str, ClassicAssignor] = {
@@ -71,3 +74,11 @@ LESSER_KNOWN: Mapping[str, ClassicAssignor] = {
     RUBY_KAFKA: _of_ruby_kafka,
 }
 """Round robin by library."""
+
+
+def is_passed_over(names: Sequence[str], leaders: Iterable[MemberSpec]) -> bool:
+    """Return whether the only name is that of ruby-kafka, and no leader has its client id.
+
+    It is no longer developed, so without that sign the leader is taken to use another library.
+    """
+    return names == [RUBY_KAFKA] and all(each.may_be != frozenset(names) for each in leaders)

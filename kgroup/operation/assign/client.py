@@ -8,7 +8,7 @@ from itertools import islice
 
 from kgroup.assignor.base import Assignment, AssignorError
 from kgroup.assignor.client.java import JAVA
-from kgroup.assignor.client.lesser_known import LESSER_KNOWN
+from kgroup.assignor.client.lesser_known import LESSER_KNOWN, is_passed_over
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
 from kgroup.assignor.member_spec import Software
 from kgroup.assignor.server.server import PREFERENCE
@@ -276,7 +276,13 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
             yield f"The leader uses {of}; computed as {leads}, as requested."
         return
     different, not_imitated = _doubts(spec)
-    if not different and not_imitated in ([], [RUBY_KAFKA]):
+    if not different and (not not_imitated or is_passed_over(not_imitated, spec.possible_leaders)):
+        return
+    if leader is not None and leader.may_be is not None and leader.may_be <= {*not_imitated}:
+        yield (
+            f"The leader probably uses {' or '.join(not_imitated)}, which is not imitated; "
+            f"computed as {leads}."
+        )
         return
     if leader is not None and leader.client is not None:
         begin = f"The leader probably uses {leads.name}"
@@ -335,7 +341,8 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
             f"taken to list no eager strategy: {first_names(unseen)}. With one, members give up "
             "all partitions before they rejoin; none has rejoined yet, which would show that"
         )
-    if _doubts(spec) == ([], [RUBY_KAFKA]):
+    different, not_imitated = _doubts(spec)
+    if not different and is_passed_over(not_imitated, spec.possible_leaders):
         yield (
             f"the leader is taken not to use {RUBY_KAFKA}, which is no longer developed, and as "
             "which nothing can be computed; what members sent does not rule it out"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.client.java import versions_before_3_4
 from kgroup.assignor.client.kafka_go import rack_in_user_data
+from kgroup.assignor.client.lesser_known import LESSER_KNOWN
 from kgroup.assignor.client.sarama import told_nothing
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
@@ -523,8 +524,12 @@ def _by_memory(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSp
 
 
 def _may_be(member: Member) -> frozenset[str] | None:
-    """Return the libraries that may have written a subscription; None if that is unknown."""
+    """Return the libraries that may have written a subscription; None if that is unknown.
+
+    A default client id decides for one that is not imitated.
+    """
     names = {member.client_library, *(member.client_library_candidates or ())}
+    names = names & LESSER_KNOWN.keys() & {member.client_library} or names
     return frozenset(name for name in names if name is not None) or None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kgroup.assignor.base import TopicMetadata
-from kgroup.assignor.client.lesser_known import LESSER_KNOWN
+from kgroup.assignor.client.lesser_known import LESSER_KNOWN, is_passed_over
 from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
@@ -17,7 +17,6 @@ from kgroup.model.client_library import (
     KAFKAJS,
     LIBRDKAFKA,
     PLATFORMATIC,
-    RUBY_KAFKA,
     SARAMA,
 )
 from kgroup.model.cluster import TopicPartition
@@ -101,7 +100,7 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         )
     may_lead = (leader.may_be or ()) if leader is not None and spec.client is None else ()
     slow = sorted(LESSER_KNOWN.keys() & may_lead)
-    slow = [] if slow == [RUBY_KAFKA] else slow  # a note
+    slow = [] if is_passed_over(slow, spec.possible_leaders) else slow  # a note
     changed = spec.new_topics.union(spec.grown_topics, spec.dropped_topics)
     if changed and spec.leader_id in spec.restarting and not _has_changed(spec):
         libraries = {spec.client_of(member).name for member in spec.members}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
@@ -53,18 +54,38 @@ def shipped_scenarios() -> Report[ShippedScenario]:
 
 
 def simulate(
-    scenario: Scenario, *, seed: int = 0, runs: int = 1, until_stable: bool = False
+    scenario: Scenario,
+    *,
+    seed: int = 0,
+    runs: int = 1,
+    until_stable: bool = False,
+    on_progress: Callable[[int, int], None] = lambda done_ms, total_ms: None,
 ) -> Report[Simulation]:
     """Simulate a scenario, once or with several consecutive seeds.
+
+    Args:
+        scenario: the scenario.
+        seed: seed of the first run.
+        runs: number of runs.
+        until_stable: end a run when the group is at rest after the last step.
+        on_progress: called with the simulated time of all runs, so far and in total.
 
     Returns:
         One simulation for each run; notes name what was unfinished at the end.
     """
     limits = _limits(scenario)
-    simulations = tuple(
-        replace(play(scenario, seed + run, until_stable=until_stable), limits=limits)
-        for run in range(runs)
-    )
+    each_ms = scenario.duration_ms
+
+    def played(run: int) -> Simulation:
+        simulation = play(
+            scenario,
+            seed + run,
+            until_stable=until_stable,
+            on_progress=lambda now_ms: on_progress(run * each_ms + now_ms, runs * each_ms),
+        )
+        return replace(simulation, limits=limits)
+
+    simulations = tuple(map(played, range(runs)))
     unfinished = [simulation.rebalances[-1] for simulation in simulations if simulation.rebalances]
     counts = {
         "a rebalance was not complete": sum(rebalance.end_ms is None for rebalance in unfinished),

@@ -111,6 +111,21 @@ def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
+def test_a_simulation_tells_how_much_time_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member polls twice a second, which takes some seconds of processor for each day."""
+    terminal = on_terminal(monkeypatch)
+    text = 'duration = "1h"\n[topics]\nt = 1\n[[member]]\nname = "a"\ntopics = ["t"]\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert status_of(["simulate", "-", "--runs", "2"]) == 0
+    lines = terminal.getvalue().split("\r\x1b[K")
+    assert lines[1:8] == [
+        *(f"simulated {number} min of 2 h" for number in range(10, 60, 10)),
+        "simulated 1 h of 2 h",
+        "simulated 1 h 10 min of 2 h",
+    ]
+    assert lines[-2:] == ["simulated 2 h of 2 h", ""]
+
+
 def test_the_line_is_gone_before_counts_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     before: list[str] = []

@@ -16,6 +16,7 @@ from kgroup.cli.option.file import STDIN, standard_input
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import Output, draw, drawing_width, json_errors, show
+from kgroup.cli.output.progress import ProgressLine
 from kgroup.cli.shell.suggestion import suggest_scenarios
 from kgroup.errors import ExitStatus, InputError, near_names
 from kgroup.limited_input import read_limited
@@ -128,7 +129,15 @@ def command(
         return show(shipped_scenarios(), output, render.scenarios_page)
     with json_errors(output):
         read = _scenario(scenario, group, source, crash, stop)
-        simulated = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
+        progress = ProgressLine(writes_rows=False)
+        simulated = simulate(
+            read.data[0],
+            seed=seed,
+            runs=runs,
+            until_stable=until is not None,
+            on_progress=progress.show_simulated,
+        )
+        progress.clear()
         report = Report(simulated.data, read.errors, (*read.notes, *simulated.notes))
     if grid:
         return draw(report, render.grid_text(report.data[0], drawing_width()))

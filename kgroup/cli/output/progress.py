@@ -43,6 +43,12 @@ class ProgressLine:
         else:
             self._show(f"read {done:,} of {size:,} {unit}")
 
+    def show_simulated(self, done_ms: int, total_ms: int) -> None:
+        """Show how much time has been simulated."""
+        from kgroup.render.cell import rough_age
+
+        self._show(f"simulated {rough_age(done_ms)} of {rough_age(total_ms)}")
+
     def show_copied(self, topic: LiveLog) -> None:
         """Show how much of a live topic has been fetched."""
         shift, unit = _unit(topic.bytes_copied)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import chain
 from random import Random
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -489,24 +490,36 @@ _LOOK_AGAIN_MS = 100
 """The same interval after the time at which the group should be at rest."""
 
 
-def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simulation:
+_SLICE_MS = 600_000
+"""Interval of calls about the progress of a long simulation, in ms."""
+
+
+def play(
+    scenario: Scenario,
+    seed: int,
+    *,
+    until_stable: bool = False,
+    on_progress: Callable[[int], None] = lambda now_ms: None,
+) -> Simulation:
     """Play a scenario to its end.
 
     Args:
         scenario: the scenario to play.
         seed: seed of the random numbers; the same seed gives the same timeline.
         until_stable: end when the last step is done and the group is at rest.
+        on_progress: called with the simulated time.
 
     Returns:
         The result of the simulation.
     """
     stage = _stage(scenario, seed)
     clock = stage.clock
-    if not until_stable:
-        clock.run(scenario.duration_ms)
-    else:
-        clock.run(last_ms(scenario.steps, scenario.jitter_ms))
-        _rest(stage, scenario.duration_ms, _LOOK_MS)
+    last = last_ms(scenario.steps, scenario.jitter_ms) if until_stable else scenario.duration_ms
+    for now_ms in chain(range(_SLICE_MS, last, _SLICE_MS), (last,)):
+        clock.run(now_ms)
+        on_progress(now_ms)
+    if until_stable:
+        _rest(stage, scenario.duration_ms, _LOOK_MS, on_progress)
     return stage.timeline.end(scenario.title, scenario.about, seed, is_at_rest=stage.is_settled)
 
 
@@ -580,8 +593,14 @@ def _stage(scenario: Scenario, seed: int) -> CoordinatorStage | ZookeeperStage:
     return make(scenario, Random(seed))
 
 
-def _rest(stage: CoordinatorStage | ZookeeperStage, end_ms: int, every_ms: int) -> None:
+def _rest(
+    stage: CoordinatorStage | ZookeeperStage,
+    end_ms: int,
+    every_ms: int,
+    on_progress: Callable[[int], None] = lambda now_ms: None,
+) -> None:
     """Run until the group is at rest, or to the end."""
     clock = stage.clock
     while not stage.is_settled and clock.now_ms < end_ms:
         clock.run(min(clock.now_ms + every_ms, end_ms))
+        on_progress(clock.now_ms)

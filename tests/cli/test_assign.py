@@ -166,6 +166,26 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
     assert cli("assign", "--dry-run", "--spec", str(tmp_path / "none")).status == 1
 
 
+def test_a_spec_without_the_named_member_costs_its_own_result_only(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """As other commands do with several groups, and this one with a strategy that one lacks."""
+    file = tmp_path / "groups.jsonl"
+    alone = SPEC | {"id": "other", "members": [{"member_id": "x", "topics": ["t"]}]}
+    file.write_text(f"{json.dumps(SPEC)}\n{json.dumps(alone)}\n")
+    line = ("assign", "--dry-run", "--spec", str(file), "-o", "json", "--remove-member")
+    result = cli(*line, "b")
+    assert result.status == 4
+    document = json.loads(result.out)
+    assert [list(row["assignment"]) for row in document["data"]] == [["a"]]
+    (error,) = document["errors"]
+    assert error["kind"] == "bad-spec"
+    assert error["reason"] == "line 2: group other has no member 'b'; it has: x."
+    nobody = cli(*line, "nobody")
+    assert nobody.status == 3
+    assert "line 1: " in nobody.err
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -644,26 +644,39 @@ def assign_group(
         topics=changes.subscribed_topics | changes.matching(source.topic_names),
         generations=bool(changes.remove or changes.restart or changes.add),
     )
-    return _assign(group, request, source)
+    return _assign(group, [_changed(spec, request) for spec in group.data], request, source)
 
 
 def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run | Bounce]:
-    """Run the assignors of specs, as `assign_group` does; invalid specs are errors.
+    """Run the assignors of specs, as `assign_group` does.
+
+    Invalid specs are errors, and those of which the request cannot be met, unless all are.
 
     Args:
         text: JSON or JSON lines, see `read_specs`.
         path: name of the file, for errors.
         request: options of the dry run.
     """
-    read = read_specs(text, path, request.strategy, request.kafka_version, request.software)
-    return _assign(read, request)
+    specs: list[GroupSpec] = []
+    read = read_specs(
+        text,
+        path,
+        request.strategy,
+        request.kafka_version,
+        request.software,
+        lambda spec: specs.append(_changed(spec, request)),
+    )
+    return _assign(read, specs, request)
 
 
 def _assign(
-    read: Report[GroupSpec], request: AssignRequest, source: GroupSource | None = None
+    read: Report[GroupSpec],
+    specs: Sequence[GroupSpec],
+    request: AssignRequest,
+    source: GroupSource | None = None,
 ) -> Report[Run | Bounce]:
+    """Run the assignors of groups; `specs` has them with the requested changes."""
     changes = request.changes
-    specs = [changed(_asked(spec, request), changes) for spec in read.data]
     by_spec = [
         (spec, _RUNS[request.mode](spec, request.strategy is not None or _is_changed(spec, old)))
         for spec, old in zip(specs, read.data, strict=True)
@@ -718,11 +731,11 @@ def _failures_later(spec: GroupSpec, changes: Changes) -> Iterator[str]:
                 yield f"--add-member: when a member of {client.name} leads later, {then}"
 
 
-def _asked(spec: GroupSpec, request: AssignRequest) -> GroupSpec:
-    """Return the spec with the version that the user named, if that is of its protocol."""
-    if request.client is None:
-        return spec
-    return replace(spec, asked_version=version_of(request.client))
+def _changed(spec: GroupSpec, request: AssignRequest) -> GroupSpec:
+    """Return the spec with the requested changes, and the version that the user named."""
+    if request.client is not None:
+        spec = replace(spec, asked_version=version_of(request.client))
+    return changed(spec, request.changes)
 
 
 def _largest_record(by_spec: Sequence[tuple[GroupSpec, Sequence[Run | Bounce]]]) -> int:

@@ -30,7 +30,7 @@ from kgroup.assignor.kafka_streams import (
 )
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software, UserData
 from kgroup.assignor.strategy import strategies
-from kgroup.errors import ProblemKind, UsageError
+from kgroup.errors import NotFoundError, ProblemKind, UsageError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.operation.assign.classic_streams import (
@@ -180,6 +180,7 @@ def read_specs(
     strategy: str | None = None,
     kafka_version: str | None = None,
     client: Software | None = None,
+    on_group: Callable[[GroupSpec], None] = lambda spec: None,
 ) -> Report[GroupSpec]:
     """Parse one group from JSON, or several from JSON lines; invalid specs are errors.
 
@@ -192,9 +193,11 @@ def read_specs(
             group that does not have it; the same applies to the next two arguments.
         kafka_version: Kafka version of the assignor.
         client: client library of the leaders.
+        on_group: called with each group; a NotFoundError or UsageError is one of this group.
 
     Raises:
         UsageError: none of the groups has the requested strategy, version or library.
+        NotFoundError: `on_group` has raised it for the first of the groups, and for all others.
     """
     text = text.removeprefix(BOM_UTF8)  # some editors write it
     if not text.strip():
@@ -213,23 +216,25 @@ def read_specs(
     specs: list[GroupSpec] = []
     problems = ProblemLog()
     notes: dict[str, None] = {}
-    unsuited: list[str] = []
+    unsuited: list[UsageError | NotFoundError] = []
     for where, spec in _objects(text):
         try:
             if isinstance(spec, orjson.JSONDecodeError):
                 raise SpecError(f"expected JSON, found {spec}")
-            specs.append(as_asked(read_spec(spec, client), strategy, kafka_version, client))
+            group = as_asked(read_spec(spec, client), strategy, kafka_version, client)
+            on_group(group)
+            specs.append(group)
             assert isinstance(spec, Mapping)
             for fields in (spec, *spec["members"]):
                 if fields.get("client") is not None and (note := later_note(fields["client"])):
                     notes[note] = None
-        except (SpecError, UsageError) as error:
-            if isinstance(error, UsageError):
-                unsuited.append(f"{where}{error}")
+        except (SpecError, UsageError, NotFoundError) as error:
+            if not isinstance(error, SpecError):
+                unsuited.append(type(error)(f"{where}{error}"))
             end = "" if str(error).endswith("?") else "."
             problems.add(Problem(ProblemKind.BAD_SPEC, f"{where}{error}{end}", path=path))
     if unsuited and not specs:
-        raise UsageError(unsuited[0])
+        raise unsuited[0]
     return Report(tuple(specs), problems.problems(), tuple(notes))
 
 

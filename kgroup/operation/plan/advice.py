@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from kgroup.errors import InputError, NotFoundError, named_group
 from kgroup.model.group import Group, GroupState, GroupType
@@ -43,7 +44,10 @@ from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.source.base import GroupSource, Question
 
 _ENOUGH = 0.9
-"""Differences of less than a tenth count neither for nor against a migration."""
+"""Differences of less than a tenth count neither for nor against a migration.
+
+A migration has costs and risks that the forecast does not have.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +288,7 @@ class _Advisor:
             self._restarted_later(running.scenario, plans),
         )
         if _stops_as_long(now, then):
-            yield (
-                f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; "
-                f"partitions would change owners {then.forecast.moved} times, instead of "
-                f"{now.forecast.moved} times now."
-            )
+            yield f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops_and_moves(now, then)}."
             return
         yield Proposal(
             MigrationTarget.ASSIGNOR,
@@ -315,6 +315,9 @@ class _Advisor:
             "a rolling restart with the consumer protocol",
             self._restarted_later(change.running.scenario, change.plans(tuple(running.by_name))),
         )
+        if not (change.is_begun or _against(now, then) or _saves(now, then)):
+            yield f"{target}: not worth a migration: {_stops_and_moves(now, then)}."
+            return
         unknown = [
             precondition.code
             for precondition in preconditions
@@ -411,6 +414,13 @@ def _restarted(
     ]
 
 
+def _saves(now: Compared, then: Compared) -> bool:
+    """Return whether any cost falls by more than a tenth."""
+    costs = attrgetter("stopped_ms", "moved", "read_again", "skipped")
+    pairs = zip(costs(now.forecast), costs(then.forecast), strict=True)
+    return any(after < _ENOUGH * before for before, after in pairs)
+
+
 def _stops_as_long(now: Compared, then: Compared) -> bool:
     return then.forecast.stopped_ms > _ENOUGH * now.forecast.stopped_ms
 
@@ -420,6 +430,13 @@ def _stops(now: Compared, then: Compared) -> str:
         "a rolling restart would stop partitions for "
         f"{seconds(then.forecast.stopped_ms)} in total, instead of "
         f"{seconds(now.forecast.stopped_ms)} now"
+    )
+
+
+def _stops_and_moves(now: Compared, then: Compared) -> str:
+    return (
+        f"{_stops(now, then)}; partitions would change owners {then.forecast.moved} times, instead "
+        f"of {now.forecast.moved} times now"
     )
 
 

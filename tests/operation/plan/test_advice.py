@@ -98,6 +98,18 @@ def test_a_group_for_the_consumer_protocol() -> None:
     assert "Check first: broker-support, migration-policy" in proposal.why
 
 
+def test_the_consumer_protocol_is_not_worth_a_migration_that_saves_nothing() -> None:
+    """Static members come back without a rebalance, and wait for their own restart only."""
+    static = advised(FakeSource(group_of(static=True)))
+    assert MigrationTarget.CONSUMER_PROTOCOL not in proposed(static)
+    (why,) = [reason for reason in static.reasons if reason.startswith("consumer-protocol: ")]
+    assert why.startswith(
+        "consumer-protocol: not worth a migration: a rolling restart would stop partitions for "
+    )
+    assert why.endswith("; partitions would change owners 0 times, instead of 0 times now.")
+    assert static.summary.startswith("No migration is recommended now.")
+
+
 def test_brokers_that_do_not_let_a_group_go() -> None:
     group = classic_group(*(member(n, partitions=[("orders", n)]) for n in range(3)))
     group = replace(group, coordinator=Broker(1, "kafka-1", 9092))

@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,11 @@ from kgroup.model.group import (
     Subscription,
 )
 from kgroup.operation.assign.client import assumptions, software
+from kgroup.operation.assign.dry_run import AssignRequest, Bounce, Run, assign_group
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.what_if import AddedMembers, Changes, changed
+from kgroup.operation.report import Report
 from kgroup.source.log.source import LogDir
 from tests.operation.sources import FakeSource
 
@@ -307,3 +310,54 @@ def test_groups_without_members_and_groups_that_are_not_there() -> None:
         read_group(FakeSource(group(state=GroupState.EMPTY)), "g")
     with pytest.raises(NotFoundError, match="group 'h': "):
         read_group(FakeSource(group()), "h")
+
+
+def joined_empty(
+    *added: AddedMembers, type_: GroupType = GroupType.CLASSIC, asked: str | None = None
+) -> Report[Run | Bounce]:
+    """Let members join a group that has none."""
+    empty = replace(group(state=GroupState.EMPTY), type=type_, assignor=None, leader_id=None)
+    changes = Changes(add=added, partitions=[("t", 4)])
+    return assign_group(FakeSource(empty), "g", AssignRequest(strategy=asked, changes=changes))
+
+
+@pytest.mark.parametrize(
+    ("of_new", "asked", "strategy", "software"),
+    [
+        ({}, "range", "range", "kafka-clients 4.3.1"),
+        ({"library": "franz-go"}, None, "cooperative-sticky", "franz-go 1.22.0"),  # its default
+        ({"strategies": ("sticky", "range")}, None, "sticky", "kafka-clients 4.3.1"),
+    ],
+)
+def test_members_that_join_an_empty_group(
+    of_new: dict[str, Any], asked: str | None, strategy: str, software: str
+) -> None:
+    """Their lists decide, or those of their library; Java's is assumed."""
+    report = joined_empty(AddedMembers(2, topics=("t",), **of_new), asked=asked)
+    (run,) = report.data
+    (plan,) = run.plans
+    assert (plan.strategy, plan.computed_as) == (strategy, software)
+    assert plan.assignment is not None
+    assert [len(partitions) for partitions in plan.assignment.values()] == [2, 2]
+    is_assumed = "new members are taken to use kafka-clients 4.3.1" in " ".join(report.notes)
+    assert is_assumed is ("library" not in of_new)
+    assert not any("vote on it again" in note or "is assumed" in note for note in report.notes)
+
+
+def test_members_of_an_empty_consumer_group_decide_on_its_assignor() -> None:
+    added = AddedMembers(2, topics=("t",), strategies=("range",))
+    (run,) = joined_empty(added, type_=GroupType.CONSUMER).data
+    (plan,) = run.plans
+    assert plan.strategy == "range"
+    assert not any("assignor may change" in warning for warning in plan.warnings)
+
+
+@pytest.mark.parametrize(
+    "added", [AddedMembers(topics=("t",)), AddedMembers(strategies=("range",))]
+)
+def test_an_empty_group_needs_the_topics_and_the_strategy_of_new_members(
+    added: AddedMembers,
+) -> None:
+    message = "--add-member topics=TOPIC with --strategy computes what new members get; --spec "
+    with pytest.raises(InputError, match=message):
+        joined_empty(added)

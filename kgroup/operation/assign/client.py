@@ -326,6 +326,12 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
             )
     if spec.protocol != "classic":
         return
+    is_new = have_joined and not spec.departed and spec.client is None
+    if is_new and all(member.unknown_id and member.client is None for member in spec.members):
+        yield (
+            f"new members are taken to use {spec.computed_as}; library= or --client names another "
+            "library"
+        )
     is_voted = spec.has_votes is False and (have_joined or spec.have_left)
     if is_voted and spec.may_win is None and not any(vote_warnings(spec)):
         new = ", and new members to list what others list" if have_joined else ""

@@ -635,6 +635,10 @@ def assign_group(
         UsageError: the group has no such strategy, or a change is impossible.
     """
     changes = request.changes
+    is_known = all(
+        (added.topics or added.regex) and (request.strategy or added.strategies or added.library)
+        for added in changes.add
+    )
     group = read_group(
         source,
         group_id,
@@ -643,6 +647,7 @@ def assign_group(
         client=request.software,
         topics=changes.subscribed_topics | changes.matching(source.topic_names),
         generations=bool(changes.remove or changes.restart or changes.add),
+        may_be_empty=bool(changes.add) and is_known,
     )
     return _assign(group, [_changed(spec, request) for spec in group.data], request, source)
 

@@ -65,10 +65,11 @@ class Advice(NamedTuple):
     strategy: str = ". Choose one with --strategy"
     members: str = "; --spec takes members from a file"
     subscriptions: str = "; --spec takes it from a file"
+    joining: str = "; --add-member topics=TOPIC with --strategy computes what new members get"
 
 
 _ADVICE = Advice()
-NO_ADVICE = Advice("", "", "", "")
+NO_ADVICE = Advice("", "", "", "", "")
 
 _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
@@ -82,6 +83,7 @@ def read_group(
     client: Software | None = None,
     topics: Collection[str] = (),
     generations: bool = False,
+    may_be_empty: bool = False,
 ) -> Report[GroupSpec]:
     """Read a group, and the subscriptions that its members would send in the next rebalance.
 
@@ -95,6 +97,7 @@ def read_group(
             members.
         topics: additional topics that members will subscribe to.
         generations: see `Question`.
+        may_be_empty: whether a group without members is enough, as new ones will join.
 
     Returns:
         The group; errors are what could not be read and may matter, notes are assumptions.
@@ -118,6 +121,7 @@ def read_group(
         kafka_version=kafka_version,
         client=client,
         topics=topics,
+        may_be_empty=may_be_empty,
     )
 
 
@@ -194,6 +198,7 @@ def group_spec(
     client: Software | None = None,
     topics: Collection[str] = (),
     advice: Advice = _ADVICE,
+    may_be_empty: bool = False,
 ) -> Report[GroupSpec]:
     """Return the spec of a group that was read before; otherwise like `read_group`.
 
@@ -203,10 +208,11 @@ def group_spec(
     notes = list(reading.notes)
     group = before_rebalance(group, notes)
     protocol = protocol_of(group)
-    if not group.members:
+    can_begin = protocol != "zookeeper"
+    if not group.members and not (may_be_empty and can_begin):
         raise UnfitError(
             f"{named_group(group_id)}: expected members that subscribe, found none (state "
-            f"{_known(group.state)}){advice.members}",
+            f"{_known(group.state)}){advice.joining * can_begin}{advice.members}",
             group_id=group_id,
         )
     if protocol == "zookeeper":
@@ -227,6 +233,8 @@ def group_spec(
         if protocol in ("consumer", "share") and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is unknown; the order may be different")
+    is_known = any(member.assignor for member in group.members)
+    is_known |= protocol == "consumer" and not group.members
     spec = GroupSpec(
         strategy or group.assignor or "",
         members,
@@ -239,7 +247,7 @@ def group_spec(
         group.leader_id,
         group.member_order or _walked(group, protocol),
         leader_client=_newest(group.leader_library),
-        has_votes=None if strategy else any(member.assignor for member in group.members),
+        has_votes=None if strategy else is_known,
         past_generations=past,
     )
     spec = _with_strategy(spec, strategy, notes, advice)
@@ -301,6 +309,8 @@ def _with_strategy(
         spec, note = with_fitting_strategy(spec, asked)
         notes.append(note)
         return spec
+    if not spec.strategy and not spec.members:
+        return replace(spec, strategy=names[0])  # new members vote
     if not spec.strategy:
         unless = ", unless new members prefer another one" * (spec.protocol == "consumer")
         notes.append(f"the group's assignor is unknown; {names[0]} is assumed{unless}")

@@ -133,7 +133,8 @@ class _Group:
             self._join()
         elif kind == "leave":
             name = self._members.pop(self._random.randrange(len(self._members)))
-            changed = what_if.remove_member(before, name)
+            (member_id,) = (m.member_id for m in before.members if m.client_id == name)
+            changed = what_if.remove_member(before, member_id)
             self._live.clients.call("leave", name=name)
         else:
             topic = self._random.choice(sorted(self._topics))

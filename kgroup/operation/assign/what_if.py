@@ -206,8 +206,7 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = remove_member(spec, member_id)
     restarted: dict[str, str] = {}
     for member_id in restarting:
-        member = _find(spec, member_id)
-        if is_static(spec, member):
+        if is_static(spec, _with_id(spec, member_id)):
             spec = replace(spec, restarting=spec.restarting | {member_id})
             continue
         spec = restart_member(spec, member_id)
@@ -263,7 +262,7 @@ def _check_once(names: Sequence[str], what: str, options: str) -> None:
 def _find_now(
     option: str, name: str, before: GroupSpec, spec: GroupSpec, restarted: Mapping[str, str]
 ) -> str:
-    """Return the id of a member; the error tells of those that have left or restarted.
+    """Return the id of a member; the error names those that have left or restarted.
 
     Args:
         option: the option with the name, for errors.
@@ -303,17 +302,17 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
             "its stores are in memory, it is a new client: --remove-member with --add-member"
         )
     is_cooperative = (spec.protocol, spec.strategy) == ("classic", "cooperative-sticky")
-    if is_cooperative and not all(is_static(spec, _find(spec, name)) for name in changes.restart):
+    static = [name for name in changes.restart if is_static(spec, _find(spec, name))]
+    if is_cooperative and len(static) < len(changes.restart):
         yield (
             "--restart-member: members are taken to be back before the others have rejoined; "
             "otherwise there are two rebalances, which mostly end with other partitions"
         )
-    for name in changes.restart:
-        if is_static(spec, _find(spec, name)):
-            yield (
-                f"--restart-member: {name} is a static member. It returns within its session "
-                "timeout, without a rebalance; --remove-member lets it leave"
-            )
+    for name in static:
+        yield (
+            f"--restart-member: {name} is a static member. It returns within its session "
+            "timeout, without a rebalance; --remove-member lets it leave"
+        )
     fewer = [name for name, number in changes.partitions if _partitions(spec, name) > number]
     if fewer:
         yield (
@@ -504,9 +503,9 @@ def begin(spec: GroupSpec, member: MemberSpec) -> str:
     return can_list(name, library)
 
 
-def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
+def remove_member(spec: GroupSpec, member_id: str) -> GroupSpec:
     """Remove a member."""
-    return leaves(spec, _find(spec, name))
+    return leaves(spec, _with_id(spec, member_id))
 
 
 def is_static(spec: GroupSpec, member: MemberSpec) -> bool:
@@ -520,9 +519,9 @@ def can_stay(spec: GroupSpec, client: Software) -> bool:
     return spec.may_be_static(client) and not leaves
 
 
-def restart_member(spec: GroupSpec, name: str) -> GroupSpec:
+def restart_member(spec: GroupSpec, member_id: str) -> GroupSpec:
     """Remove a member and let it rejoin in the same rebalance; a worker of Connect in the next."""
-    member = _find(spec, name)
+    member = _with_id(spec, member_id)
     back = comes_back(leaves(spec, member), member)
     if spec.protocol != CONNECT:
         return back
@@ -588,9 +587,9 @@ def drop_connector(spec: GroupSpec, name: str) -> GroupSpec:
     return replace(spec, topics={n: t for n, t in spec.topics.items() if n != name})
 
 
-def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
+def subscribe(spec: GroupSpec, member_id: str, topics: Sequence[str]) -> GroupSpec:
     """Change the subscription of a member."""
-    changed_member = _find(spec, name)
+    changed_member = _with_id(spec, member_id)
     members = (
         replace(member, topics=tuple(dict.fromkeys(topics)), regex=None, matched=())
         if member is changed_member
@@ -611,7 +610,7 @@ def forget(spec: GroupSpec) -> GroupSpec:
     )
 
 
-def lead(spec: GroupSpec, name: str) -> GroupSpec:
+def lead(spec: GroupSpec, member_id: str) -> GroupSpec:
     """Set the member that runs the assignor.
 
     Only its library matters; with members of the same library, the result is the same. One
@@ -632,10 +631,9 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
             f"--leader: the coordinator assigns in {spec.protocol} groups, not a member; "
             "omit --leader"
         )
-    leader_id = _find(spec, name).member_id
-    if spec.connect is not None and spec.leader_id not in (None, leader_id):
+    if spec.connect is not None and spec.leader_id not in (None, member_id):
         spec = replace(spec, connect=spec.connect.with_new_leader())
-    spec = replace(spec, leader_id=leader_id)
+    spec = replace(spec, leader_id=member_id)
     check_strategy(spec, f"--leader: no strategy {spec.strategy!r} for a leader")
     return spec
 
@@ -750,6 +748,10 @@ def _name(spec: GroupSpec, member: MemberSpec) -> MemberName:
         name = member_id.removeprefix(f"{spec.id}_")
         return MemberName(member_id, host=consumer_host(spec.id, member_id), others=(name,))
     return MemberName(member_id, member.instance_id, member.client_id, member.host)
+
+
+def _with_id(spec: GroupSpec, member_id: str) -> MemberSpec:
+    return next(member for member in spec.members if member.member_id == member_id)
 
 
 def _find(spec: GroupSpec, text: str) -> MemberSpec:

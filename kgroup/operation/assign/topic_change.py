@@ -24,21 +24,27 @@ from kgroup.operation.report import first_names
 
 
 def topic_warnings(spec: GroupSpec) -> Iterator[str]:
-    """Yield warnings if no member notices new partitions, or that a topic is gone."""
+    """Yield warnings about topics that changed, and about members whose topics do not exist."""
     if spec.protocol != "classic":
         return
-    gone = _deleted_topics(spec)
-    keeper = _keeper(spec)
-    dropped = sorted(spec.dropped_topics.intersection(gone))
-    if gone and keeper in _UNABLE and _has_changed(spec):
+    gone, keeper = _deleted_topics(spec), _keeper(spec)
+    yield from _refused_deletions(spec, gone, keeper)
+    yield from _members_without_topics(spec)
+    if gone:
+        yield from _kept_deletions(spec, gone, keeper)
+    yield from _unnoticed_changes(spec)
+    if not _has_changed(spec):  # else the leader asks for the partitions of topics anyway
+        yield from _unnoticed_growth(spec)
+
+
+def _refused_deletions(spec: GroupSpec, gone: Sequence[str], keeper: str | None) -> Iterator[str]:
+    """Yield warnings about members that may not be able to join without a deleted topic."""
+    if gone and keeper in _UNABLE:
+        what = "The actual assignment may be different"
         yield (
-            f"The actual assignment may be different: members of {keeper} keep the partitions of "
-            f"deleted topics ({first_names(gone)}), and may not be able to join again."
-        )
-    elif gone and keeper in _UNABLE:
-        yield (
-            f"No rebalance follows: members of {keeper} keep the partitions of deleted topics "
-            f"({first_names(gone)}), and may not be able to join again."
+            f"{what if _has_changed(spec) else 'No rebalance follows'}: members of {keeper} keep "
+            f"the partitions of deleted topics ({first_names(gone)}), and may not be able to join "
+            "again."
         )
     unable = {
         KAFKA_PYTHON if _may_be_python(member) else spec.client_of(member).name
@@ -52,6 +58,10 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "not be able to join again while a topic of theirs does not exist, and the rebalance "
             "then does not end."
         )
+
+
+def _members_without_topics(spec: GroupSpec) -> Iterator[str]:
+    """Yield warnings about members of librdkafka none of whose topics exists."""
     expiring = [member for member in spec.departed if member.member_id in spec.expiring]
     lost = _names([*unable_to_rejoin(spec), *expiring])
     if lost and (spec.dropped_topics or _has_changed(spec)):
@@ -68,8 +78,13 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             f"{LIBRDKAFKA} join when a topic exists to which they subscribe, and none exists to "
             f"which these do: {names}."
         )
+
+
+def _kept_deletions(spec: GroupSpec, gone: Sequence[str], keeper: str | None) -> Iterator[str]:
+    """Yield warnings about leaders that assign deleted topics, or may not."""
+    dropped = sorted(spec.dropped_topics.intersection(gone))
     may_lead_anew = spec.leader is None and any(member.unknown_id for member in spec.members)
-    if gone and keeper == FRANZ_GO and (spec.restarting or may_lead_anew):
+    if keeper == FRANZ_GO and (spec.restarting or may_lead_anew):
         yield (
             f"The actual assignment may be different: members of {keeper} that restart no longer "
             f"know deleted topics ({first_names(gone)}), and give them up if they lead."
@@ -82,27 +97,31 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         )
     leader = spec.leader
     others = (leader.may_be or frozenset()) - {FRANZ_GO} if leader is not None else frozenset()
-    if gone and keeper == FRANZ_GO and others and _has_changed(spec):
+    if keeper == FRANZ_GO and others and _has_changed(spec):
         yield (
             "The actual assignment may be different: the leader may use "
             f"{' or '.join(sorted(others))}, which gives up deleted topics ({first_names(gone)})."
         )
-    if gone and keeper == KAFKA_PYTHON and SARAMA in others:
+    if keeper == KAFKA_PYTHON and SARAMA in others:
         yield (
             f"The actual assignment may be different: the leader may use {SARAMA}, which cannot "
             f"assign deleted topics ({first_names(gone)}) in the next rebalance."
         )
+
+
+def _unnoticed_changes(spec: GroupSpec) -> Iterator[str]:
+    """Yield warnings if nobody may notice changed topics for some time."""
     if spec.new_topics and spec.computed_as.name == KAFKAJS:
         may = "follows" if keeps_assignment(spec) else "may follow"
         yield (
             f"No rebalance {may}: members of kafkajs look for topics that match a pattern only "
             "when they start."
         )
-    may_lead = (leader.may_be or ()) if leader is not None and spec.client is None else ()
-    slow = sorted(LESSER_KNOWN.keys() & may_lead)
-    slow = [] if is_passed_over(slow, spec.possible_leaders) else slow  # a note
     changed = spec.new_topics.union(spec.grown_topics, spec.dropped_topics)
-    if changed and spec.leader_id in spec.restarting and not _has_changed(spec):
+    if not changed or _has_changed(spec):
+        return
+    leader = spec.leader
+    if spec.leader_id in spec.restarting:
         libraries = {spec.client_of(member).name for member in spec.members}
         if LIBRDKAFKA not in libraries:
             yield (
@@ -110,9 +129,7 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
                 f"only notices what changes later; now, {first_names(sorted(changed))} changed."
             )
     elif (
-        changed
-        and not _has_changed(spec)
-        and leader is not None
+        leader is not None
         and (spec.computed_as.name in _FORGET_TO_LEAD or _may_be_python(leader))
         and leader.instance_id is not None
         and spec.may_be_static(spec.computed_as)
@@ -124,14 +141,18 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
             "rebalance, it does not know that it leads, and nobody looks for changed topics "
             f"({first_names(sorted(_FORGET_TO_LEAD))})."
         )
-    if slow and changed and not _has_changed(spec):
+    may_lead = (leader.may_be or ()) if leader is not None and spec.client is None else ()
+    slow = sorted(LESSER_KNOWN.keys() & may_lead)
+    if slow and not is_passed_over(slow, spec.possible_leaders):  # else a note
         yield (
             f"No rebalance may follow soon: the leader may use {' or '.join(slow)}, and when these "
             "look for changed topics is not imitated."
         )
+
+
+def _unnoticed_growth(spec: GroupSpec) -> Iterator[str]:
+    """Yield a warning if nobody looks for new partitions of a topic."""
     unnoticed = sorted(topic for topic in spec.grown_topics if not _is_noticed(spec, topic))
-    if _has_changed(spec):
-        return  # the leader asks for the partitions of topics when it assigns
     if unnoticed and keeps_assignment(spec):
         is_go = spec.computed_as.name == KAFKA_GO
         unread = " of topics that the leader does not read" if is_go else ""

@@ -42,8 +42,8 @@ class OffsetOwner(Protocol):
 
     group_id: str
 
-    def retained_since_ms(self, offset: CommittedOffset) -> int | None:
-        """Return when the retention of an offset began, in ms; None if it has not begun."""
+    def retained_since_ms(self, topic: str, commit_ms: int | None) -> int | None:
+        """Return when the retention of a commit began, in ms; None if it has not begun."""
 
     def reads(self, topic: str) -> bool:
         """Return whether the group reads a topic, so that its offsets may not be deleted."""
@@ -209,6 +209,11 @@ class OffsetManager:
 
     def expire(self, group: OffsetOwner) -> None:
         """Remove the expired offsets of a group."""
+        topics = {topic for topic, _ in self._offsets.get(group.group_id, ())}
+        if (commits := self._commits.get(group.group_id)) is not None:
+            topics |= commits.topics
+        if all(group.retained_since_ms(topic, 0) is None for topic in topics):
+            return  # also if there are a hundred thousand
         expired = [
             partition
             for partition, offset in self.of(group.group_id).items()
@@ -218,7 +223,7 @@ class OffsetManager:
 
     def _is_expired(self, group: OffsetOwner, offset: CommittedOffset) -> bool:
         now_ms, expire_ms = self._clock.now_ms, offset.expire_timestamp_ms
-        since_ms = group.retained_since_ms(offset)
+        since_ms = group.retained_since_ms(offset.topic, offset.commit_timestamp_ms)
         if since_ms is None:
             return False
         if expire_ms is None:

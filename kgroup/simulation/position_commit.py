@@ -76,6 +76,11 @@ class PositionCommits:
         self._of: dict[int, _Place] = {}
         self._places: WeakValueDictionary[int, _Place] = WeakValueDictionary()
 
+    @property
+    def topics(self) -> set[str]:
+        """Names of the topics with a commit."""
+        return {self._logs.partitions[row][0] for row in self._of}
+
     def add(self, commit: PositionCommit) -> None:
         """Add a commit, which replaces former ones of its partitions."""
         begins = commit.positions.begins

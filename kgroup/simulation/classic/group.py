@@ -17,7 +17,6 @@ from kgroup.assignor.java.java_hash import JavaHashMap, spread, utf16
 from kgroup.assignor.java.scala_hash import champ_order, immutable_order, mutable_bucket
 from kgroup.described_enum import DescribedEnum
 from kgroup.model.group import GroupState
-from kgroup.model.offset import CommittedOffset
 from kgroup.model.offsets_partition import java_int, string_hash
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import decode_subscription
@@ -535,19 +534,18 @@ class ClassicGroup:
         group.subscribed_topics = group._read_topics()
         return group
 
-    def retained_since_ms(self, offset: CommittedOffset) -> int | None:
-        """Return when the retention of an offset began, in ms; None if it has not begun.
+    def retained_since_ms(self, topic: str, commit_ms: int | None) -> int | None:
+        """Return when the retention of a commit began, in ms; None if it has not begun.
 
         Kafka: `removeExpiredOffsets`, `offsetExpirationCondition`.
         """
-        since_ms = offset.commit_timestamp_ms
         if self._version < RETENTION_WHEN_EMPTY or self.protocol_type is None:
-            return since_ms
+            return commit_ms
         if self.state is GroupState.EMPTY:
-            return since_ms if self.state_timestamp_ms is None else self.state_timestamp_ms
-        is_unread = self.subscribed_topics is not None and not self.reads(offset.topic)
+            return commit_ms if self.state_timestamp_ms is None else self.state_timestamp_ms
+        is_unread = self.subscribed_topics is not None and not self.reads(topic)
         if self._version >= UNREAD_TOPICS_EXPIRE and self.state is GroupState.STABLE and is_unread:
-            return since_ms
+            return commit_ms
         return None
 
     def reads(self, topic: str) -> bool:

@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeAlias
 from kgroup.assignor.server.server import preferred_assignor
 from kgroup.model.group import GroupState, MemberState
 from kgroup.model.group_log import MEMBER_STATES
-from kgroup.model.offset import CommittedOffset
 from kgroup.model.offsets_partition import string_hash
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.consumer.member import ConsumerMember, Data, Held, SubscriptionCount
@@ -247,12 +246,12 @@ class ConsumerGroup:
         """Return whether a member subscribes to a topic (`isSubscribedToTopic`)."""
         return topic in self.subscriptions.topics
 
-    def retained_since_ms(self, offset: CommittedOffset) -> int | None:
-        """Return when the retention of an offset began, in ms; None if it has not begun.
+    def retained_since_ms(self, topic: str, commit_ms: int | None) -> int | None:
+        """Return when the retention of a commit began, in ms; None if it has not begun.
 
         Kafka: `cleanupExpiredOffsets`, `offsetExpirationCondition`.
         """
-        return None if self.reads(offset.topic) else offset.commit_timestamp_ms
+        return None if self.reads(topic) else commit_ms
 
     def describe(self, assignor: str, topics: TopicImage) -> ConsumerDescribeAnswer:
         """Return the answer to ConsumerGroupDescribe (`asDescribedGroup`).

@@ -360,8 +360,9 @@ class SimulatedCluster(World):
         if isinstance(answer, SyncAnswer):
             return "assigned", decode_assignment(answer.assignment) or ()
         if isinstance(answer, ConsumerHeartbeatAnswer) and answer.member_epoch >= 0:
-            owned = answer.assignment
-            partitions = None if owned is None else in_order(named(self.topics, owned))
+            partitions = None
+            if answer.assignment is not None and self.timeline.lists_assigned:
+                partitions = in_order(named(self.topics, answer.assignment))
             return f"epoch {answer.member_epoch}", partitions
         return "done", None
 

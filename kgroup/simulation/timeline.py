@@ -516,6 +516,8 @@ class Timeline:
 
     Attributes:
         events: events in order.
+        lists_assigned: whether events of consumer groups list assigned partitions: a member's are
+            sorted twice per rebalance.
         owners: owners of all partitions.
         rebalances: rebalances in order.
         record_bytes: as in `Simulation`, until now.
@@ -523,6 +525,7 @@ class Timeline:
 
     def __init__(self, clock: Clock, logs: PartitionLogs) -> None:
         self.events: list[Event] = []
+        self.lists_assigned = True
         self.owners = Owners(clock, logs.partitions)
         self._clock = clock
         self._logs = logs

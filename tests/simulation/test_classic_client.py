@@ -488,6 +488,7 @@ def test_a_cooperative_consumer_gives_up_topics_that_it_does_not_subscribe_to_an
     prepare(here)
     assert here.told == [("revoked", (("payments", 0),))]
     assert here.client.owned == orders(0)
+    assert here.client.owns_each((("payments", 0), *orders(0))) == [False, True]
     assert here.waiting == ["JoinGroup"]
 
 

@@ -225,6 +225,7 @@ def test_a_topic_that_it_does_not_know_is_looked_for() -> None:
     here.topics = TopicImage([*here.topics, KnownTopic("refunds", new, 1)])
     here.beat(1, {ORDERS: frozenset({0}), new: frozenset({0})})
     assert here.client.owned == orders(0)  # what it knows, it takes
+    assert here.client.owns_each((("refunds", 0), *orders(0, 1))) == [False, True, False]
     assert here.heartbeat().owned == owned(0)
     here.beat(1)
     here.poll()

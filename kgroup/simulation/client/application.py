@@ -357,8 +357,7 @@ class Consumer(Process):
     def _seek(self, partitions: tuple[TopicPartition, ...], offsets: Iterable[int | None]) -> None:
         """Start to read those of the partitions that it owns, at the given offsets."""
         now_ms = self.clock.now_ms
-        if partitions != self.client.owned:
-            owned = [*map(set(self.client.owned).__contains__, partitions)]
+        if not all(owned := self.client.owns_each(partitions)):
             partitions, offsets = tuple(compress(partitions, owned)), compress(offsets, owned)
         rows, reset = self._logs.rows(partitions), self._settings.auto_offset_reset
         begins = self._logs.begin_all(rows, offsets, reset, self.position)

@@ -17,7 +17,7 @@ Source: `ConsumerMembershipManager`, `AbstractMembershipManager`, `CommitRequest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -327,7 +327,6 @@ class ConsumerClient:
     Attributes:
         config: configuration of the consumer.
         state: current state.
-        owned: partitions, sorted.
         member_id: id that the client has chosen.
         epoch: epoch of the last answer, or the epoch for joining or leaving.
         topics: subscribed topic names, in the order in which they are sent.
@@ -338,7 +337,8 @@ class ConsumerClient:
 
     def __init__(self, config: ConsumerConfig, host: Host, application: Application) -> None:
         self.state = ConsumerClientState.UNSUBSCRIBED
-        self._own({})
+        self._owned: NumbersByTopic = {}
+        """Owned partitions, by topic name."""
         self.member_id = host.new_uuid()
         self.epoch = JOIN_EPOCH
         self.topics: tuple[str, ...] | None = None if config.pattern else config.topics
@@ -363,6 +363,15 @@ class ConsumerClient:
         """Topic ids of the last target assignment."""
         self._is_looking = False
         self._heartbeats = ConsumerHeartbeats(config, host, self)
+
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]:
+        """Owned partitions, sorted."""
+        return in_order(self._owned)
+
+    def owns_each(self, partitions: tuple[TopicPartition, ...]) -> Sequence[bool]:
+        """Return for each of the partitions whether the consumer owns it."""
+        return [number in self._owned.get(topic, ()) for topic, number in partitions]
 
     @property
     def is_settled(self) -> bool:
@@ -390,7 +399,7 @@ class ConsumerClient:
         is_done = not joined.revoking
         self.state = ConsumerClientState.STABLE if is_done else ConsumerClientState.RECONCILING
         self.member_id, self.epoch = joined.member_id, joined.generation_id
-        self._own(numbers_of(numbers_by_topic(joined.owned)))
+        self._owned = numbers_of(numbers_by_topic(joined.owned))
         self.topics = joined.topics
         ids = {topic.name: topic.topic_id for topic in self._host.topics}
         kept = without(self._owned, numbers_of(numbers_by_topic(joined.revoking)))
@@ -411,9 +420,9 @@ class ConsumerClient:
             events, self._events = self._events, []
             for event in events:
                 event()
-            if self.owned:
+            if self._owned:
                 break
-        self._waits = not self.owned
+        self._waits = not self._owned
         if self.is_closed:
             return
         if self._polls_first:
@@ -521,7 +530,7 @@ class ConsumerClient:
 
     def _lose(self) -> None:
         lost = self.owned
-        self._own({})
+        self._owned = {}
         self._current = self._target = _NOTHING_YET
         if lost:
             self._application.lost(lost)
@@ -558,7 +567,7 @@ class ConsumerClient:
         self.is_closed = True
         self.topics, self.regex = (), None
         owned = self.owned
-        self._own({})
+        self._owned = {}
         if owned and self.epoch > JOIN_EPOCH:
             self._application.revoked(owned)
         elif owned:
@@ -635,7 +644,7 @@ class ConsumerClient:
     def _revoke(self, assignment: Assignment, new: NumbersByTopic, revoked: NumbersByTopic) -> None:
         def revoke() -> None:
             still_owned = common(revoked, self._owned)
-            self._own(without(self._owned, revoked))
+            self._owned = without(self._owned, revoked)
             self._application.revoked(in_order(still_owned))
             if not self._aborts():
                 self._in_poll(lambda: self._assign(assignment, new))
@@ -651,7 +660,7 @@ class ConsumerClient:
         if self._aborts():
             return
         added = without(new, self._owned)
-        self._own(new)
+        self._owned = new
         self._application.assigned(in_order(added))
         self._waits = self._waits and not new
         self._is_reconciling = False
@@ -661,10 +670,6 @@ class ConsumerClient:
         self._current = assignment
         self._go(ConsumerClientState.ACKNOWLEDGING)
         self._heartbeats.wake()
-
-    def _own(self, partitions: NumbersByTopic) -> None:
-        """Own partitions, by topic name."""
-        self._owned, self.owned = partitions, in_order(partitions)
 
     # --- commits --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ Source: `AbstractCoordinator` and `ConsumerCoordinator` of kafka-clients 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -558,6 +558,12 @@ class ClassicClient(GroupMember):
         new = tuple(at for at in self.owned if at not in had) if had else self.owned
         self._application.assigned(new)
         self._continue()
+
+    def owns_each(self, partitions: tuple[TopicPartition, ...]) -> Sequence[bool]:
+        """Return for each of the partitions whether the consumer owns it."""
+        if partitions == self.owned:
+            return [True] * len(partitions)
+        return [*map(set(self.owned).__contains__, partitions)]
 
     def close(self) -> None:
         """Drop all partitions and leave; a static member stays in its group (`close`)."""

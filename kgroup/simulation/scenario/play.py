@@ -565,10 +565,11 @@ def play_parts(
         patience_ms: longest time to wait for the group to rest, after the duration of a part.
 
     Returns:
-        The timeline, and the end of each part.
+        The timeline, whose events do not list partitions in answers, and the end of each part.
     """
     stage = _stage(scenario, seed)
     timeline = stage.timeline
+    timeline.lists_assigned = False
     ends = []
     for part in parts:
         stage.schedule(part.steps)

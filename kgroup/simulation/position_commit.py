@@ -73,13 +73,14 @@ class PositionCommits:
     def __init__(self, group_id: str, logs: PartitionLogs) -> None:
         self.group_id = group_id
         self._logs = logs
-        self._of: dict[int, _Place] = {}
+        self._by_row: list[_Place | None] = []
         self._places: WeakValueDictionary[int, _Place] = WeakValueDictionary()
 
     @property
     def topics(self) -> set[str]:
         """Names of the topics with a commit."""
-        return {self._logs.partitions[row][0] for row in self._of}
+        places = zip(self._logs.partitions, self._by_row, strict=False)
+        return {topic for (topic, _), place in places if place is not None}
 
     def add(self, commit: PositionCommit) -> None:
         """Add a commit, which replaces former ones of its partitions."""
@@ -88,17 +89,24 @@ class PositionCommits:
             place = self._places[id(begins)] = _Place(commit)
         place.commit = commit
         if not place.is_whole:
-            for other in {*map(self._of.get, begins)}:
+            by_row = self._of_all_rows()
+            for other in {*map(by_row.__getitem__, begins)}:
                 if other is not None:
                     other.is_whole = False
-            self._of.update(dict.fromkeys(begins, place))
+            for row in begins:
+                by_row[row] = place
             place.is_whole = True
+
+    def _of_all_rows(self) -> list[_Place | None]:
+        """Return the place of each row; None without a commit."""
+        self._by_row += [None] * (len(self._logs.partitions) - len(self._by_row))
+        return self._by_row
 
     def of(self, partitions: tuple[TopicPartition, ...]) -> list[int | None]:
         """Return the committed position in each partition; None if there is none."""
         rows = self._logs.rows(partitions)
         chosen: dict[_Place, list[int]] = {}
-        for found, run in groupby(rows, self._of.get):
+        for found, run in groupby(rows, self._of_all_rows().__getitem__):
             if found is not None:
                 chosen.setdefault(found, []).extend(run)
         positions: dict[int, int] = {}
@@ -108,11 +116,11 @@ class PositionCommits:
 
     def __iter__(self) -> Iterator[tuple[int, CommittedOffset]]:
         """Yield each committed offset, with the log offset of its record."""
-        for place in dict.fromkeys(self._of.values()):
+        for place in dict.fromkeys(filter(None, self._by_row)):
             commit = place.commit
             offsets = enumerate(commit.offsets, commit.log_offset)
             for row, at_and_offset in zip(commit.positions.begins, offsets, strict=True):
-                if self._of[row] is place:
+                if self._by_row[row] is place:
                     yield at_and_offset
 
 

@@ -96,8 +96,8 @@ def test_positions_of_many_partitions_are_those_of_each() -> None:
         rows = range(6)
         for row in rows:
             clock.run(clock.now_ms + random.choice((0, 0, 777)))
-            logs.ends[row] = random.randrange(100)
             assert [*logs.create([("t", row)])] == [row]
+            logs.ends[row] = random.randrange(100)
         for _ in range(5):
             clock.run(clock.now_ms + random.randrange(3_000))
             logs.hold(is_held=random.random() < 0.3)

@@ -22,8 +22,8 @@ class Reader:
 def logs() -> PartitionLogs:
     """A partition with a thousand records."""
     made = PartitionLogs(Clock(), 0)
-    made.ends[AT] = 1_000
     assert [*made.create([("orders", 0)])] == [AT]
+    made.ends[AT] = 1_000
     return made
 
 

@@ -11,6 +11,7 @@ Source: `UniformAssignor` of group-coordinator 4.3.1 with `UniformHomogeneousAss
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import filterfalse, repeat
 
 from kgroup.assignor.base import AssignorError
 from kgroup.assignor.server.server import ServerGroup, Target, capacity_for
@@ -241,7 +242,8 @@ def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
     free: list[tuple[int, int]] = []
     for topic in subscribed:
         taken = group.owned.get(topic, ())
-        free += [(topic, p) for p in range(group.partitions(topic)) if p not in taken]
+        numbers = filterfalse(taken.__contains__, range(group.partitions(topic)))
+        free += zip(repeat(topic), numbers)
     total = sum(group.partitions(topic) for topic in subscribed)
     least, extras = divmod(total, len(group.member_ids))
     targets: dict[str, Target] = {}

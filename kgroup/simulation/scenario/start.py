@@ -56,7 +56,8 @@ def _write_commits(cluster: SimulatedCluster, scenario: Scenario, start: Initial
 def _write_logs(world: World, start: InitialGroup) -> None:
     """Set initial log end offsets, and mark records below the known offsets as read."""
     logs, read_to = world.logs, dict(start.offsets)
-    logs.ends.update(zip(logs.add(start.ends), start.ends.values(), strict=True))
+    for row, end in zip(logs.add(start.ends), start.ends.values(), strict=True):
+        logs.ends[row] = end
     for partition, offset in start.stored.items():
         read_to[partition] = max(offset, read_to.get(partition, 0))
     logs.was_read(read_to)

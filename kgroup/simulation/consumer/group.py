@@ -87,7 +87,9 @@ ID_IN_COMMIT = 9
 _FIRST_EPOCH = 1
 
 TargetAssignment: TypeAlias = Mapping[str, Sequence[int]]
-"""Numbers of the partitions of a target assignment by topic id, in the order of the assignor."""
+"""Numbers of the partitions of a target assignment by topic id, in the order of the assignor; each
+occurs once.
+"""
 
 
 class ResolvedRegex(NamedTuple):

@@ -87,32 +87,35 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     Kafka: `computeNextAssignment`.
     """
     target = {topic_id: some for topic_id, some in way.target.items() if way.wants(topic_id)}
-    kept, revoking = _split(member.assigned, target)
+    missing = {
+        topic_id: [*filterfalse(member.assigned.get(topic_id, {}).__contains__, numbers)]
+        for topic_id, numbers in target.items()
+    }
+    kept, revoking = _split(member.assigned, target, missing)
     if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, kept, revoking)
     state, assigned = MemberState.STABLE, {**kept}
-    for topic_id, numbers in target.items():
-        before, own = kept.get(topic_id, {}), member.revoking.get(topic_id, {})
-        missing = [*filterfalse(before.__contains__, numbers)]
-        free = [number for number in missing if number in own or not way.is_held(topic_id, number)]
+    for topic_id, numbers in missing.items():
+        own = member.revoking.get(topic_id, {})
+        free = [number for number in numbers if number in own or not way.is_held(topic_id, number)]
         if free:
-            assigned[topic_id] = {**before, **dict.fromkeys(free, way.epoch)}
-        if len(free) < len(missing):
+            assigned[topic_id] = {**kept.get(topic_id, {}), **dict.fromkeys(free, way.epoch)}
+        if len(free) < len(numbers):
             state = MemberState.UNRELEASED_PARTITIONS
     return member.moved(state, way.epoch, assigned, {})
 
 
-def _split(held: Held, target: TargetAssignment) -> tuple[Held, Held]:
-    """Return the partitions inside and outside a target."""
+def _split(held: Held, target: TargetAssignment, missing: TargetAssignment) -> tuple[Held, Held]:
+    """Return the partitions inside and outside a target; `missing` has those not held."""
     inside, outside = dict[str, Mapping[int, int]](), dict[str, Mapping[int, int]]()
     for topic_id, epochs in held.items():
-        wanted = frozenset(target.get(topic_id, ()))
-        if gone := {number: epochs[number] for number in filterfalse(wanted.__contains__, epochs)}:
-            outside[topic_id] = gone
-            epochs = {number: since for number, since in epochs.items() if number not in gone}
-        if epochs:
-            inside[topic_id] = epochs
+        kept, wanted = {**epochs}, target.get(topic_id, ())
+        if len(wanted) - len(missing.get(topic_id, ())) < len(epochs):  # rarely
+            gone = [*filterfalse(frozenset(wanted).__contains__, epochs)]
+            outside[topic_id] = {number: kept.pop(number) for number in gone}
+        if kept:
+            inside[topic_id] = kept
     return inside, outside
 
 
@@ -222,7 +225,7 @@ def target_assignments(
 def is_moved(before: TargetAssignment, target: TargetAssignment) -> bool:
     """Return whether two targets differ, apart from their order."""
     return before.keys() != target.keys() or any(
-        len(before[topic_id]) != len(numbers) or {*before[topic_id]} != {*numbers}
+        len(before[topic_id]) != len(numbers) or not {*numbers}.issuperset(before[topic_id])
         for topic_id, numbers in target.items()
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,9 +22,8 @@ from kgroup.assignor.connect import (
 )
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import hash_order
-from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
-from kgroup.errors import InputError, UnfitError, UsageError, named_group
+from kgroup.errors import InputError, UnfitError, named_group
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, Member
 from kgroup.operation.report import first_names
@@ -378,47 +376,3 @@ def _items(assignment: Any, name: str = "assignment") -> tuple[TopicPartition, .
     """Return connectors and tasks in the order of a decoded assignment."""
     rows: Sequence[Any] = _part(assignment, name) or ()
     return tuple((row["connector"], number) for row in rows for number in row["tasks"] or ())
-
-
-def check_changes(
-    spec: GroupSpec,
-    *,
-    of_topics: bool,
-    of_connectors: bool,
-    of_standbys: bool,
-    of_streams_settings: bool,
-) -> None:
-    """Raise a UsageError for what-ifs that do not exist in the group."""
-    if spec.protocol == CONNECT and of_topics:
-        raise UsageError(
-            "Connect's workers run connectors and tasks: omit --partitions, --add-topic, "
-            "--drop-topic and --subscribe; see --connector and --drop-connector"
-        )
-    of_streams = ("streams", CLASSIC_STREAMS)
-    if spec.protocol in of_streams and of_topics:
-        raise UsageError(
-            "changes of topics are not imitated in streams groups: omit --partitions, --add-topic, "
-            "--drop-topic and --subscribe"
-        )
-    if spec.protocol != CLASSIC_STREAMS and of_streams_settings:
-        raise UsageError(
-            f"members of {spec.protocol} groups have no settings of Kafka Streams: omit "
-            "--streams-config"
-        )
-    if spec.protocol not in of_streams and of_standbys:
-        raise UsageError(f"{spec.protocol} groups have no standby tasks: omit --standbys")
-    if spec.protocol != CONNECT and of_connectors:
-        sinks = {sink for member in spec.members if (sink := _sink_connector(member.client_id))}
-        whose = (
-            f"{named_group(spec.id)} has the consumers of the sink connector {', '.join(sinks)}; "
-            "connectors belong to the group of the workers (their group.id): name that group, or "
-            if spec.id is not None and len(sinks) == 1
-            else f"{spec.protocol} groups have no connectors: "
-        )
-        raise UsageError(f"{whose}omit --connector, --drop-connector and --max-delay")
-
-
-def _sink_connector(client_id: str | None) -> str | None:
-    """Return the sink connector whose task has a consumer with this client id; None if none has."""
-    task = re.fullmatch(r"connector-consumer-(.+)-\d+", client_id or "")
-    return None if task is None else task[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -21,13 +22,7 @@ from kgroup.model.member_name import MemberName, called, find_member
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
 from kgroup.operation.assign.client import later_note
-from kgroup.operation.assign.connect import (
-    CONNECT,
-    at_end_of_delay,
-    check_changes,
-    set_connector,
-    set_max_delay,
-)
+from kgroup.operation.assign.connect import CONNECT, at_end_of_delay, set_connector, set_max_delay
 from kgroup.operation.assign.joining_client import (
     JoiningClient,
     can_list,
@@ -155,17 +150,7 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         NotFoundError: a member or topic does not exist.
         UsageError: several members have a name, or no member is left.
     """
-    check_changes(
-        spec,
-        of_topics=bool(
-            changes.drop_topics or changes.add_topics or changes.partitions or changes.subscribe
-        ),
-        of_connectors=bool(
-            changes.drop_connectors or changes.connectors or changes.max_delay_ms is not None
-        ),
-        of_standbys=changes.standbys is not None,
-        of_streams_settings=bool(changes.streams_config),
-    )
+    _check_protocol(spec, changes)
     counted = [topic for topic, _ in (*changes.add_topics, *changes.partitions)]
     changing = [*changes.drop_topics, *counted]
     _check_once(changing, "topic", "--drop-topic, --add-topic or --partitions")
@@ -250,6 +235,47 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = forget(spec)
     is_as_it_is = spec == as_it_is and not changes.drop_connectors
     return at_end_of_delay(spec) if spec.protocol == CONNECT and is_as_it_is else spec
+
+
+def _check_protocol(spec: GroupSpec, changes: Changes) -> None:
+    """Raise a UsageError for what-ifs that do not exist in the group."""
+    of_topics = changes.drop_topics or changes.add_topics or changes.partitions or changes.subscribe
+    if spec.protocol == CONNECT and of_topics:
+        raise UsageError(
+            "Connect's workers run connectors and tasks: omit --partitions, --add-topic, "
+            "--drop-topic and --subscribe; see --connector and --drop-connector"
+        )
+    of_streams = (STREAMS, CLASSIC_STREAMS)
+    if spec.protocol in of_streams and of_topics:
+        raise UsageError(
+            "changes of topics are not imitated in streams groups: omit --partitions, --add-topic, "
+            "--drop-topic and --subscribe"
+        )
+    if spec.protocol != CLASSIC_STREAMS and changes.streams_config:
+        raise UsageError(
+            f"members of {spec.protocol} groups have no settings of Kafka Streams: omit "
+            "--streams-config"
+        )
+    if spec.protocol not in of_streams and changes.standbys is not None:
+        raise UsageError(f"{spec.protocol} groups have no standby tasks: omit --standbys")
+    of_connectors = (
+        changes.drop_connectors or changes.connectors or changes.max_delay_ms is not None
+    )
+    if spec.protocol != CONNECT and of_connectors:
+        sinks = {sink for member in spec.members if (sink := _sink_connector(member.client_id))}
+        whose = (
+            f"{named_group(spec.id)} has the consumers of the sink connector {', '.join(sinks)}; "
+            "connectors belong to the group of the workers (their group.id): name that group, or "
+            if spec.id is not None and len(sinks) == 1
+            else f"{spec.protocol} groups have no connectors: "
+        )
+        raise UsageError(f"{whose}omit --connector, --drop-connector and --max-delay")
+
+
+def _sink_connector(client_id: str | None) -> str | None:
+    """Return the sink connector whose task has a consumer with this client id; None if none has."""
+    task = re.fullmatch(r"connector-consumer-(.+)-\d+", client_id or "")
+    return None if task is None else task[1]
 
 
 def _check_once(names: Sequence[str], what: str, options: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from typing import Self
 
 from kgroup.described_enum import DescribedEnum
 from kgroup.redaction import redact
@@ -205,6 +206,11 @@ class KgroupError(Exception):
         self.group_id = group_id
         self.path = path and redact(path)
         self.topic = topic
+
+    @classmethod
+    def of_group(cls, group_id: str, reason: str) -> Self:
+        """Return an error about a group, whose text begins with it."""
+        return cls(f"{named_group(group_id)}: {reason}", group_id=group_id)
 
 
 class InputError(KgroupError):

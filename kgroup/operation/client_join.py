@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from kgroup.assignor.client_facts import FACTS, ON_ERROR
 from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.strategy import strategies
-from kgroup.errors import InputError, UnfitError, UsageError, named_group
+from kgroup.errors import InputError, UnfitError, UsageError
 from kgroup.model.client_library import FRANZ_GO, KAFKA_CLIENTS, Certainty
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.member_name import name_of
@@ -101,10 +101,10 @@ def client_join(source: GroupSource, group_id: str, text: str) -> Report[ClientJ
         raise UsageError(f"--may-join: expected {error}") from None
     reading, group = find_group(source, group_id, generations=True)
     if group.type is GroupType.ZOOKEEPER:
-        raise UnfitError(
-            f"{named_group(group_id)}: expected a group with a coordinator, found consumers that "
-            "are registered in ZooKeeper, which clients of this kind cannot join",
-            group_id=group_id,
+        raise UnfitError.of_group(
+            group_id,
+            "expected a group with a coordinator, found consumers that are registered in "
+            "ZooKeeper, which clients of this kind cannot join",
         )
     brokers = read_brokers(source, group)
     of_spec: list[str] = []

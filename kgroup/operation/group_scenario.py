@@ -92,27 +92,24 @@ def scenario_of(
         *others, last = _SIMULATED
         removed = [f"--remove-member={member.member_id}" for member in found.members[:1]]
         options = (*removed, *reaching(Reach.SOURCE))
-        raise UnfitError(
-            f"{named_group(group_id)}: expected a group of type {', '.join(others)} or {last}, "
-            f"found {found.type}. To see what moves without a member, run: "
-            f"{kgroup_command('assign', [group_id], options)}",
-            group_id=group_id,
+        raise UnfitError.of_group(
+            group_id,
+            f"expected a group of type {', '.join(others)} or {last}, found {found.type}. To see "
+            f"what moves without a member, run: {kgroup_command('assign', [group_id], options)}",
         )
     if found.type is GroupType.CLASSIC and found.protocol_type == CONNECT and found.members:
         leaves = f"--remove-member={found.members[0].member_id}"
         change = "--add-member" if len(found.members) == 1 else leaves
         options = (change, *reaching(Reach.SOURCE))
-        raise UnfitError(
-            f"{named_group(group_id)}: expected members of protocol type 'consumer', found "
-            f"{CONNECT!r}: groups of Connect workers are not simulated. To see what moves if "
-            f"one joins or leaves, run: {kgroup_command('assign', [group_id], options)}",
-            group_id=group_id,
+        raise UnfitError.of_group(
+            group_id,
+            f"expected members of protocol type 'consumer', found {CONNECT!r}: groups of Connect "
+            "workers are not simulated. To see what moves if one joins or leaves, run: "
+            f"{kgroup_command('assign', [group_id], options)}",
         )
     if not found.members:
-        raise UnfitError(
-            f"{named_group(group_id)}: expected members, found none (state "
-            f"{found.state or 'unknown'})",
-            group_id=group_id,
+        raise UnfitError.of_group(
+            group_id, f"expected members, found none (state {found.state or 'unknown'})"
         )
     report = group_spec(source, reading, found, advice=advice)
     (spec,) = report.data
@@ -249,10 +246,9 @@ def _start(
     if generation_id is None:
         notes.append(f"the group's {counted} is unknown; it starts at 1")
     elif generation_id > _LARGEST_GENERATION:
-        raise UnfitError(
-            f"{named_group(group.group_id)}: expected a {counted} of at most "
-            f"{_LARGEST_GENERATION}, found {generation_id}",
-            group_id=group.group_id,
+        raise UnfitError.of_group(
+            group.group_id,
+            f"expected a {counted} of at most {_LARGEST_GENERATION}, found {generation_id}",
         )
     first, *_ = members
     leader_id = members[first].member_id

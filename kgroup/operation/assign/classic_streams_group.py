@@ -22,7 +22,7 @@ from kgroup.assignor.kafka_streams import (
     StreamsTask,
 )
 from kgroup.assignor.member_spec import MemberSpec, Software
-from kgroup.errors import UnfitError, named_group
+from kgroup.errors import UnfitError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, Member
 from kgroup.model.log_range import LogRange
@@ -59,10 +59,9 @@ def classic_streams_spec(
         UnfitError: the group has no members, or their user data is missing or of another kind.
     """
     if not group.members:
-        raise UnfitError(
-            f"{named_group(group.group_id)}: expected threads of Kafka Streams, found no members "
-            f"(state {group.state})",
-            group_id=group.group_id,
+        raise UnfitError.of_group(
+            group.group_id,
+            f"expected threads of Kafka Streams, found no members (state {group.state})",
         )
     read = [_Read(group, member) for member in group.members]
     tasks = _tasks(source, group, read)
@@ -217,10 +216,8 @@ class _Read:
         )
 
     def _unfit(self, expected: str) -> UnfitError:
-        return UnfitError(
-            f"{named_group(self.group.group_id)}: expected {expected}, of Streams thread "
-            f"{self.member.member_id}",
-            group_id=self.group.group_id,
+        return UnfitError.of_group(
+            self.group.group_id, f"expected {expected}, of Streams thread {self.member.member_id}"
         )
 
     def _mapping(self, data: Any, of: str, name: str) -> Mapping[str, Any]:
@@ -290,10 +287,10 @@ def _tasks(
     for subtopology, names in topics.items():
         count = max(counts[name] for name in names)
         if count > MOST_TASKS:
-            raise UnfitError(
-                f"{named_group(group.group_id)}: expected up to {MOST_TASKS} partitions of "
-                f"{first_names(sorted(names))}, found {count}",
-                group_id=group.group_id,
+            raise UnfitError.of_group(
+                group.group_id,
+                f"expected up to {MOST_TASKS} partitions of {first_names(sorted(names))}, found "
+                f"{count}",
             )
         for number in range(count):
             at = {(name, number) for name in names if number < counts[name]}
@@ -310,11 +307,11 @@ def _lost_subtopology(group: Group, topics: Mapping[int, object], lost: Collecti
     missing = [number for number in range(max(topics, default=-1) + 1) if number not in topics]
     if len(lost) == 1 and len(missing) < 2:
         return missing[0] if missing else len(topics)
-    raise UnfitError(
-        f"{named_group(group.group_id)}: expected an assignment of all subscribed topics, found no "
-        f"task of {first_names(sorted(lost))}, and their subtopologies are unknown. Try again when "
-        "the rebalance is complete",
-        group_id=group.group_id,
+    raise UnfitError.of_group(
+        group.group_id,
+        "expected an assignment of all subscribed topics, found no task of "
+        f"{first_names(sorted(lost))}, and their subtopologies are unknown. Try again when the "
+        "rebalance is complete",
     )
 
 

@@ -23,7 +23,7 @@ from kgroup.assignor.connect import (
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.member_spec import MemberSpec, Software
-from kgroup.errors import InputError, UnfitError, named_group
+from kgroup.errors import InputError, UnfitError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, Member
 from kgroup.operation.report import first_names
@@ -168,10 +168,9 @@ def connect_spec(
         UsageError: the strategy does not exist.
     """
     if not group.members:
-        raise UnfitError(
-            f"{named_group(group.group_id)}: expected workers, found none (state {group.state}); "
-            "--spec takes workers from a file",
-            group_id=group.group_id,
+        raise UnfitError.of_group(
+            group.group_id,
+            f"expected workers, found none (state {group.state}); --spec takes workers from a file",
         )
     for member in group.members:
         _check_worker(group, member)
@@ -323,19 +322,18 @@ def _check_worker(group: Group, member: Member) -> None:
     metadata, assignment = member.protocol_metadata, member.protocol_assignment
     for data, name in ((metadata, "configOffset"), (assignment, "assignment")):
         if not isinstance(data, Mapping) or name not in data or not _is_decoded(data):
-            raise InputError(
-                f"{named_group(group.group_id)}: expected the metadata and assignment of worker "
-                f"{member.member_id}, found none that can be read (state {group.state}). Try again "
-                "when the rebalance is complete",
-                group_id=group.group_id,
+            raise InputError.of_group(
+                group.group_id,
+                f"expected the metadata and assignment of worker {member.member_id}, found none "
+                f"that can be read (state {group.state}). Try again when the rebalance is complete",
             )
     for each in (_part(metadata, "allocation"), assignment):
         for number in (number for _, number in (*_items(each), *_items(each, "revoked"))):
             if not CONNECTOR <= number < MOST_TASKS:
-                raise UnfitError(
-                    f"{named_group(group.group_id)}: expected tasks up to {MOST_TASKS - 1}, "
-                    f"found {number} with worker {member.member_id}",
-                    group_id=group.group_id,
+                raise UnfitError.of_group(
+                    group.group_id,
+                    f"expected tasks up to {MOST_TASKS - 1}, found {number} with worker "
+                    f"{member.member_id}",
                 )
 
 

@@ -185,7 +185,7 @@ def find_group(
     if missing:
         text = f"group {group_id!r}: {missing[0].kind}: {missing[0].reason}"
         raise NotFoundError(text, group_id=group_id)
-    raise InputError(f"{named_group(group_id)}: {reading.problems[0].reason}", group_id=group_id)
+    raise InputError.of_group(group_id, reading.problems[0].reason)
 
 
 def group_spec(
@@ -210,10 +210,10 @@ def group_spec(
     protocol = protocol_of(group)
     can_begin = protocol != "zookeeper"
     if not group.members and not (may_be_empty and can_begin):
-        raise UnfitError(
-            f"{named_group(group_id)}: expected members that subscribe, found none (state "
+        raise UnfitError.of_group(
+            group_id,
+            "expected members that subscribe, found none (state "
             f"{_known(group.state)}){advice.joining * can_begin}{advice.members}",
-            group_id=group_id,
         )
     if protocol == "zookeeper":
         check_registrations(group, reading.problems)
@@ -349,11 +349,11 @@ def protocol_of(group: Group) -> str:
         InputError: members do not assign partitions, or the assignor is not implemented.
     """
     if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
-        raise UnfitError(
-            f"{named_group(group.group_id)}: expected members of protocol type 'consumer', found "
-            f"{group.protocol_type!r} (protocol {_known(group.assignor)}); what they assign are "
-            f"no partitions. Sent by its members: {_sizes(group.members)}",
-            group_id=group.group_id,
+        raise UnfitError.of_group(
+            group.group_id,
+            f"expected members of protocol type 'consumer', found {group.protocol_type!r} "
+            f"(protocol {_known(group.assignor)}); what they assign are no partitions. Sent by "
+            f"its members: {_sizes(group.members)}",
         )
     if group.type is GroupType.STREAMS:
         raise UnfitError(
@@ -389,12 +389,11 @@ def _check_subscriptions(group: Group, advice: Advice) -> None:
             f"source does not know its members before it; {when_rebalancing(group)}",
             group_id=group.group_id,
         )
-    raise InputError(
-        f"{named_group(group.group_id)}: expected subscriptions of the consumer protocol, found "
-        f"bytes that are none, of protocol {_known(group.assignor)}, from {len(unread)} of "
-        f"{len(group.members)} members: {_sizes(unread)}. What they subscribe to is not guessed"
-        f"{advice.subscriptions}",
-        group_id=group.group_id,
+    raise InputError.of_group(
+        group.group_id,
+        "expected subscriptions of the consumer protocol, found bytes that are none, of protocol "
+        f"{_known(group.assignor)}, from {len(unread)} of {len(group.members)} members: "
+        f"{_sizes(unread)}. What they subscribe to is not guessed{advice.subscriptions}",
     )
 
 
@@ -457,11 +456,10 @@ def _member(
         owned = member.assignment
     for partition in owned or ():
         if not 0 <= partition.partition < MOST_PARTITIONS:  # clients may send any number
-            raise UnfitError(
-                f"{named_group(group.group_id)}: expected partitions from 0 to "
-                f"{MOST_PARTITIONS - 1}, "
-                f"found {partition.partition} of {partition.topic} with member {member.member_id}",
-                group_id=group.group_id,
+            raise UnfitError.of_group(
+                group.group_id,
+                f"expected partitions from 0 to {MOST_PARTITIONS - 1}, found "
+                f"{partition.partition} of {partition.topic} with member {member.member_id}",
             )
     client, versions = _newest(member.client_library), tuple[str, ...]()
     if protocol == "classic" and client is not None and client.name == KAFKA_CLIENTS:

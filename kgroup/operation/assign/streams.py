@@ -11,7 +11,7 @@ from kgroup.assignor.base import Assignment, TopicMetadata
 from kgroup.assignor.group_spec import GroupSpec, StreamsTasks
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.streams import StreamsMember, StreamsTopology, assign
-from kgroup.errors import UnfitError, named_group
+from kgroup.errors import UnfitError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupState, Task, TaskAssignment
 from kgroup.operation.assign.connect import MOST_TASKS
@@ -45,11 +45,10 @@ def streams_spec(
             task of an impossible number.
     """
     if not group.members or group.topology is None or group.state is GroupState.NOT_READY:
-        raise UnfitError(
-            f"{named_group(group.group_id)}: expected members and a topology whose topics exist, "
-            f"found {len(group.members)} members (state {group.state}); the coordinator assigns "
-            "no tasks now",
-            group_id=group.group_id,
+        raise UnfitError.of_group(
+            group.group_id,
+            f"expected members and a topology whose topics exist, found {len(group.members)} "
+            f"members (state {group.state}); the coordinator assigns no tasks now",
         )
     members = tuple(
         MemberSpec(
@@ -70,10 +69,10 @@ def streams_spec(
         (spec.member_id, item) for spec in members for item in (*(spec.owned or ()), *spec.standby)
     ):
         if not 0 <= number < MOST_TASKS:
-            raise UnfitError(
-                f"{named_group(group.group_id)}: expected tasks from 0 to {MOST_TASKS - 1}, found "
-                f"{number} of subtopology {name} with member {member_id}",
-                group_id=group.group_id,
+            raise UnfitError.of_group(
+                group.group_id,
+                f"expected tasks from 0 to {MOST_TASKS - 1}, found {number} of subtopology {name} "
+                f"with member {member_id}",
             )
         counts[name] = max(counts[name], number + 1)
     stateful = frozenset(

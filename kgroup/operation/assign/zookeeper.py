@@ -12,7 +12,7 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.errors import InputError, ProblemKind, named_group
+from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import AssignedPartition, Group, Member
 from kgroup.model.problem import Problem
@@ -115,9 +115,8 @@ def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
         if unread.kind is ProblemKind.BAD_NODE and unread.path in without
         else "what it subscribes to is not guessed; --spec takes it from a file"
     )
-    raise InputError(
-        f"{named_group(group.group_id)}: {unread.path}: {unread.reason.rstrip('.')}; {effect}",
-        group_id=group.group_id,
+    raise InputError.of_group(
+        group.group_id, f"{unread.path}: {unread.reason.rstrip('.')}; {effect}"
     )
 
 

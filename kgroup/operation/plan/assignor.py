@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from kgroup.assignor.client_facts import FACTS
-from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
+from kgroup.errors import NotFoundError, UnfitError, UsageError, near_names
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.connect import settable, tasks_one_by_one
@@ -131,9 +131,8 @@ def plan_assignor(
     """
     group = running.group
     if group.type is not GroupType.CLASSIC:
-        raise UnfitError(
-            f"{named_group(group.group_id)}: expected {_ASSIGNING}, found one of type {group.type}",
-            group_id=group.group_id,
+        raise UnfitError.of_group(
+            group.group_id, f"expected {_ASSIGNING}, found one of type {group.type}"
         )
     if running.is_stopped:
         return _start(running, strategy, library)

@@ -17,7 +17,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from kgroup.assignor.client_facts import FACTS
-from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
+from kgroup.errors import NotFoundError, UnfitError, UsageError, near_names
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.group import Group, GroupType
 from kgroup.model.offsets_partition import INTERNAL_TOPICS
@@ -462,18 +462,17 @@ def _increase(
     if running.is_stopped:
         committed = [offset.partition for offset in group.offsets if offset.topic == topic]
         if not committed:
-            raise UnfitError(
-                f"{named_group(group.group_id)}: expected members that read {topic}, or commits of "
-                "it, found neither",
-                group_id=group.group_id,
+            raise UnfitError.of_group(
+                group.group_id,
+                f"expected members that read {topic}, or commits of it, found neither",
             )
         before = reported or max(committed) + 1
     elif not (before := topics.get(topic, 0)):
-        raise UnfitError(
-            f"{named_group(group.group_id)}: expected members that read {topic}, found "
+        raise UnfitError.of_group(
+            group.group_id,
+            f"expected members that read {topic}, found "
             f"{first_names(sorted(topics)) or 'none that read a topic'}"
             f"{near_names(topic, sorted(topics))}",
-            group_id=group.group_id,
         )
     return PartitionIncrease(topic, before, count, reported is not None)
 

@@ -248,16 +248,13 @@ def read_running(
     """
     reading, group = find_group(source, group_id)
     if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-        raise UnfitError(
-            f"{named_group(group_id)}: expected {expected}, found one of type {group.type}",
-            group_id=group_id,
-        )
+        raise UnfitError.of_group(group_id, f"expected {expected}, found one of type {group.type}")
     if group.protocol_type == CONNECT:
-        raise UnfitError(
-            f"{named_group(group_id)}: expected {expected}, found {CONNECT!r}: no plan applies to "
-            "workers of Kafka Connect, which are never static (group.instance.id is a setting of "
-            "consumers) and have assignors of their own (connect.protocol)",
-            group_id=group_id,
+        raise UnfitError.of_group(
+            group_id,
+            f"expected {expected}, found {CONNECT!r}: no plan applies to workers of Kafka "
+            "Connect, which are never static (group.instance.id is a setting of consumers) and "
+            "have assignors of their own (connect.protocol)",
         )
     brokers = read_brokers(source, group)
     if _is_stopped(group):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
-from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group
+from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, GroupType, server_text
 from kgroup.model.log_range import LogRange
@@ -438,17 +438,14 @@ def read_old(
     except NotFoundError:
         if not _is_in_kafka(source, group_id, cluster):
             raise
-        raise UnfitError(
-            f"{named_group(group_id)}: expected ZooKeeper consumers, found the group only "
-            "in Kafka, with its committed offsets: it has left ZooKeeper, or was never "
-            "there",
-            group_id=group_id,
+        raise UnfitError.of_group(
+            group_id,
+            "expected ZooKeeper consumers, found the group only in Kafka, with its committed "
+            "offsets: it has left ZooKeeper, or was never there",
         ) from None
     if group.type is not GroupType.ZOOKEEPER or reading.view is None:
-        raise UnfitError(
-            f"{named_group(group_id)}: expected ZooKeeper consumers, found a group of type "
-            f"{group.type}",
-            group_id=group_id,
+        raise UnfitError.of_group(
+            group_id, f"expected ZooKeeper consumers, found a group of type {group.type}"
         )
     offsets = kafka_offsets(source, [group_id])
     kafka = offsets.offsets

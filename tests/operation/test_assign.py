@@ -649,7 +649,7 @@ def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -
         ),
         (
             {"members": [{"member_id": "a", "topics": ["t", "u", "t"]}]},
-            "members[0].topics: 't' stands there twice",
+            "members[0].topics: expected each topic once, found 't' twice",
         ),
         (
             {"members": [{"member_id": "a", "topics": []}, {"member_id": "a", "topics": []}]},

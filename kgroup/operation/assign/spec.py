@@ -141,15 +141,9 @@ _MEMBER_FIELDS = (
     "protocol_version", "subscription_generation", "user_data", "client",
 )  # fmt: skip
 _CONNECT_FIELDS = (
-    "id",
-    "protocol",
-    "strategy",
-    "connectors",
-    "leader",
-    "max_delay_ms",
-    "delay_left_ms",
+    "id", "protocol", "strategy", "connectors", "leader", "max_delay_ms", "delay_left_ms",
     "members",
-)
+)  # fmt: skip
 _STREAMS_FIELDS = ("id", "protocol", "strategy", "subtopologies", "standby_replicas", "members")
 _SUBTOPOLOGY_FIELDS = ("tasks", "stateful")
 _STREAMS_MEMBER_FIELDS = ("member_id", "client_id", "process_id", "active", "standby")
@@ -239,9 +233,7 @@ def read_specs(
 
 
 def _objects(text: bytes) -> Iterator[tuple[str, object]]:
-    if (
-        len(text) > _LARGE and text.lstrip()[:1] == b"["
-    ):  # not a spec; avoid parsing millions of values
+    if len(text) > _LARGE and text.lstrip()[:1] == b"[":  # no spec, maybe of millions of values
         yield "", []
         return
     try:
@@ -305,17 +297,17 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
         name: _topic(topic, f"topics.{name}")
         for name, topic in _object(fields.get("topics"), "topics").items()
     }
-    members = _list(fields.get("members"), "members")
-    if not members:
-        raise SpecError("members: expected at least one member, found none")
     known: _Known = {}
-    read = tuple(
-        _consumer(member, f"members[{at}]", known)
-        if protocol == "zookeeper"
-        else _member(member, f"members[{at}]", strategy, known)
-        for at, member in enumerate(members)
+    read = _members(
+        fields,
+        "member",
+        lambda member, path: (
+            _consumer(member, path, known)
+            if protocol == "zookeeper"
+            else _member(member, path, strategy, known)
+        ),
     )
-    _check_distinct(read, "member_id", "instance_id")
+    _check_distinct(read, "instance_id")
     ids = {
         name: _topic_id(text, f"topic_ids.{name}")
         for name, text in _mapping(fields, "topic_ids").items()
@@ -337,25 +329,30 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
     return group
 
 
-def _check_distinct(members: Sequence[MemberSpec], *names: str) -> None:
-    for name in names:
-        seen: dict[str, int] = {}
-        for at, own in enumerate(getattr(member, name) for member in members):
-            if own is not None and (first := seen.setdefault(own, at)) != at:
-                raise SpecError(
-                    f"members[{at}].{name}: {own!r} is that of members[{first}] already"
-                )
+def _members(
+    fields: Mapping[str, Any], what: str, read: Callable[[object, str], MemberSpec]
+) -> tuple[MemberSpec, ...]:
+    """Parse the members, at least one, each with an id of its own."""
+    values = _list(fields.get("members"), "members")
+    if not values:
+        raise SpecError(f"members: expected at least one {what}, found none")
+    members = tuple(read(value, f"members[{at}]") for at, value in enumerate(values))
+    _check_distinct(members, "member_id")
+    return members
+
+
+def _check_distinct(members: Sequence[MemberSpec], name: str) -> None:
+    seen: dict[str, int] = {}
+    for at, own in enumerate(getattr(member, name) for member in members):
+        if own is not None and (first := seen.setdefault(own, at)) != at:
+            raise SpecError(f"members[{at}].{name}: {own!r} is that of members[{first}] already")
 
 
 def _connect(spec: object) -> GroupSpec:
     """Parse a Connect cluster."""
     fields = _object(spec, "", _CONNECT_FIELDS)
     names = strategies(CONNECT)
-    workers = _list(fields.get("members"), "members")
-    if not workers:
-        raise SpecError("members: expected at least one worker, found none")
-    members = tuple(_worker(worker, f"members[{at}]") for at, worker in enumerate(workers))
-    _check_distinct(members, "member_id")
+    members = _members(fields, "worker", _worker)
     ids = {member.member_id for member in members}
     leader_id = _optional(fields, "leader", "", _text)
     if leader_id is not None and leader_id not in ids:
@@ -366,7 +363,7 @@ def _connect(spec: object) -> GroupSpec:
     }
     owned = [item for member in members for item in member.owned or ()]
     delays = [
-        _optional(fields, name, "", lambda value, at: _number(value, at, range(1 << 31)))
+        _optional_number(fields, name, "", range(1 << 31))
         for name in ("max_delay_ms", "delay_left_ms")
     ]
     return connect_group(
@@ -390,9 +387,7 @@ def _streams(spec: object) -> GroupSpec:
 
 
 def _replicas(fields: Mapping[str, Any]) -> int | None:
-    return _optional(
-        fields, "standby_replicas", "", lambda value, at: _number(value, at, range(101))
-    )
+    return _optional_number(fields, "standby_replicas", "", range(101))
 
 
 def _tasks(
@@ -412,17 +407,13 @@ def _tasks(
         counts[name] = TopicMetadata(tasks)
         if _optional(subtopology, "stateful", path, _flag):
             stateful.add(name)
-        if (count := _optional(subtopology, "records", path, _offset)) is not None:
+        if (count := _optional_number(subtopology, "records", path, range(1 << 53))) is not None:
             records[name] = count
     if (tasks := sum(topic.partitions for topic in counts.values())) > MOST_TASKS:
         raise SpecError(f"subtopologies: expected at most {MOST_TASKS} tasks, found {tasks}")
-    values = _list(fields.get("members"), "members")
-    if not values:
-        raise SpecError("members: expected at least one member, found none")
-    members = tuple(
-        _streams_member(value, f"members[{at}]", member_fields) for at, value in enumerate(values)
+    members = _members(
+        fields, "member", lambda value, path: _streams_member(value, path, member_fields)
     )
-    _check_distinct(members, "member_id")
     names = strategies(protocol)
     group = GroupSpec(
         _choice(fields, "strategy", names, names[0]),
@@ -432,10 +423,6 @@ def _tasks(
         id=_optional(fields, "id", "", _text),
     )
     return group, frozenset(stateful), records
-
-
-def _offset(value: object, path: str) -> int:
-    return _number(value, path, range(1 << 53))
 
 
 def _streams_member(value: object, path: str, names: Sequence[str]) -> MemberSpec:
@@ -660,11 +647,7 @@ def _member(value: object, path: str, strategy: str, known: _Known) -> MemberSpe
     """Parse a member; members with the same topics share one tuple, kept in `known`."""
     fields = _object(value, path, _MEMBER_FIELDS)
     topics = _topics(fields.get("topics"), f"{path}.topics", known)
-
-    def integer(name: str, allowed: range = _INT32) -> int | None:
-        return _optional(fields, name, path, lambda value, at: _number(value, at, allowed))
-
-    version = integer("protocol_version", range(NEWEST_VERSION + 1))
+    version = _optional_number(fields, "protocol_version", path, range(NEWEST_VERSION + 1))
     user_data = _optional(fields, "user_data", path, _base64)
     return MemberSpec(
         member_id=_text(fields.get("member_id"), f"{path}.member_id"),
@@ -673,9 +656,9 @@ def _member(value: object, path: str, strategy: str, known: _Known) -> MemberSpe
         client_id=_optional(fields, "client_id", path, _text),
         rack=_optional(fields, "rack", path, _text),
         owned=_optional(fields, "owned", path, _partitions),
-        generation=integer("generation"),
+        generation=_optional_number(fields, "generation", path, _INT32),
         version=NEWEST_VERSION if version is None else version,
-        subscription_generation=integer("subscription_generation"),
+        subscription_generation=_optional_number(fields, "subscription_generation", path, _INT32),
         user_data=None if user_data is None else read_user_data(user_data, strategy),
         client=_optional(fields, "client", path, _client),
     )
@@ -741,7 +724,7 @@ def _topics(value: object, path: str, known: _Known) -> tuple[str, ...]:
     topics = tuple(names)
     if topics not in known and len(set(topics)) < len(topics):
         twice = next(topic for topic in topics if topics.count(topic) > 1)
-        raise SpecError(f"{path}: {twice!r} stands there twice")
+        raise SpecError(f"{path}: expected each topic once, found {twice!r} twice")
     return known.setdefault(topics, topics)
 
 
@@ -822,6 +805,10 @@ def _optional(
 ) -> _T | None:
     value = fields.get(name)
     return None if value is None else read(value, f"{path}.{name}" if path else name)
+
+
+def _optional_number(fields: Mapping[str, Any], name: str, path: str, allowed: range) -> int | None:
+    return _optional(fields, name, path, lambda value, at: _number(value, at, allowed))
 
 
 def _list(value: object, path: str) -> list[Any]:

@@ -29,6 +29,8 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
         return
     gone, keeper = _deleted_topics(spec), _keeper(spec)
     yield from _refused_deletions(spec, gone, keeper)
+    if spec.dropped_topics or _has_changed(spec):
+        yield from _members_without_a_topic(spec, keeper)
     yield from _members_without_topics(spec)
     if gone:
         yield from _kept_deletions(spec, gone, keeper)
@@ -46,17 +48,36 @@ def _refused_deletions(spec: GroupSpec, gone: Sequence[str], keeper: str | None)
             f"the partitions of deleted topics ({first_names(gone)}), and may not be able to join "
             "again."
         )
-    unable = {
-        KAFKA_PYTHON if _may_be_python(member) else spec.client_of(member).name
-        for member in spec.members
-        if member.owned is not None
-        and spec.dropped_topics.intersection([*member.topics, *dict(member.owned)])
-    }.intersection(_UNABLE)
-    if unable and keeper not in _UNABLE:
+
+
+def _members_without_a_topic(spec: GroupSpec, keeper: str | None) -> Iterator[str]:
+    """Yield warnings about members that cannot join, or stay, without one of their topics."""
+    rejoin, join, watch = set(), set(), False
+    for member in spec.members:
+        subscribed = set(member.topics) - spec.topics.keys()
+        owned = dict(member.owned or ()).keys() - spec.topics.keys()
+        library = KAFKA_PYTHON if _may_be_python(member) else spec.client_of(member).name
+        if subscribed and library == KAFKA_GO:
+            watch = True
+        elif subscribed and library in _UNABLE_TO_JOIN and member.owned is None:
+            join.add(library)
+        elif (owned and library in _UNABLE) or (subscribed and library == SARAMA):
+            rejoin.add(library)
+    if rejoin and keeper not in _UNABLE:
         yield (
-            f"The actual assignment may be different: members of {first_names(sorted(unable))} may "
+            f"The actual assignment may be different: members of {first_names(sorted(rejoin))} may "
             "not be able to join again while a topic of theirs does not exist, and the rebalance "
-            "then does not end."
+            "then waits for them."
+        )
+    if join:
+        yield (
+            "The actual assignment may be different: new members of "
+            f"{first_names(sorted(join))} do not join while a topic of theirs does not exist."
+        )
+    if watch:
+        yield (
+            f"The group may never become stable: members of {KAFKA_GO} with WatchPartitionChanges "
+            "join again and again while a topic of theirs does not exist, and send no heartbeats."
         )
 
 
@@ -175,6 +196,8 @@ def _unnoticed_growth(spec: GroupSpec) -> Iterator[str]:
 _UNABLE = (KAFKA_PYTHON, PLATFORMATIC)
 """Libraries whose members cannot join, or get an assignment, while a topic of theirs is deleted."""
 
+_UNABLE_TO_JOIN = frozenset({KAFKAJS, PLATFORMATIC, SARAMA})
+"""Libraries that ask for the metadata of their topics before they join, and fail without one."""
 
 _FORGET_TO_LEAD = frozenset({KAFKA_PYTHON, SARAMA})
 """Libraries whose JoinGroup is too old for KIP-814: a static leader that returns gets no role."""
@@ -210,9 +233,12 @@ def _keeper(spec: GroupSpec) -> str | None:
         is_kept = spec.computed_as.name == FRANZ_GO and not spec.dropped_topics
         return FRANZ_GO if is_kept else None
     is_unknown = spec.client is None and leader is not None and leader.client is None
-    if is_unknown and leader is not None and KAFKA_PYTHON in (leader.may_be or ()):
-        return KAFKA_PYTHON
-    name = spec.computed_as.name
+    is_python = is_unknown and leader is not None and KAFKA_PYTHON in (leader.may_be or ())
+    name = KAFKA_PYTHON if is_python else spec.computed_as.name
+    if name == KAFKA_PYTHON and leader is not None and not _has_changed(spec):
+        # It commits before it joins again, which only fails for deleted topics that it owns.
+        keeps = set(_deleted_topics(spec)).intersection(dict(leader.owned or ()))
+        return name if keeps else None
     return name if name in (FRANZ_GO, *_UNABLE) else None
 
 

@@ -9,7 +9,7 @@ repeated with other values, and a warning says so.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -235,7 +235,7 @@ def _run(spec: GroupSpec, guess: _Guess) -> tuple[dict[str, ThreadTasks], bool]:
     }
     acceptable = application.settings.acceptable_lag
     random = Random(guess.seed)
-    states, unsure = _states(spec)
+    states, unsure = _states(spec, spec.departed)
     by_process: dict[str, list[MemberSpec]] = defaultdict(list)
     for member in spec.members:
         by_process[member.process_id or ""].append(member)
@@ -295,23 +295,25 @@ def _lasting(result: tuple[dict[str, ThreadTasks], bool]) -> tuple[dict[str, Thr
 
 
 def _states(
-    spec: GroupSpec,
+    spec: GroupSpec, members: Iterable[MemberSpec]
 ) -> tuple[dict[str, dict[StreamsTask, int | None]], set[tuple[str, StreamsTask]]]:
-    """Return state besides active tasks by process, also that of threads that left; and the unsure.
+    """Return state besides active tasks by process, and the unsure; with all tasks of some members.
 
-    Whoever comes back has been away: how far behind it is then is not known.
+    How far behind a client is that was away is unknown.
     """
     application = spec.application
     assert application is not None
     states = {process: {**own} for process, own in application.states.items()}
-    unsure = set(application.unsure_states)
-    for member in spec.departed:
-        process = member.process_id or ""
-        own = states.setdefault(process, {})
-        for task in map(as_task, (*(member.owned or ()), *member.standby)):
+    for member in members:
+        own = states.setdefault(member.process_id or "", {})
+        for task in _all_tasks(member):
             if task.subtopology in application.stateful:
                 own.setdefault(task, None)
-    return states, unsure
+    return states, set(application.unsure_states)
+
+
+def _all_tasks(member: MemberSpec) -> Iterator[StreamsTask]:
+    return map(as_task, (*(member.owned or ()), *member.standby))
 
 
 def _after(
@@ -324,17 +326,12 @@ def _after(
     """
     application = spec.application
     assert application is not None
-    states, unsure = _states(spec)
-    finders = {**application.finders}
-    moved = set()
-    hurried = set()
-    for member in spec.members:
-        process = member.process_id or ""
-        own = states.setdefault(process, {})
-        for task in map(as_task, (*(member.owned or ()), *member.standby)):
-            finders[process, task] = member.member_id
-            if task.subtopology in application.stateful:
-                own.setdefault(task, None)
+    states, unsure = _states(spec, (*spec.departed, *spec.members))
+    finders = {
+        **application.finders,
+        **{(m.process_id or "", task): m.member_id for m in spec.members for task in _all_tasks(m)},
+    }
+    moved, hurried = set(), set()
     for member in spec.members:
         process = member.process_id or ""
         own = states[process]

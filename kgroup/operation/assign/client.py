@@ -589,21 +589,19 @@ def _topics_of(assignment: Assignment) -> Mapping[str, Sequence[str]]:
 
 
 def vote_warnings(spec: GroupSpec) -> Iterator[str]:
-    """Yield a warning if members left, and the others may vote for another strategy.
+    """Yield warnings if members may vote for another assignor or strategy."""
+    if spec.protocol == "consumer":
+        yield from _open_assignor(spec)
+    elif spec.protocol == "classic" and spec.has_votes is False:
+        if spec.may_win is not None:
+            yield from _open_vote(spec, spec.computed_as)
+        else:
+            yield from _usual_other(spec, spec.computed_as)
 
-    Coordinators do not report what members prefer.
-    """
-    voters = [] if spec.protocol != "consumer" or spec.has_votes else spec.members
-    if spec.has_votes is None:  # the user named the assignor
-        voters = [member for member in voters if member.unknown_id]
-    preferred = {member.assignor for member in voters if member.assignor is not None}
-    if preferred and {*preferred, spec.strategy} != {PREFERENCE[0]}:
-        yield (
-            f"The assignor may change: new members prefer {' or '.join(sorted(preferred))}, and "
-            "this source does not know the group.remote.assignor of others. Computed with "
-            f"{spec.strategy}; --strategy computes with another one."
-        )
-    if spec.protocol == "consumer" and spec.has_votes:
+
+def _open_assignor(spec: GroupSpec) -> Iterator[str]:
+    """Yield warnings if members of a consumer group may vote for another assignor."""
+    if spec.has_votes:
         last = [m for m in spec.members if m.unknown_id and m.owned is None] or spec.members
         deciding = {member.assignor: member for member in last}.values()
         is_voted = spec.departed or spec.new_topics or spec.grown_topics or last != spec.members
@@ -614,19 +612,29 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
                 "(group.remote.assignor), and the member that sends the next heartbeat decides. "
                 "--strategy computes with another one."
             )
-    if spec.has_votes is not False:
         return
-    if spec.protocol == "consumer" and spec.have_left and spec.strategy != PREFERENCE[0]:
+    is_chosen = spec.has_votes is None  # by the user
+    voters = (member for member in spec.members if member.unknown_id or not is_chosen)
+    preferred = {member.assignor for member in voters if member.assignor is not None}
+    if preferred and {*preferred, spec.strategy} != {PREFERENCE[0]}:
+        yield (
+            f"The assignor may change: new members prefer {' or '.join(sorted(preferred))}, and "
+            "this source does not know the group.remote.assignor of others. Computed with "
+            f"{spec.strategy}; --strategy computes with another one."
+        )
+    if not is_chosen and spec.have_left and spec.strategy != PREFERENCE[0]:
         yield (
             f"The assignor may change from {spec.strategy}: members vote on it again, and this "
             "source does not know their group.remote.assignor. --strategy computes with another "
             "one."
         )
-    if spec.protocol != "classic":
-        return
-    leads = spec.computed_as
-    if spec.may_win is not None:
-        yield from _open_vote(spec, leads)
+
+
+def _usual_other(spec: GroupSpec, leads: Software) -> Iterator[str]:
+    """Yield a warning if those that stay may all list, and prefer, another strategy by default."""
+    here = {member.member_id for member in spec.members}
+    # If all of them preferred the other one, those of such a generation would have chosen it.
+    if not spec.have_left or any(here.issuperset(past.members) for past in spec.past_generations):
         return
     # What kafka-python may have sent, Java's sent before 2.4, when it had no cooperative-sticky.
     is_java = leads.name == KAFKA_CLIENTS and all(
@@ -639,10 +647,6 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
         for member in spec.members
     )
     other = None
-    here = {member.member_id for member in spec.members}
-    # If all of them preferred the other one, those of such a generation would have chosen it.
-    if not spec.have_left or any(here.issuperset(past.members) for past in spec.past_generations):
-        return
     if is_java and spec.strategy == "range":
         other, why = "cooperative-sticky", "Java's do with cooperative-sticky"
     elif (leads.name, spec.strategy) == (LIBRDKAFKA, "roundrobin"):

@@ -353,7 +353,7 @@ def test_a_consumer_group_has_its_state_from_the_begin(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("group", "status", "end"),
     [
-        ("raw-empty", 1, "What they subscribe to is not guessed\n"),
+        ("raw-empty", 1, "kgroup does not guess what they subscribe to\n"),
         (
             "raw-trailing",
             1,

@@ -283,7 +283,7 @@ def test_a_client_id_that_is_the_name_of_another_library_is_noted(
     text = b"""{"client": "librdkafka", "topics": {"t": {"partitions": 4}},
         "members": [{"member_id": "a", "topics": ["t"]}]}"""
     request = AssignRequest(changes=Changes(add=[AddedMembers(client_id=client_id)]))
-    noted = f"client={client_id} is taken as a client id; who has it counts as a member of librdkaf"
+    noted = f"client={client_id} is taken as the client id of a member of librdkaf"
     assert [noted in note for note in assign_specs(text, "-", request).notes] == [True] * is_noted
     there = text.replace(b'"a",', b'"a", "client_id": "%s",' % client_id.encode())
     assert assign_specs(there, "-", request).notes == ()

@@ -97,7 +97,7 @@ def test_a_named_library_without_the_groups_strategy_is_wrong_usage() -> None:
 
 def test_one_member_that_cannot_be_read_is_named_among_the_others() -> None:
     odd = replace(member("odd"), subscription=None, protocol_metadata={"raw": "AAAAAA=="})
-    with pytest.raises(InputError, match=r"from 1 of 3 members: odd \(4 bytes\)\. What they"):
+    with pytest.raises(InputError, match=r"from 1 of 3 members: odd \(4 bytes\)\. kgroup does"):
         read_group(FakeSource(group(member("a", 0), member("b", 1), odd)), "g")
 
 

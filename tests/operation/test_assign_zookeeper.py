@@ -409,7 +409,7 @@ def test_a_list_has_all_its_streams_for_each_of_its_topics() -> None:
         ("no json", "none of them can rebalance while it is there"),
         (
             '{"version":1,"subscription":{"\\p{Alpha}+":1},"pattern":"white_list"}',
-            "what it subscribes to is not guessed",
+            "kgroup does not guess what it subscribes to",
         ),
     ],
 )

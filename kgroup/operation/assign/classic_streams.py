@@ -43,6 +43,7 @@ SETTINGS: Mapping[str, tuple[str, int]] = {
 }
 """Settings of an application, with their field of `StreamsSettings` and their least value."""
 
+_OTHERWISE = "otherwise, the result is different"
 _FAR = 1 << 40
 _SOON = 100_000
 """Number of records that a client restores within seconds, or before its next heartbeat."""
@@ -158,7 +159,7 @@ def application_warnings(spec: GroupSpec) -> Iterator[str]:
         client = spec.computed_as._replace(version=version)
         if _lasting(_run(replace(spec, client=client), _Guess())) != _lasting(expected):
             yield (
-                f"The leader's version is unknown, and {version} assigns otherwise than "
+                f"The leader's version is unknown, and {version} assigns differently from "
                 f"{spec.computed_as}; --kafka-version {version} computes with it."
             )
     if application.has_tags and (settings.standby_replicas or STANDBYS not in known):
@@ -175,27 +176,26 @@ def application_warnings(spec: GroupSpec) -> Iterator[str]:
         )
     if any(task not in application.end_offset_sums for task in stateful) and differs(_Guess(0)):
         yield (
-            "How many records the changelogs have is unknown. It is assumed that a client without "
-            f"the state of a task lags by more than {_ACCEPTABLE}, and the result is another one "
-            "if not."
+            "How many records the changelogs have is unknown. A client without the state of a task "
+            f"is assumed to lag by more than {_ACCEPTABLE}; {_OTHERWISE}."
         )
     if application.unsure_states and differs(_Guess(is_behind=True)):
         yield (
             "Whether clients have caught up with the state that they keep, as standby tasks or on "
-            "disk, is unknown. It is assumed, and the result is another one if not."
+            f"disk, is unknown. This is assumed; {_OTHERWISE}."
         )
     if any(0 in own.values() for own in application.states.values()) and differs(
         _Guess(is_quick=True)
     ):
         yield (
-            "It is assumed that new standby tasks do not catch up before the rebalances that "
-            "follow at once. The result is another one if they do."
+            "New standby tasks are assumed not to catch up before the rebalances that follow at "
+            f"once; {_OTHERWISE}."
         )
     if application.unsure_stateful and differs(_Guess(is_stateful=False)):
         names = ", ".join(map(str, sorted(application.unsure_stateful)))
         yield (
-            f"Whether subtopologies {names} have state with a changelog is unknown. It is assumed, "
-            "and the result is another one if not."
+            f"Whether subtopologies {names} have state with a changelog is unknown. This is "
+            f"assumed; {_OTHERWISE}."
         )
     if differs(*(_Guess(seed=seed) for seed in _SEEDS)):
         yield (

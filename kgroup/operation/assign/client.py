@@ -350,8 +350,8 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
     different, not_imitated = _doubts(spec)
     if not different and is_passed_over(not_imitated, spec.possible_leaders):
         yield (
-            f"the leader is taken not to use {RUBY_KAFKA}, which is no longer developed, and as "
-            "which nothing can be computed; what members sent does not rule it out"
+            f"the leader is taken not to use {RUBY_KAFKA}, which is no longer developed, nor "
+            "imitated; what members sent does not rule it out"
         )
     if spec.client is None and _is_uniform(spec) and any(_others(spec, spec.computed_as)):
         yield (

@@ -352,8 +352,8 @@ def protocol_of(group: Group) -> str:
         raise UnfitError.of_group(
             group.group_id,
             f"expected members of protocol type 'consumer', found {group.protocol_type!r} "
-            f"(protocol {_known(group.assignor)}); what they assign are no partitions. Sent by "
-            f"its members: {_sizes(group.members)}",
+            f"(protocol {_known(group.assignor)}); these assign no partitions. Its members sent: "
+            f"{_sizes(group.members)}",
         )
     if group.type is GroupType.STREAMS:
         raise UnfitError(
@@ -391,9 +391,9 @@ def _check_subscriptions(group: Group, advice: Advice) -> None:
         )
     raise InputError.of_group(
         group.group_id,
-        "expected subscriptions of the consumer protocol, found bytes that are none, of protocol "
+        "expected subscriptions of the consumer protocol, found other bytes, of protocol "
         f"{_known(group.assignor)}, from {len(unread)} of {len(group.members)} members: "
-        f"{_sizes(unread)}. What they subscribe to is not guessed{advice.subscriptions}",
+        f"{_sizes(unread)}. kgroup does not guess what they subscribe to{advice.subscriptions}",
     )
 
 

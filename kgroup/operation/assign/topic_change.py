@@ -96,8 +96,8 @@ def _members_without_topics(spec: GroupSpec) -> Iterator[str]:
         names, is_all = first_names(_names(waiting)), not _has_changed(spec, but=waiting)
         yield (
             f"{'No rebalance may follow' if is_all else 'Some may not join'}: members of "
-            f"{LIBRDKAFKA} join when a topic exists to which they subscribe, and none exists to "
-            f"which these do: {names}."
+            f"{LIBRDKAFKA} join when a topic exists to which they subscribe; for these, none does: "
+            f"{names}."
         )
 
 

@@ -412,8 +412,8 @@ def _marked(
     if errors:
         what = "ids" if by_ids is None else "ids and topic orders"
         warnings.append(
-            f"With {len(errors)} of {len(others)} other {what} of new members Kafka's own assignor "
-            f"fails: {errors[0]}."
+            f"With {len(errors)} of {len(others)} other {what} of new members, the assignor fails: "
+            f"{errors[0]}."
         )
     return replace(
         plan,

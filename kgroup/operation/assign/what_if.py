@@ -312,7 +312,7 @@ def _find_now(
     if new_id is None:
         raise NotFoundError(f"{option}: {name} leaves (--remove-member)")
     raise NotFoundError(
-        f"{option}: {name} restarts and is a new member, {new_id}; {option} {new_id} means that one"
+        f"{option}: {name} restarts and is a new member, {new_id}; {option} {new_id} names it"
     )
 
 
@@ -360,8 +360,8 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
         is_there |= any(a.library for a in changes.add if a.client_id == client_id)
         if spec.protocol == "classic" and library in CLIENTS.keys() - {leads} and not is_there:
             yield (
-                f"--add-member: client={client_id} is taken as a client id; who has it counts as a "
-                f"member of {leads}; library={library} names the library"
+                f"--add-member: client={client_id} is taken as the client id of a member of "
+                f"{leads}; library={library} names the library"
             )
 
 

@@ -113,7 +113,7 @@ def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
     effect = (
         "Kafka's consumers read it too, and none of them can rebalance while it is there"
         if unread.kind is ProblemKind.BAD_NODE and unread.path in without
-        else "what it subscribes to is not guessed; --spec takes it from a file"
+        else "kgroup does not guess what it subscribes to; --spec takes it from a file"
     )
     raise InputError.of_group(
         group.group_id, f"{unread.path}: {unread.reason.rstrip('.')}; {effect}"

@@ -11,8 +11,8 @@ franz-go 1.22.3 (`manage`, `manageFailWait`, `handleJoinResp`); `consumer_group.
 `coordinator/base.py` and `coordinator/consumer.py` of kafka-python 3.0.12; `consumer/index.js`,
 `runner.js` and `consumerGroup.js` of KafkaJS 2.2.4; `consumer.ts` and `messages-stream.ts` of
 @platformatic/kafka 1.35; `consumer/group_coordinator.py` of aiokafka 0.14;
-`consumerGroupRecovery.js` of kafka-node 5.0; `consumer.rb` and `consumer_group.rb` of
-ruby-kafka 1.5.
+`consumerGroupRecovery.js` of kafka-node 5.0; `consumer.ts` of kafka-ts 1.5; `consumer.rb` and
+`consumer_group.rb` of ruby-kafka 1.5.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kgroup.model.client_library import (
     KAFKA_GO,
     KAFKA_NODE,
     KAFKA_PYTHON,
+    KAFKA_TS,
     KAFKAJS,
     LIBRDKAFKA,
     PLATFORMATIC,
@@ -480,6 +481,13 @@ ON_ERROR: Mapping[str, ErrorBehavior] = {
         removed="it joins again as a new member after retryMinTimeout (1 s)",
         assignor_failed="it emits 'error', and does not join again",
         outdated="it joins again with its member id after retryMinTimeout (1 s)",
+    ),
+    KAFKA_TS: ErrorBehavior(
+        refused="the consumer restarts after 1 s, and is refused again",
+        removed="it joins again as a new member",
+        assignor_failed="the consumer restarts after 1 s, and joins again as a new member",
+        fenced="the consumer closes",
+        outdated="it joins again with its member id",
     ),
     RUBY_KAFKA: ErrorBehavior(
         refused="each_message and each_batch raise the error, which ends them",

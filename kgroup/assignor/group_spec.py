@@ -190,11 +190,12 @@ class GroupSpec:
         could = {name for name in CLIENTS if self._may_lead(name)}
         if names and all(member.client is not None for member in members):
             could = names
-        known = [
+        able = [
             library
-            for name, library in CLIENTS.items()
-            if name in could and self.strategy in library.strategies[library.versions[0]]
+            for library in CLIENTS.values()
+            if self.strategy in library.strategies[library.versions[0]]
         ]
+        known = [library for library in able if library.name in could] or able
         likely = min(known, key=self._unlikelihood, default=JAVA)
         versions = [Software(likely.newest.name, version) for version in likely.versions]
         unfit = frozenset[Software]() if leader is None else leader.unfit

@@ -39,6 +39,7 @@ KAFKAJS = "kafkajs"
 RUBY_KAFKA = "ruby-kafka"
 AIOKAFKA = "aiokafka"
 KAFKA_NODE = "kafka-node"
+KAFKA_TS = "kafka-ts"
 PLATFORMATIC = "@platformatic/kafka"
 
 
@@ -229,6 +230,7 @@ _SUBSCRIPTIONS = (
     # 1, then 2
     _signature(KAFKAJS, _KAFKAJS, [1], _EMPTY, is_short=True),
     _signature(KAFKAJS, _KAFKAJS, [0], _EMPTY),
+    _signature(KAFKA_TS, _KAFKAJS, [0], _EMPTY),
     _signature(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
     _signature(AIOKAFKA, _EAGER, [0], _EMPTY),
     _signature(AIOKAFKA, _STICKY, [0], _EMPTY, _UNDATED),
@@ -243,6 +245,9 @@ _SUBSCRIPTIONS = (
 _ONE_TIMEOUT = frozenset({KAFKA_NODE})
 """Libraries that send JoinGroup of version 0: the session timeout is the rebalance timeout, too."""
 
+_NEVER_STATIC = frozenset({KAFKA_GO, KAFKA_NODE, KAFKAJS, RUBY_KAFKA})
+"""Libraries whose members have no instance id, in any version."""
+
 _ASSIGNMENTS = (
     _signature(KAFKA_CLIENTS, _EAGER | _STICKY, [0], _EMPTY),  # until 2.3
     _signature(KAFKA_CLIENTS, _EAGER | _STICKY | _COOPERATIVE, [1, 2, 3], _NULL),
@@ -255,6 +260,7 @@ _ASSIGNMENTS = (
     _signature(KAFKA_GO, _EAGER | _RACK_AFFINITY, [1], _NULL),
     _signature(KAFKA_PYTHON, _EAGER | _STICKY | _COOPERATIVE, [0, 1], _EMPTY, in_order=True),
     _signature(KAFKAJS, _KAFKAJS, [0, 1], _EMPTY),
+    _signature(KAFKA_TS, _KAFKAJS, [0], _EMPTY),
     _signature(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
     _signature(AIOKAFKA, _EAGER | _STICKY, [0], _EMPTY, in_order=True),
     _signature(KAFKA_NODE, _EAGER, [0], _NULL),
@@ -364,7 +370,12 @@ _MARKS = (
         _COOPERATIVE,
         lambda said: bool(said.get("ownedPartitions")) and _form(said["userData"]) is _EMPTY,
     ),
-    _Mark(KAFKAJS, "its own strategy RoundRobinAssigner", _KAFKAJS, lambda said: True),
+    _Mark(
+        KAFKAJS,
+        "RoundRobinAssigner in version 1 of the message",
+        _KAFKAJS,
+        lambda said: said["version"] == 1,
+    ),
 )
 
 _LEADER_MARKS = (
@@ -450,6 +461,7 @@ _DEFAULT_CLIENT_IDS: Mapping[str, re.Pattern[str]] = {
     RUBY_KAFKA: re.compile("ruby-kafka"),
     AIOKAFKA: re.compile(r"aiokafka-\d+(\.\w+)+"),
     KAFKA_NODE: re.compile("kafka-node-client"),
+    KAFKA_TS: re.compile(""),
 }
 """Default client ids; those of kafka-clients contain the group id, see `_is_default`."""
 
@@ -519,7 +531,7 @@ def recognize_again(
     return _decided(frozenset(possible), {}, group_id, member)
 
 
-_KNOWN_LATER = frozenset({AIOKAFKA, KAFKA_NODE, PLATFORMATIC})
+_KNOWN_LATER = frozenset({AIOKAFKA, KAFKA_NODE, KAFKA_TS, PLATFORMATIC})
 
 
 def _possible_subscriptions(kept: Data) -> Iterator[tuple[int, Data]]:
@@ -646,6 +658,7 @@ def _subscribing(strategy: str | None, member: Data) -> frozenset[str]:
         signature.library
         for signature in _SUBSCRIPTIONS
         if (is_one_timeout or signature.library not in _ONE_TIMEOUT)
+        and not (member.get("groupInstanceId") and signature.library in _NEVER_STATIC)
         and _fits(signature, strategy, data["version"], form, topics)
         and signature.is_short == is_short
         and (rack or "rackId" not in data or rack == signature.no_rack)

@@ -37,7 +37,7 @@ TOLD_BY_BYTES = {
     ("librdkafka", "roundrobin"): {"1.10.1", "2.0.2", "2.16.1"},
     ("franz-go", "cooperative-sticky"): {"1.18.1"},  # later ones are not, if they have a rack
     ("kafka-go", "rack-affinity"): {"0.4.42", "0.4.51"},
-    ("kafkajs", "RoundRobinAssigner"): {"1.16.0", "2.2.4"},
+    ("kafkajs", "RoundRobinAssigner"): {"1.16.0"},  # kafka-ts sends what later ones do
 }
 """Versions of which every member is certain by its bytes, whoever leads.
 
@@ -49,7 +49,7 @@ LEADERS_TOLD = {
     "librdkafka": {"1.10.1", "2.16.1"},
     "franz-go": {"1.18.1", "1.21.0", "1.22.3"},
     "kafka-go": {"0.4.42", "0.4.51"},
-    "kafkajs": {"1.16.0", "2.2.4"},
+    "kafkajs": {"1.16.0"},
     "@platformatic/kafka": {"1.35.0"},
 }
 """Versions whose leaders are certain by bytes with every strategy."""
@@ -290,6 +290,24 @@ def member(client_id: str = "mine", **said: Any) -> dict[str, Any]:
 
 ASSIGNED = {"version": 0, "assignedPartitions": [{"topic": "a", "partitions": [0]}]}
 NEWEST = {"version": 3, "ownedPartitions": [], "generationId": -1, "rackId": None}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "user_data", "all_of_them", "static_ones"),
+    [
+        ("RoundRobinAssigner", "", ("kafka-ts", "kafkajs"), ("kafka-ts",)),
+        ("roundrobin", None, ("ruby-kafka", "sarama"), ("sarama",)),
+    ],
+)
+def test_static_members_are_of_a_library_that_has_them(
+    strategy: str, user_data: str | None, all_of_them: tuple[str, ...], static_ones: tuple[str, ...]
+) -> None:
+    said = {**member(userData=user_data), "rebalanceTimeout": 60_000}
+    for instance_id, candidates in ((None, all_of_them), ("i", static_ones)):
+        (found, _) = recognize(
+            "g", strategy, None, [{**said, "groupInstanceId": instance_id}, {**said}]
+        )
+        assert found.candidates == candidates
 
 
 def test_kafka_nodes_members_have_one_timeout() -> None:

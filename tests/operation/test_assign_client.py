@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64decode
+from collections import defaultdict
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -38,7 +39,7 @@ from kgroup.operation.assign.what_if import (
     leaves,
     set_partitions,
 )
-from kgroup.protocol.record.consumer_protocol import decode_subscription
+from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from tests.assignor.case.notation import written
 
 RECORDED = Path(__file__).parents[1] / "data" / "clients" / "live-members.jsonl.gz"
@@ -1019,6 +1020,92 @@ def test_a_leader_that_assigned_otherwise_is_not_of_ruby_kafka() -> None:
         leader = fitting(replace(spec, member_order=tuple(order))).leader
         assert leader is not None
         assert leader.may_be == frozenset(names)
+
+
+def test_leaders_of_kafka_ts_are_imitated() -> None:
+    """Recorded: three rounds of a group of kafka-ts 1.5.0 on brokers of 3.9.2 and 4.3.1."""
+    rounds: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for line in map(json.loads, gzip.decompress(RECORDED.read_bytes()).splitlines()):
+        if line["library"] == "kafka-ts":
+            rounds[line["broker"], line["round"]].append(line)
+    assert len(rounds) == 6
+    for (broker, _), lines in rounds.items():
+        given = {
+            line["member_id"]: [
+                (own["topic"], number)
+                for own in decode_assignment(b64decode(line["assignment"]), None)[
+                    "assignedPartitions"
+                ]
+                for number in own["partitions"]
+            ]
+            for line in lines
+        }
+        (alone,) = rounds[broker, 1]  # gets partitions as the broker lists them
+        dealt: dict[str, list[int]] = defaultdict(list)
+        for own in decode_assignment(b64decode(alone["assignment"]), None)["assignedPartitions"]:
+            dealt[own["topic"]] += own["partitions"]
+        topics = {name: TopicMetadata(len(own), listed=tuple(own)) for name, own in dealt.items()}
+        members = [
+            Subscriber(
+                line["member_id"],
+                tuple(decode_subscription(b64decode(line["subscription"]), None)["topics"]),
+                line["instance_id"],
+                leads=line["is_leader"],
+            )
+            for line in lines
+        ]
+        assert LESSER_KNOWN["kafka-ts"](members, topics) == given
+
+
+def of_javascript(ids: str, **changes: Any) -> GroupSpec:
+    """Return a group that KafkaJS or kafka-ts has assigned two topics, with ids of one letter."""
+    may_be = frozenset({"kafkajs", "kafka-ts"})
+    dealt = [("t", 0), ("t", 1), ("u", 0), ("u", 1), ("u", 2)]
+    members = tuple(
+        MemberSpec(name, ("t", "u"), owned=tuple(dealt[at :: len(ids)]), may_be=may_be)
+        for at, name in enumerate(ids)
+    )
+    topics = {"t": TopicMetadata(2), "u": TopicMetadata(3)}
+    spec = GroupSpec("RoundRobinAssigner", members, topics, leader_id=ids[0])
+    return fitting(replace(spec, **changes))
+
+
+@pytest.mark.parametrize(
+    ("ids", "possible", "is_open"),
+    [
+        ("ab", {"kafka-ts", "kafkajs"}, False),  # assign alike
+        ("Ba", {"kafkajs"}, False),  # capital letters first
+        ("aB", {"kafka-ts", "kafkajs"}, True),  # in the order of the alphabet
+    ],
+)
+def test_how_ids_are_sorted_tells_kafka_ts_from_kafkajs(
+    ids: str, possible: set[str], is_open: bool
+) -> None:
+    spec = of_javascript(ids)
+    assert spec.leader is not None
+    assert spec.leader.may_be == frozenset(possible)
+    warnings = dry_run(spec).warnings
+    assert any("it may use kafka-ts, which is not imitated" in w for w in warnings) == is_open
+
+
+def test_a_group_whose_library_is_not_imitated_is_computed_as_one_with_its_strategy() -> None:
+    members = (MemberSpec("a", ("t",), may_be=frozenset({"kafka-ts"})),)
+    spec = GroupSpec("RoundRobinAssigner", members, {"t": TopicMetadata(1)}, leader_id="a")
+    assert str(spec.computed_as) == "kafkajs 2.2.4"
+
+
+def test_leaders_of_kafka_ts_do_not_know_what_nobody_owns() -> None:
+    """They look at topics only when they start, and members at those of their own."""
+    grown = of_javascript("ab", topics={"t": TopicMetadata(2), "u": TopicMetadata(4)})
+    for spec in (grown, changed(grown, Changes(remove=["b"]))):
+        assert any("it may use kafka-ts" in text for text in dry_run(spec).warnings)
+    spec = of_javascript("ab")
+    assert dry_run(spec).warnings == ()
+    changes = Changes(partitions=[("u", 4)])
+    assert any("may use kafka-ts, and when" in w for w in dry_run(changed(spec, changes)).warnings)
+    a, b = spec.members
+    other = replace(spec, members=(a, replace(b, topics=("u",), owned=(("u", 0),))))
+    assert any("it may use kafka-ts" in text for text in dry_run(other).warnings)
 
 
 def test_ruby_kafka_deals_partitions_as_brokers_list_them() -> None:

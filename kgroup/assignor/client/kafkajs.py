@@ -29,7 +29,7 @@ def _assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) 
     circle = _in_turn(members)
     dealt = [
         (name, number)
-        for name in _topics_of_leader(members, topics)
+        for name in topics_of_leader(members, topics)
         for number in topics[name].as_listed
     ]
     return {member_id: dealt[at :: len(circle)] for at, member_id in enumerate(circle)}
@@ -41,7 +41,7 @@ def _assign_by_topic(
     """Assign as earlier versions do: partition 0 of each topic to the first member."""
     circle = _in_turn(members)
     assignment: Assignment = {member_id: [] for member_id in circle}
-    for name in _topics_of_leader(members, topics):
+    for name in topics_of_leader(members, topics):
         for number in topics[name].as_listed:
             assignment[circle[number % len(circle)]].append((name, number))
     return assignment
@@ -51,7 +51,7 @@ def _in_turn(members: Sequence[Subscriber]) -> list[str]:
     return sorted((member.member_id for member in members), key=utf16)
 
 
-def _topics_of_leader(
+def topics_of_leader(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> list[str]:
     """Return the topics that are assigned; an unknown leader is taken to be the first member.
@@ -67,7 +67,7 @@ def _topics_of_leader(
     return list(leader.topics)
 
 
-def _as_keys(names: Iterable[str]) -> list[str]:
+def as_keys(names: Iterable[str]) -> list[str]:
     """Return names in the key order of a JavaScript object: numbers, then insertion order."""
     keys = dict.fromkeys(names)
     return sorted(keys, key=lambda name: (not _is_index(name), int(name) if _is_index(name) else 0))
@@ -78,7 +78,7 @@ def _is_index(name: str) -> bool:
 
 
 def _as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    return [Subscriber(member.member_id, tuple(_as_keys(member.topics))) for member in members]
+    return [Subscriber(member.member_id, tuple(as_keys(member.topics))) for member in members]
 
 
 def _is_determined(
@@ -86,7 +86,7 @@ def _is_determined(
 ) -> bool:
     """Return whether the leader and the order of topics are known or do not matter."""
     if len(members) > 1 and not all(
-        topics[name].is_listing_known for name in _topics_of_leader(members, topics)
+        topics[name].is_listing_known for name in topics_of_leader(members, topics)
     ):
         return False
     return (

@@ -1,13 +1,15 @@
-"""Round robin of kafka-node and ruby-kafka, which the leader of a group may use.
+"""Round robin of kafka-node, kafka-ts and ruby-kafka, which the leader of a group may use.
 
 No dry run is computed as one of them. They show whether such a leader would assign otherwise.
 
-Source: `assignRoundRobin` of kafka-node 5.0.0; `RoundRobinAssignmentStrategy` of ruby-kafka 1.5.0.
+Source: `assignRoundRobin` of kafka-node 5.0.0; `consumer-group.ts` of kafka-ts 1.5.0;
+`RoundRobinAssignmentStrategy` of ruby-kafka 1.5.0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from kgroup.assignor.base import (
     Assignment,
@@ -16,9 +18,10 @@ from kgroup.assignor.base import (
     Subscriber,
     TopicMetadata,
 )
+from kgroup.assignor.client.kafkajs import as_keys, topics_of_leader
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.member_spec import MemberSpec
-from kgroup.model.client_library import KAFKA_NODE, RUBY_KAFKA
+from kgroup.model.client_library import KAFKA_NODE, KAFKA_TS, RUBY_KAFKA
 
 
 def _of_kafka_node(
@@ -32,6 +35,27 @@ def _of_kafka_node(
     turns = sorted(members, key=lambda member: utf16(member.member_id))
     ascending = {name: TopicMetadata(topics[name].partitions) for name in names if name in topics}
     return _dealt(members, turns, [*ascending], ascending)
+
+
+def _of_kafka_ts(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
+    """Assign all partitions that the leader knows to all members, by instance id or else by id.
+
+    As with KafkaJS, these are the partitions of its own topics, and subscriptions are not read; but
+    it only looks at topics when it starts, and `localeCompare` sorts the ids.
+    """
+    turns = sorted(members, key=lambda member: _by_locale(member.instance_id or member.member_id))
+    names = as_keys(topics_of_leader(members, topics))
+    takers = [replace(member, topics=tuple(names)) for member in turns]
+    return _dealt(members, takers, names, topics)
+
+
+_COLLATION = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz"
+"""Printable characters of ASCII, in the order of ICU's root collation."""
+
+
+def _by_locale(text: str) -> tuple[list[int], list[bool]]:
+    """Return a key that sorts like JavaScript's `localeCompare`, up to 0x7f: "a" before "A"."""
+    return [_COLLATION.find(letter.lower()) for letter in text], [*map(str.isupper, text)]
 
 
 def _of_ruby_kafka(
@@ -71,6 +95,7 @@ def _partitions(topics: Mapping[str, TopicMetadata], name: str) -> Sequence[int]
 
 LESSER_KNOWN: Mapping[str, ClassicAssignor] = {
     KAFKA_NODE: _of_kafka_node,
+    KAFKA_TS: _of_kafka_ts,
     RUBY_KAFKA: _of_ruby_kafka,
 }
 """Round robin by library."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -19,6 +20,7 @@ from kgroup.model.client_library import (
     KAFKA_GO,
     KAFKA_NODE,
     KAFKA_PYTHON,
+    KAFKA_TS,
     LIBRDKAFKA,
     RUBY_KAFKA,
     SARAMA,
@@ -479,7 +481,7 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
             assigned = _lesser_known(spec, name)
             if (None if assigned is None else _sets(assigned)) != as_computed:
                 not_imitated.append(name)
-        elif len(spec.members) > 1 and not (
+        elif (len(spec.members) > 1 or name == KAFKA_TS) and not (
             # kafka-node's range assigns as Java's does
             (name, spec.strategy) == (KAFKA_NODE, "range")
             and as_computed == _shares(spec, newest("classic"))
@@ -506,9 +508,22 @@ def _is_known(spec: GroupSpec, name: str) -> bool:
     """Return whether it is known what a lesser-known library would assign.
 
     The sort of ruby-kafka is unstable, but leaves topics as they are that members name in order.
-    It deals in the order of the coordinator, which is unknown for new members.
+    It deals in the order of the coordinator, which is unknown for new members. Members of kafka-ts
+    restart until they subscribe to all that they own, and may not know partitions without an owner.
     """
     topics = list(dict.fromkeys(t for member in spec.members_as_sent for t in member.topics))
+    if name == KAFKA_TS:
+        has_owner = {at for m in (*spec.members, *spec.departed) for at in m.owned or ()}
+        owned = Counter(topic for topic, _ in has_owner)
+        is_alike = len({frozenset(member.topics) for member in spec.members}) == 1
+        return (
+            is_alike
+            and len(topics) <= _FEW_TOPICS
+            and all(
+                topic in spec.topics and owned[topic] == spec.topics[topic].partitions
+                for topic in topics
+            )
+        )
     if name == RUBY_KAFKA:
         return topics == sorted(topics) and not any(m.unknown_id for m in spec.members)
     return (name, spec.strategy) == (KAFKA_NODE, "roundrobin") and len(topics) <= _FEW_TOPICS
@@ -533,7 +548,7 @@ def fitting(spec: GroupSpec) -> GroupSpec:
     leader = spec.leader
     if (
         spec.protocol != "classic"
-        or spec.strategy not in ("range", "roundrobin")
+        or spec.strategy not in ("range", "roundrobin", "RoundRobinAssigner")
         or spec.client is not None
         or leader is None
         or leader.may_be is None
@@ -570,6 +585,8 @@ def _is_assigned_by(spec: GroupSpec, name: str, owned: Assignment) -> bool:
     """Return whether a leader of a library, in any version, may have assigned what members own."""
     if _versions_of(name):
         return any(_assigns(spec, client, owned) for client in _versions_of(name))
+    if name == KAFKA_TS and any(t not in m.topics for m in spec.members for t, _ in m.owned or ()):
+        return False
     if _is_known(spec, name):
         return _lesser_known(spec, name) == owned
     if (name, spec.strategy) == (RUBY_KAFKA, "roundrobin"):

@@ -26,6 +26,7 @@ _NODE: Mapping[str, str] = {
     "kafkajs": "kafkajs",
     "@platformatic/kafka": "platformatic",
     "kafka-node": "kafka_node",
+    "kafka-ts": "kafka_ts",
     "node-rdkafka": "node_rdkafka",
     "@confluentinc/kafka-javascript": "confluent_javascript",
 }

@@ -76,6 +76,7 @@ _CONFIG = {
 _VERSIONS = {
     "@platformatic/kafka": "1.35.0",
     "kafka-node": "5.0.0",
+    "kafka-ts": "1.5.0",
     "aiokafka": "0.14.0",
     "node-rdkafka": "3.6.1",
     "@confluentinc/kafka-javascript": "1.10.1",

@@ -333,6 +333,7 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         overlaps=overlaps(spec) if spec.protocol == "zookeeper" else None,
     )
     threads: ThreadAssignment | None = None
+    own_warnings: Iterator[str] | None = None  # of protocols whose members get tasks
     try:
         if spec.protocol == "zookeeper":
             threads = assign_threads(spec)
@@ -340,12 +341,15 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         elif spec.protocol == "connect":
             assignment, rebalance = assign_workers(spec)
             plan = replace(plan, connect=rebalance)
+            own_warnings = connect_warnings(spec, rebalance)
         elif spec.protocol == "streams":
             assignment, standby = assign_tasks(spec)
             plan = replace(plan, standby=standby)
+            own_warnings = streams_warnings(spec)
         elif spec.protocol == CLASSIC_STREAMS:
             assignment, standby, streams = assign_application(spec)
             plan = replace(plan, standby=standby, streams=streams)
+            own_warnings = application_warnings(spec)
         else:
             assignment = _assigned(spec)
     except AssignorError as error:
@@ -372,15 +376,24 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         before=before,
         assignment=_as_tuples(assignment),
         members=tuple(
-            _member_plan(by_id[member_id], len(before[member_id]), len(partitions), kept[member_id])
+            MemberOutcome(
+                member_id,
+                member.instance_id,
+                member.client_id,
+                member.rack,
+                len(before[member_id]),
+                len(partitions),
+                kept[member_id],
+            )
             for member_id, partitions in assignment.items()
+            for member in [by_id[member_id]]
         ),
         moves=with_lags(moves, spec.lags),
         kept=staying,
         balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),
         warnings=(
-            *_protocol_warnings(spec, plan, assignment, by_topic, moves),
+            *(own_warnings or _warnings(spec, assignment, by_topic, moves)),
             *chance_warnings(spec),
             *leader_warnings(spec),
             *member_warnings(spec),
@@ -477,28 +490,6 @@ def _assigned_in_turn(spec: GroupSpec, groups: Iterable[tuple[MemberSpec, ...]])
         strategy = assignor_of(members, last_joined(members)) if spec.has_votes else spec.strategy
         assignment = assign(replace(spec, members=now, strategy=strategy))
     return assignment
-
-
-def _protocol_warnings(
-    spec: GroupSpec,
-    plan: AssignPlan,
-    assignment: Assignment,
-    by_topic: Mapping[str, Counter[str]],
-    moves: Sequence[Move],
-) -> Iterator[str]:
-    if plan.connect is not None:
-        return connect_warnings(spec, plan.connect)
-    if plan.streams is not None:
-        return application_warnings(spec)
-    if plan.standby is not None:
-        return streams_warnings(spec)
-    return _warnings(spec, assignment, by_topic, moves)
-
-
-def _member_plan(member: MemberSpec, before: int, after: int, kept: int) -> MemberOutcome:
-    return MemberOutcome(
-        member.member_id, member.instance_id, member.client_id, member.rack, before, after, kept
-    )
 
 
 def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import permutations
 from random import Random
 from string import ascii_lowercase
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from msgspec import structs
@@ -32,6 +32,8 @@ from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.cluster import TopicPartition
 from kgroup.operation.assign.classic_streams import NEW_PROCESS
 from kgroup.operation.assign.outcome import AssignPlan, Move, dry_run, joining
+
+_T = TypeVar("_T")
 
 _FEW_TOPICS = 3
 TRIES = 6
@@ -270,6 +272,9 @@ def renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
             words = words.replace(changing, other)
         return words
 
+    def by_name(values: Mapping[str, _T]) -> dict[str, _T]:
+        return {name(member_id): value for member_id, value in values.items()}
+
     error, balance = plan.error, plan.balance
     if error is not None and error.message is not None:
         error = replace(error, message=text(error.message))
@@ -278,9 +283,8 @@ def renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
         balance = replace(balance, idle_members=idle)
     return replace(
         plan,
-        before={name(member_id): had for member_id, had in plan.before.items()},
-        assignment=plan.assignment
-        and {name(member_id): partitions for member_id, partitions in plan.assignment.items()},
+        before=by_name(plan.before),
+        assignment=plan.assignment and by_name(plan.assignment),
         members=tuple(replace(member, member_id=name(member.member_id)) for member in plan.members),
         moves=tuple(
             move._replace(
@@ -293,8 +297,7 @@ def renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
         warnings=tuple(map(text, plan.warnings)),
         balance=balance,
         connect=plan.connect and replace(plan.connect, cluster=plan.connect.cluster.renamed(names)),
-        standby=plan.standby
-        and {name(member_id): tasks for member_id, tasks in plan.standby.items()},
+        standby=plan.standby and by_name(plan.standby),
         threads=plan.threads
         and {
             (name(member_id), number): partitions

@@ -27,7 +27,7 @@ from kgroup.model.cluster import TopicPartition
 from kgroup.model.group import Group, Member
 from kgroup.model.log_range import LogRange
 from kgroup.operation.assign.classic_streams import STANDBYS, as_item, assign_application
-from kgroup.operation.assign.connect import MOST_TASKS
+from kgroup.operation.assign.connect import MOST_TASKS, part
 from kgroup.operation.report import first_names
 from kgroup.source.base import GroupSource
 
@@ -172,7 +172,7 @@ class _Read:
         self.active = tuple(sorted(set(active)))
         self.standby = {
             self._task(each): tuple(
-                (str(self._part(at, "topic")), self._int(at, "partition"))
+                (str(part(at, "topic")), self._int(at, "partition"))
                 for at in self._list(each, "topicPartitions")
             )
             for each in self._list(self.given, "standbyTasks")
@@ -225,23 +225,20 @@ class _Read:
             raise self._unfit(f"the user data of its {of}, found none that can be read")
         return data
 
-    def _part(self, data: Any, name: str) -> Any:
-        return data.get(name) if isinstance(data, Mapping) else None
-
     def _list(self, data: Any, name: str) -> Sequence[Any]:
-        rows = self._part(data, name)
+        rows = part(data, name)
         if not isinstance(rows, list | tuple) or not all(isinstance(row, Mapping) for row in rows):
             raise self._unfit(f"a list of {name}")
         return rows
 
     def _int(self, data: Any, name: str) -> int:
-        number = self._part(data, name)
+        number = part(data, name)
         if type(number) is not int:
             raise self._unfit(f"a number as {name}")
         return number
 
     def _task(self, data: Any) -> StreamsTask:
-        if self._part(data, "namedTopology"):
+        if part(data, "namedTopology"):
             raise self._unfit("no named topologies, which are not imitated")
         task = StreamsTask(self._int(data, "topicGroupId"), self._int(data, "partition"))
         if not (0 <= task.subtopology < MOST_TASKS and 0 <= task.partition < MOST_TASKS):

@@ -174,7 +174,7 @@ def connect_spec(
         )
     for member in group.members:
         _check_worker(group, member)
-    before = [_items(_part(member.protocol_metadata, "allocation")) for member in group.members]
+    before = [_items(part(member.protocol_metadata, "allocation")) for member in group.members]
     given = [_given(member) for member in group.members]
     members = tuple(
         MemberSpec(
@@ -327,7 +327,7 @@ def _check_worker(group: Group, member: Member) -> None:
                 f"expected the metadata and assignment of worker {member.member_id}, found none "
                 f"that can be read (state {group.state}). Try again when the rebalance is complete",
             )
-    for each in (_part(metadata, "allocation"), assignment):
+    for each in (part(metadata, "allocation"), assignment):
         for number in (number for _, number in (*_items(each), *_items(each, "revoked"))):
             if not CONNECTOR <= number < MOST_TASKS:
                 raise UnfitError.of_group(
@@ -341,9 +341,9 @@ def _is_decoded(data: Mapping[str, Any]) -> bool:
     """Return whether fields have the types that decoders give them; snapshots may be edited."""
     works = [
         rows
-        for part in (data, _part(data, "allocation") or {})
+        for each in (data, part(data, "allocation") or {})
         for name in ("assignment", "revoked")
-        if (rows := _part(part, name)) is not None
+        if (rows := part(each, name)) is not None
     ]
     return (
         isinstance(data.get("delay"), int | None)
@@ -353,15 +353,16 @@ def _is_decoded(data: Mapping[str, Any]) -> bool:
 
 
 def _is_row(row: Any) -> bool:
-    tasks = _part(row, "tasks") or []
+    tasks = part(row, "tasks") or []
     return (
-        isinstance(_part(row, "connector"), str)
+        isinstance(part(row, "connector"), str)
         and isinstance(tasks, list | tuple)
         and all(type(number) is int for number in tasks)
     )
 
 
-def _part(data: Any, name: str) -> Any:
+def part(data: Any, name: str) -> Any:
+    """Return a field of decoded bytes; None if these are something else, or have no such field."""
     return data.get(name) if isinstance(data, Mapping) else None
 
 
@@ -372,5 +373,5 @@ def _given(member: Member) -> WorkerAssignment:
 
 def _items(assignment: Any, name: str = "assignment") -> tuple[TopicPartition, ...]:
     """Return connectors and tasks in the order of a decoded assignment."""
-    rows: Sequence[Any] = _part(assignment, name) or ()
+    rows: Sequence[Any] = part(assignment, name) or ()
     return tuple((row["connector"], number) for row in rows for number in row["tasks"] or ())

@@ -157,47 +157,12 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     connectors = [*changes.drop_connectors, *(name for name, _ in changes.connectors)]
     _check_once(connectors, "connector", "--connector or --drop-connector")
     _check_once([name for name, _ in changes.streams_config], "setting", "--streams-config")
-    if changes.standbys is not None and spec.streams is not None:
-        spec = with_standbys(spec, spec.streams.stateful, changes.standbys)
-    if spec.application is not None:
-        settings = {**dict(changes.streams_config)}
-        if changes.standbys is not None:
-            settings[STANDBYS] = changes.standbys
-        spec = set_streams_settings(spec, settings)
-    if changes.max_delay_ms is not None:
-        spec = set_max_delay(spec, changes.max_delay_ms)
-    for name in changes.drop_connectors:
-        spec = drop_connector(spec, name)
-    for name, tasks in changes.connectors:
-        spec = set_connector(spec, name, tasks)
-    as_it_is = spec
-    removed = [_find(spec, name).member_id for name in changes.remove]
-    restarting = [_find(spec, name).member_id for name in changes.restart]
+    as_it_is = _with_tasks(spec, changes)
+    removed = [_find(as_it_is, name).member_id for name in changes.remove]
+    restarting = [_find(as_it_is, name).member_id for name in changes.restart]
     _check_once(removed + restarting, "member", "--remove-member or --restart-member")
-    for topic in changes.drop_topics:
-        spec = drop_topic(spec, topic)
-    for topic, number in changes.add_topics:
-        spec = add_topic(spec, topic, number)
-    matching = changes.matching(lambda: [topic for topic, _ in changes.partitions])
-    for topic, number in changes.partitions:
-        subscribed = changes.subscribed_topics.union(*(m.topics for m in spec.members))
-        known = matching.union(subscribed, spec.topics)
-        if topic not in known:  # maybe misspelled
-            raise NotFoundError(
-                f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
-            )
-        spec = set_partitions(spec, topic, number)
-    for member_id in removed:
-        spec = remove_member(spec, member_id)
-    restarted: dict[str, str] = {}
-    for member_id in restarting:
-        if is_static(spec, _with_id(spec, member_id)):
-            spec = replace(spec, restarting=spec.restarting | {member_id})
-            continue
-        spec = restart_member(spec, member_id)
-        restarted[member_id] = (*spec.members, *spec.returning)[-1].member_id
-    for added in changes.add:
-        spec = add_members(spec, added)
+    spec = _with_topics(as_it_is, changes)
+    spec, restarted = _with_members(spec, changes, removed, restarting)
     if changes.subscribe:
         names = [name for name, _ in changes.subscribe]
         subscribing = [_find_now("--subscribe", name, as_it_is, spec, restarted) for name in names]
@@ -205,23 +170,8 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         for member_id, (_, topics) in zip(subscribing, changes.subscribe, strict=True):
             spec = subscribe(spec, member_id, topics)
     if spec.members != as_it_is.members or changes.drop_topics:
-        unable = unable_to_rejoin(spec)
-        if len(unable) + len(unable_to_join(spec)) < len(spec.members):  # else nobody joins
-            for member in unable:
-                spec = leaves(spec, member)
-            spec = replace(spec, expiring=frozenset(member.member_id for member in unable))
-    if changes.remove:
-        spec = replace(spec, have_left=True)
-    if spec.protocol == "classic" and spec.has_votes is False and spec.members != as_it_is.members:
-        spec = after_vote(spec, as_it_is, restarted)
-    is_consumer = spec.protocol == "consumer" and spec.has_votes is not None
-    prefer = is_consumer and spec.strategy == PREFERENCE[0] and any(map(_preferred, changes.add))
-    if (spec.has_votes or prefer) and (changes.remove or changes.restart or changes.add):
-        spec = replace(spec, strategy=assignor_of(spec.members, last_joined(spec.members)))
-    is_elected = spec.protocol == "classic" and spec.leader_id != as_it_is.leader_id
-    if is_elected and any(member.unknown_id for member in spec.members):
-        # A new member may have joined before the leader has left, and be the first one.
-        spec = replace(spec, leader_id=None)
+        spec = _without_expiring(spec)
+    spec = _voted(spec, changes, as_it_is, restarted)
     if not spec.members:  # all that is left of a Connect cluster restarts
         spec = replace(spec, members=spec.returning, returning=())
     if not spec.members:
@@ -235,6 +185,93 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = forget(spec)
     is_as_it_is = spec == as_it_is and not changes.drop_connectors
     return at_end_of_delay(spec) if spec.protocol == CONNECT and is_as_it_is else spec
+
+
+def _with_tasks(spec: GroupSpec, changes: Changes) -> GroupSpec:
+    """Return the spec with changes of connectors, standby tasks and settings of Streams."""
+    if changes.standbys is not None and spec.streams is not None:
+        spec = with_standbys(spec, spec.streams.stateful, changes.standbys)
+    if spec.application is not None:
+        settings = {**dict(changes.streams_config)}
+        if changes.standbys is not None:
+            settings[STANDBYS] = changes.standbys
+        spec = set_streams_settings(spec, settings)
+    if changes.max_delay_ms is not None:
+        spec = set_max_delay(spec, changes.max_delay_ms)
+    for name in changes.drop_connectors:
+        spec = drop_connector(spec, name)
+    for name, tasks in changes.connectors:
+        spec = set_connector(spec, name, tasks)
+    return spec
+
+
+def _with_topics(spec: GroupSpec, changes: Changes) -> GroupSpec:
+    """Return the spec with changes of topics.
+
+    Raises:
+        NotFoundError: a topic does not exist.
+    """
+    for topic in changes.drop_topics:
+        spec = drop_topic(spec, topic)
+    for topic, number in changes.add_topics:
+        spec = add_topic(spec, topic, number)
+    matching = changes.matching(lambda: [topic for topic, _ in changes.partitions])
+    for topic, number in changes.partitions:
+        subscribed = changes.subscribed_topics.union(*(m.topics for m in spec.members))
+        known = matching.union(subscribed, spec.topics)
+        if topic not in known:  # maybe misspelled
+            raise NotFoundError(
+                f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
+            )
+        spec = set_partitions(spec, topic, number)
+    return spec
+
+
+def _with_members(
+    spec: GroupSpec, changes: Changes, removed: Sequence[str], restarting: Sequence[str]
+) -> tuple[GroupSpec, Mapping[str, str]]:
+    """Return the spec after members left, restarted and joined; and new ids by the former ones."""
+    for member_id in removed:
+        spec = remove_member(spec, member_id)
+    restarted: dict[str, str] = {}
+    for member_id in restarting:
+        if is_static(spec, _with_id(spec, member_id)):
+            spec = replace(spec, restarting=spec.restarting | {member_id})
+            continue
+        spec = restart_member(spec, member_id)
+        restarted[member_id] = (*spec.members, *spec.returning)[-1].member_id
+    for added in changes.add:
+        spec = add_members(spec, added)
+    return spec, restarted
+
+
+def _without_expiring(spec: GroupSpec) -> GroupSpec:
+    """Let members leave that cannot rejoin, unless none can join: then, nothing happens."""
+    unable = unable_to_rejoin(spec)
+    if len(unable) + len(unable_to_join(spec)) == len(spec.members):
+        return spec
+    for member in unable:
+        spec = leaves(spec, member)
+    return replace(spec, expiring=frozenset(member.member_id for member in unable))
+
+
+def _voted(
+    spec: GroupSpec, changes: Changes, before: GroupSpec, restarted: Mapping[str, str]
+) -> GroupSpec:
+    """Return the spec with the strategy and the leader that follow from other members."""
+    if changes.remove:
+        spec = replace(spec, have_left=True)
+    if spec.protocol == "classic" and spec.has_votes is False and spec.members != before.members:
+        spec = after_vote(spec, before, restarted)
+    is_consumer = spec.protocol == "consumer" and spec.has_votes is not None
+    prefer = is_consumer and spec.strategy == PREFERENCE[0] and any(map(_preferred, changes.add))
+    if (spec.has_votes or prefer) and (changes.remove or changes.restart or changes.add):
+        spec = replace(spec, strategy=assignor_of(spec.members, last_joined(spec.members)))
+    is_elected = spec.protocol == "classic" and spec.leader_id != before.leader_id
+    if is_elected and any(member.unknown_id for member in spec.members):
+        # A new member may have joined before the leader has left, and be the first one.
+        spec = replace(spec, leader_id=None)
+    return spec
 
 
 def _check_protocol(spec: GroupSpec, changes: Changes) -> None:

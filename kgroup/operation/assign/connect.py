@@ -200,17 +200,11 @@ def connect_spec(
         revoked,
         frozenset(ids),
         bool(revoked) and not delay_ms,
-        candidates=tuple(
-            hash_order(hash_order(ids[at] for at, items in enumerate(before) if not items))
-            if delay_ms
-            else ()
-        ),
-        scheduled_ms=since_ms + delay_ms if delay_ms else 0,
-        delay_ms=delay_ms,
     )
+    idle = [worker for worker, items in zip(ids, before, strict=True) if not items]
     leaders = {each.get("leader") for each in told} & set(ids)
     cluster = ConnectCluster(
-        memory,
+        _during_delay(memory, idle, since_ms, delay_ms),
         max_delay_ms=delay_ms or ConnectCluster().max_delay_ms,
         start_ms=now_ms,
         now_ms=now_ms,
@@ -234,8 +228,20 @@ def connect_spec(
     return with_gaps_waiting(spec)
 
 
+def _during_delay(
+    memory: LeaderMemory, idle: Iterable[str], begin_ms: int, delay_ms: int
+) -> LeaderMemory:
+    """Return the memory in a delay, after which idle workers get what was lost; 0 for none."""
+    if not delay_ms:
+        return memory
+    candidates = tuple(hash_order(hash_order(idle)))
+    return replace(
+        memory, candidates=candidates, scheduled_ms=begin_ms + delay_ms, delay_ms=delay_ms
+    )
+
+
 def connect_group(
-    spec: GroupSpec, max_delay_ms: int | None = None, delay_left_ms: int | None = None
+    spec: GroupSpec, max_delay_ms: int | None, delay_left_ms: int | None
 ) -> GroupSpec:
     """Return a cluster whose leader has assigned what the workers run.
 
@@ -246,17 +252,9 @@ def connect_group(
     """
     running = frozenset(item for member in spec.members for item in member.owned or ())
     cluster = ConnectCluster(has_memory=True)
-    memory = LeaderMemory(
-        running,
-        members=frozenset(member.member_id for member in spec.members),
-        candidates=tuple(
-            hash_order(hash_order(m.member_id for m in spec.members if not m.owned))
-            if delay_left_ms
-            else ()
-        ),
-        scheduled_ms=cluster.now_ms + delay_left_ms if delay_left_ms else 0,
-        delay_ms=delay_left_ms or 0,
-    )
+    memory = LeaderMemory(running, members=frozenset(m.member_id for m in spec.members))
+    idle = [member.member_id for member in spec.members if not member.owned]
+    memory = _during_delay(memory, idle, cluster.now_ms, delay_left_ms or 0)
     cluster = replace(cluster, memory=memory)
     spec = with_gaps_waiting(replace(spec, connect=cluster))
     return spec if max_delay_ms is None else set_max_delay(spec, max_delay_ms)

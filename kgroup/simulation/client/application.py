@@ -306,8 +306,9 @@ class Consumer(Process):
         if len(reading) == len(self._begins):
             self._begins, self._began_ms = {}, 0
         else:
-            ended = set(reading)
-            self._begins = {at: begin for at, begin in self._begins.items() if at not in ended}
+            self._begins = {**self._begins}
+            for row in reading:
+                del self._begins[row]
             self._began_ms = max(map(itemgetter(1), self._begins.values()))
         self._owners.end(self.name, rows)
 

@@ -518,9 +518,8 @@ def play(
     for now_ms in chain(range(_SLICE_MS, last, _SLICE_MS), (last,)):
         clock.run(now_ms)
         on_progress(now_ms)
-    if until_stable:
-        _rest(stage, scenario.duration_ms, _LOOK_MS, on_progress)
-    return stage.timeline.end(scenario.title, scenario.about, seed, is_at_rest=stage.is_settled)
+    is_at_rest = _rest(stage, scenario.duration_ms, _LOOK_MS, on_progress)
+    return stage.timeline.end(scenario.title, scenario.about, seed, is_at_rest=is_at_rest)
 
 
 class ScenarioPart(NamedTuple):
@@ -575,12 +574,11 @@ def play_parts(
         stage.schedule(part.steps)
         end_ms = stage.clock.now_ms + part.duration_ms
         stage.clock.run(end_ms)
-        if part.steps:
-            _rest(stage, end_ms + patience_ms, _LOOK_AGAIN_MS)
+        is_at_rest = _rest(stage, end_ms + bool(part.steps) * patience_ms, _LOOK_AGAIN_MS)
         ends.append(
             PartEnd(
                 stage.clock.now_ms,
-                stage.is_settled,
+                is_at_rest,
                 timeline.record_bytes,
                 len(timeline.events),
                 *timeline.again_and_skipped(),
@@ -599,9 +597,10 @@ def _rest(
     end_ms: int,
     every_ms: int,
     on_progress: Callable[[int], None] = lambda now_ms: None,
-) -> None:
-    """Run until the group is at rest, or to the end."""
+) -> bool:
+    """Run until the group is at rest, or to the end; return whether it is at rest."""
     clock = stage.clock
-    while not stage.is_settled and clock.now_ms < end_ms:
+    while not (is_settled := stage.is_settled) and clock.now_ms < end_ms:
         clock.run(min(clock.now_ms + every_ms, end_ms))
         on_progress(clock.now_ms)
+    return is_settled

@@ -332,9 +332,9 @@ def _lags(
     committing = with_kafka_commits(source, [group])
     (group,) = committing.groups
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
-    lags = {}
+    lags, unknown = {}, LogRange()
     for offset in group.offsets:
-        log = ends.ranges.get((offset.topic, offset.partition), LogRange())
+        log = ends.ranges.get((offset.topic, offset.partition), unknown)
         waiting = log.waiting(offset.committed_offset)
         if waiting is not None:
             lags[offset.topic, offset.partition] = waiting

@@ -688,25 +688,26 @@ def _assign(
     ]
     rows = tuple(row for _, runs in by_spec for row in runs)
     has_failed = any(row.error is not None for row in rows)
-    later = None if request.client is None else later_note(request.client)
-    of_changes = (note for spec in read.data for note in notes(spec, changes))
+    is_quiet = bool(rows) and all(len(row.plans) == 1 and not row.error for row in rows)
     size = _largest_record(by_spec)
     accepted = max(map(accepted_record_bytes, read.data), default=0) if size and source else 0
-    assumed = (note for spec in specs for note in assumptions(spec))
-    of_probing = (
+    probing = (
         probing_note(spec)
         for spec, rows in by_spec
         if any(plan.streams and plan.streams.delay_ms for row in rows for plan in row.plans)
     )
-    of_record = assigned_record_notes(source, size, accepted)
-    all_notes = (*filter(None, (later, *of_probing)), *read.notes)
-    led = () if has_failed else specs
-    of_leaders = (note for spec in led for note in _failures_later(spec, changes))
-    all_notes += (*of_changes, *of_leaders, *assumed, *of_record)
-    if request.mode is Mode.SETTLE and all(len(row.plans) == 1 and not row.error for row in rows):
-        all_notes += ("no rebalance follows",) * bool(rows)
-    all_notes = tuple(dict.fromkeys(all_notes))
-    return Report(rows, read.errors, all_notes, ExitStatus.PARTLY if has_failed else None)
+    all_notes = (
+        later_note(request.client) if request.client is not None else None,
+        *probing,
+        *read.notes,
+        *(note for spec in read.data for note in notes(spec, changes)),
+        *(note for spec in specs if not has_failed for note in _failures_later(spec, changes)),
+        *(note for spec in specs for note in assumptions(spec)),
+        *assigned_record_notes(source, size, accepted),
+        "no rebalance follows" if request.mode is Mode.SETTLE and is_quiet else None,
+    )
+    distinct = tuple(dict.fromkeys(filter(None, all_notes)))
+    return Report(rows, read.errors, distinct, ExitStatus.PARTLY if has_failed else None)
 
 
 def _is_changed(spec: GroupSpec, old: GroupSpec) -> bool:

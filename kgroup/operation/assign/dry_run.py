@@ -248,13 +248,13 @@ def _marked(
     """Mark what depends on unknown values of new members: what differs in other runs by seed."""
     ordered = with_known_orders(spec)
     tries = [tried(spec, seed) for seed in seeds]
-    by_ids = None if ordered is None else [tried(ordered, seed) for seed in seeds]
+    by_ids = tries if ordered is None else [tried(ordered, seed) for seed in seeds]
 
     def others(at: int, tries: Sequence[Sequence[Run]]) -> list[tuple[AssignPlan, ...]]:
         return [other[at].plans if at < len(other) else () for other in tries]
 
     return [
-        _with_plans(run, mark(run.plans, others(at, tries), others(at, by_ids) if by_ids else None))
+        _with_plans(run, mark(run.plans, others(at, tries), others(at, by_ids)))
         for at, run in enumerate(runs)
     ]
 

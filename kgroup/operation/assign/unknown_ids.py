@@ -318,22 +318,21 @@ def renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
 def mark(
     plans: Sequence[AssignPlan],
     tries: Sequence[Sequence[AssignPlan]],
-    by_ids: Sequence[Sequence[AssignPlan]] | None = None,
+    by_ids: Sequence[Sequence[AssignPlan]],
 ) -> list[AssignPlan]:
     """Mark results that differ with other ids, or topics in another order.
 
     Args:
         plans: a rebalance and its follow-up rebalances.
         tries: the same rebalances with other random ids and orders.
-        by_ids: the same with other ids only; None if all orders are known.
+        by_ids: the same with other ids only.
     """
 
     def at(number: int, tries: Sequence[Sequence[AssignPlan]]) -> list[AssignPlan | None]:
         return [others[number] if number < len(others) else None for others in tries]
 
     return [
-        _marked(plan, at(number, tries), None if by_ids is None else at(number, by_ids))
-        for number, plan in enumerate(plans)
+        _marked(plan, at(number, tries), at(number, by_ids)) for number, plan in enumerate(plans)
     ]
 
 
@@ -378,11 +377,8 @@ def _differences(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> _Diff
     )
 
 
-def _unknown(
-    plan: AssignPlan, differences: _Differences, by_ids: Sequence[AssignPlan | None] | None
-) -> str:
+def _unknown(differences: _Differences, of_ids: _Differences) -> str:
     """Return the unknown values that cause the differences, and that they are unknown."""
-    of_ids = differences if by_ids is None else _differences(plan, by_ids)
     if of_ids == differences:
         return "the ids of new members, which are unknown"
     order = "the order in which {} name their topics, which {} unknown"
@@ -392,15 +388,13 @@ def _unknown(
 
 
 def _marked(
-    plan: AssignPlan,
-    others: Sequence[AssignPlan | None],
-    by_ids: Sequence[AssignPlan | None] | None,
+    plan: AssignPlan, others: Sequence[AssignPlan | None], by_ids: Sequence[AssignPlan | None]
 ) -> AssignPlan:
     differences = _differences(plan, others)
+    unknown = _unknown(differences, _differences(plan, by_ids))
     warnings = list(plan.warnings)
     if plan.assignment is None:
         if differences.is_failure_open:
-            unknown = _unknown(plan, differences, by_ids)
             warnings.append(f"Whether the assignor fails depends on {unknown}.")
         return replace(plan, warnings=tuple(warnings))
     counts = (
@@ -409,15 +403,11 @@ def _marked(
     )
     parts = [f"{some} of {every} {what}" for some, every, what in counts if some]
     if parts:
-        unknown = _unknown(plan, differences, by_ids)
         warnings.append(f"The result for {' and for '.join(parts)} depends on {unknown}.")
     errors = [other.error for other in others if other is not None and other.error is not None]
     if errors:
-        what = "ids" if by_ids is None else "ids and topic orders"
-        warnings.append(
-            f"With {len(errors)} of {len(others)} other {what} of new members, the assignor fails: "
-            f"{errors[0]}."
-        )
+        runs = f"{len(errors)} of {len(others)} runs with other unknown values of new members"
+        warnings.append(f"The assignor fails in {runs}: {errors[0]}.")
     return replace(
         plan,
         moves=tuple(move._replace(depends_on_id=move in differences.moves) for move in plan.moves),

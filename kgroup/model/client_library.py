@@ -12,7 +12,8 @@ earlier versions, they come from the sources. ruby-kafka 1.5.0 was seen with suc
 node-rdkafka, @confluentinc/kafka-javascript and rdkafka of Rust contain librdkafka, and write what
 it writes.
 kafka-rust 0.10 and rskafka 0.6 never join a group: they have no JoinGroup request. samsa 0.1 sends
-what none of the known libraries sends.
+what none of the known libraries sends. krafka 0.27, kacrab 0.2 and kafka_client 0.5 of Rust send
+what others may send, too, so that this is no mark of those.
 """
 
 from __future__ import annotations
@@ -343,12 +344,6 @@ _MARKS = (
     ),
     _Mark(
         SARAMA,
-        "topics that are not sorted, in version 2 of the message",
-        _BUILT_IN,
-        lambda said: said["version"] == 2 and not _is_in_order(said["topics"]),
-    ),
-    _Mark(
-        SARAMA,
         "a generation in the user data, but none outside of it, in version 2 of the message",
         _STICKY,
         lambda said: (
@@ -402,24 +397,10 @@ _LEADER_MARKS = (
     ),
     _LeaderMark(
         FRANZ_GO,
-        "assignments in version 0 without user data, and subscriptions in version 3",
+        "assignments in version 0 without user data, and subscriptions in version 3 without a rack",
         _BUILT_IN,
         lambda given: given["version"] == 0 and given["userData"] is None,
-        lambda said: said["version"] == 3,
-    ),
-    _LeaderMark(
-        SARAMA,
-        "assignments in version 0 without user data, and subscriptions in version 1 or 2",
-        _EAGER - _ROUNDROBIN,
-        lambda given: given["version"] == 0 and given["userData"] is None,
-        lambda said: said["version"] in (1, 2) and "ownedPartitions" in said,
-    ),
-    _LeaderMark(
-        SARAMA,
-        "assignments in version 0 without user data, and subscriptions in version 2",
-        _ROUNDROBIN,
-        lambda given: given["version"] == 0 and given["userData"] is None,
-        lambda said: said["version"] == 2,
+        lambda said: said["version"] == 3 and said["rackId"] is None,
     ),
     _LeaderMark(
         SARAMA,

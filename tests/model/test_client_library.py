@@ -6,7 +6,7 @@ import gzip
 import json
 from base64 import b64decode
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -218,9 +218,12 @@ def test_a_leader_is_told_by_what_it_assigned() -> None:
     }
     text = (
         "No other library is known to write assignments in version 0 without user data, and "
-        "subscriptions in version 3."
+        "subscriptions in version 3 without a rack."
     )
     assert found == {Recognition("franz-go", Certainty.CERTAIN, text, ("franz-go",))}
+
+
+OWNED = [{"topic": "a", "partitions": [0]}]
 
 
 def test_no_encoders_bytes_are_taken_for_another_librarys() -> None:
@@ -263,6 +266,51 @@ def test_members_and_leaders_of_samsa_are_unknown() -> None:
     (found,) = recognize("g", "roundrobin", None, [alone])
     assert found == Recognition(evidence="No known library sends such bytes.")
     assert leading_library("roundrobin", [alone]) is None
+
+
+@pytest.mark.parametrize(
+    ("library", "strategies", "said"),
+    [
+        ("krafka 0.27", ("range", "roundrobin"), {"version": 0}),
+        (
+            "krafka 0.27 with a rack",
+            ("range", "roundrobin"),
+            {"version": 3, "ownedPartitions": [], "generationId": -1, "rackId": "r"},
+        ),
+        (
+            "krafka 0.27",
+            ("cooperative-sticky",),
+            {"version": 2, "ownedPartitions": OWNED, "generationId": 4},
+        ),
+        (
+            "krafka 0.27 with a rack",
+            ("cooperative-sticky",),
+            {"version": 3, "ownedPartitions": OWNED, "generationId": 4, "rackId": "r"},
+        ),
+        (
+            "kacrab 0.2",
+            ("range", "roundrobin", "sticky", "cooperative-sticky"),
+            {"version": 1, "ownedPartitions": OWNED, "topics": ["b", "a"]},
+        ),
+        (
+            "kafka_client 0.5",
+            ("range", "roundrobin", "cooperative-sticky"),
+            {"version": 2, "topics": ["b", "a"], "ownedPartitions": [], "generationId": -1},
+        ),
+    ],
+)
+def test_nothing_is_certain_of_members_and_leaders_of_clients_in_rust(
+    library: str, strategies: Sequence[str], said: dict[str, Any]
+) -> None:
+    """As their sources encode them; all assign in version 0 without user data."""
+    sent = {"topics": ["a", "b"], "userData": None, **said}
+    given = {"version": 0, "assignedPartitions": OWNED, "userData": None}
+    members = [classic_member(name, subscription=sent, assignment=given) for name in "mn"]
+    for strategy in strategies:
+        for some in (members, members[:1]):
+            for found in recognize("g", strategy, "m", some):
+                assert found.certainty is not Certainty.CERTAIN, (library, strategy)
+            assert leading_library(strategy, some) is None, (library, strategy)
 
 
 def test_user_data_that_the_leader_returns_is_no_mark_of_another_library() -> None:

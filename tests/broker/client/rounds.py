@@ -694,7 +694,6 @@ class _Group:
                     return Changes(add_topics=[(topic, count)])
                 topic = sorted(self.owned & self.topics.keys())[0]
             del self.topics[topic]
-            rows = [{"name": topic, "topic_id": None}]
             wire.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=30_000)
             return Changes(drop_topics=[topic])
 
@@ -730,9 +729,31 @@ def _write(kind: Kind, lines: Sequence[Mapping[str, Any]]) -> None:
     write_rounds(path, rows)
 
 
+_UNREAD = frozenset({"client_library_evidence", "metadata_bytes", "assignment_bytes"})
+"""Fields of members that no dry run reads, and that compress badly."""
+_NULLABLE = frozenset(
+    {"brokers", "controller", "error", "placements", "rack", "regex", "topic_id", "topics"}
+)
+"""Fields of snapshots that may be null, and have no default."""
+
+
+def _small(value: Any) -> Any:
+    """Return a snapshot without unread fields and defaults that are null."""
+    if isinstance(value, list):
+        return [_small(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _small(each)
+        for key, each in value.items()
+        if key not in _UNREAD and (each is not None or key in _NULLABLE)
+    }
+
+
 def write_rounds(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rounds into a file."""
-    text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+    lines = [{**row, "snapshot": _small(row["snapshot"])} for row in rows]
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     path.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 

@@ -213,13 +213,15 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     for warning, steps in other:
         if warning not in run.last.warnings and not _ends_like(end, _in_steps(steps)):
             run = _warned(run, warning)
-    members = noticing(spec)
-    if members:
+    parts = noticing(spec)
+    if parts:
         # Recorded: members that noticed late kept partitions of the deleted topic.
         is_open = (spec.dropped_topics and spec.is_cooperative) or not is_small(spec)
-        if is_open or any(not _ends_like(run, late.last) for late in _noticed(spec, members, most)):
-            libraries = sorted({spec.client_of(member).name for member in members})
-            run = _warned(run, _ONE_AFTER_ANOTHER.format(" and ".join(libraries)))
+        if is_open or any(not _ends_like(run, late.last) for late in _noticed(spec, parts, most)):
+            libraries = {spec.client_of(member).name for part in parts for member in part}
+            who = " and ".join(sorted(libraries))
+            who = who if spec.protocol == "classic" else "the classic protocol"
+            run = _warned(run, _ONE_AFTER_ANOTHER.format(who))
     return run
 
 
@@ -420,35 +422,33 @@ def _warned(run: Run, warning: str) -> Run:
     return _with_plans(run, (*before, replace(last, warnings=(*last.warnings, warning))))
 
 
-def _noticed(spec: GroupSpec, members: Sequence[MemberSpec], most: int) -> Iterator[Run]:
-    """Yield runs in which members notice new topics in another order, one after another."""
-    ids = [member.member_id for member in members]
+def _noticed(spec: GroupSpec, parts: Sequence[Sequence[MemberSpec]], most: int) -> Iterator[Run]:
+    """Yield runs in which parts of the group notice new topics in some order, one after another."""
+    ids = [{member.member_id for member in part} for part in parts]
     for seed in SEEDS:
         order = Random(seed).sample(ids, len(ids))
         group, run = spec, None
         for number in range(1, len(order) + 1):
-            unaware = order[number:]
-            run, group = _settle(
+            unaware = set().union(*order[number:])
+            members = (
                 replace(
-                    group,
-                    members=tuple(
-                        replace(
-                            member,
-                            topics=tuple(t for t in every.topics if t not in spec.new_topics)
-                            if member.member_id in unaware
-                            else every.topics,
-                        )
-                        for member, every in zip(group.members, spec.members, strict=True)
-                    ),
-                ),
-                most=most,
-                warns=False,
+                    member,
+                    topics=_without(every.topics, spec) if is_unaware else every.topics,
+                    matched=_without(every.matched, spec) if is_unaware else every.matched,
+                )
+                for member, every in zip(group.members, spec.members, strict=True)
+                for is_unaware in (member.member_id in unaware,)
             )
+            run, group = _settle(replace(group, members=tuple(members)), most=most, warns=False)
             if run.last.assignment is None:
                 break
             group = after(group, run.last)
         if run is not None:
             yield run
+
+
+def _without(topics: Sequence[str], spec: GroupSpec) -> tuple[str, ...]:
+    return tuple(topic for topic in topics if topic not in spec.new_topics)
 
 
 def compared(spec: GroupSpec) -> list[Run]:

@@ -41,7 +41,17 @@ def topic_warnings(spec: GroupSpec) -> Iterator[str]:
 
 def _refused_deletions(spec: GroupSpec, gone: Sequence[str], keeper: str | None) -> Iterator[str]:
     """Yield warnings about members that may not be able to join without a deleted topic."""
-    if gone and keeper in _UNABLE:
+    lost = [
+        member
+        for member in spec.members
+        if set(member.topics) - spec.topics.keys() and spec.client_of(member).name == PLATFORMATIC
+    ]
+    if gone and keeper == PLATFORMATIC and lost and not _has_changed(spec):
+        yield (
+            f"No rebalance follows until the sessions of {first_names(_names(lost))} expire: when "
+            f"a topic of theirs is deleted, members of {keeper} fail, and send no heartbeats."
+        )
+    elif gone and keeper in _UNABLE:
         what = "The actual assignment may be different"
         yield (
             f"{what if _has_changed(spec) else 'No rebalance follows'}: members of {keeper} keep "
@@ -327,13 +337,21 @@ _NOTICE_FOR_THEMSELVES = frozenset({LIBRDKAFKA, FRANZ_GO})
 """Libraries of which each member rejoins when it notices that a new topic matches its pattern."""
 
 
-def noticing(spec: GroupSpec) -> list[MemberSpec]:
-    """Return the members that notice changed topics one after another; none if all do at once."""
+def noticing(spec: GroupSpec) -> list[tuple[MemberSpec, ...]]:
+    """Return who notices changed topics one after another; nothing if all do at once.
+
+    The coordinator notices what matches regular expressions, at once for all members that have
+    one; members of the classic protocol in the same group see it for themselves.
+    """
+    if spec.protocol == "consumer" and spec.new_topics:
+        by_regex = tuple(member for member in spec.members if member.regex is not None)
+        others = [(member,) for member in spec.members if member.regex is None]
+        return [by_regex, *others] if by_regex and others else []
     libraries = _NOTICE_FOR_THEMSELVES if spec.new_topics else {LIBRDKAFKA}
     is_changed = spec.new_topics or spec.dropped_topics
     if spec.protocol != "classic" or not is_changed or len(spec.members) < 2:
         return []
-    return [member for member in spec.members if spec.client_of(member).name in libraries]
+    return [(member,) for member in spec.members if spec.client_of(member).name in libraries]
 
 
 def unable_to_rejoin(spec: GroupSpec) -> list[MemberSpec]:

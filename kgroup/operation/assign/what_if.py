@@ -445,10 +445,9 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     keeps = False if give_up else None
     if client is not None and client.library in KEEPERS:
         keeps = client.strategies == (COOPERATIVE_STICKY,)
-    is_named = client is not None and added.library is not None
+    named = None if added.library is None else client
     libraries = {spec.client_of(member).name for member in (*spec.members, *spec.departed)}
-    is_order_assumed = is_named and client is not None and client.library not in libraries
-    is_order_assumed = is_order_assumed and added.topics is None
+    is_foreign = named is not None and named.library not in libraries
     process_id = None
     if spec.protocol in (STREAMS, CLASSIC_STREAMS):  # the threads of one new instance
         taken = {member.process_id for member in (*spec.members, *spec.departed)}
@@ -467,10 +466,10 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
             regex=regex,
             matched=matched,
             is_subscription_assumed=is_assumed,
-            is_order_assumed=is_order_assumed,
+            is_order_assumed=is_foreign and added.topics is None,
             assignor=_preferred(added) if spec.protocol == "consumer" else None,
-            client=client.software if client is not None and is_named else None,
-            may_be=frozenset({client.library}) if client is not None and is_named else None,
+            client=None if named is None else named.software,
+            may_be=None if named is None else frozenset({named.library}),
             lists=None if client is None else client.strategies,
             keeps=keeps,
         )

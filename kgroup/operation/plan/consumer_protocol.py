@@ -296,6 +296,10 @@ def conditions(change: ProtocolChange, version: tuple[int, ...] | None) -> Itera
     if not change.is_begun and not change.stops:
         yield _user_data(change)
     yield _client_version(change.library, version)
+    if change.library is None:
+        yield from change.running.library_condition(
+            "the consumer protocol", lambda facts: facts.consumer_since is not None
+        )
     if not change.is_begun and change.is_eager:
         yield one_by_one(change.now, change.running.connectors)
 

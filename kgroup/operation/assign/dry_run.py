@@ -17,7 +17,14 @@ from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
-from kgroup.model.client_library import AIOKAFKA, FRANZ_GO, KAFKA_PYTHON, LIBRDKAFKA, SARAMA
+from kgroup.model.client_library import (
+    AIOKAFKA,
+    FRANZ_GO,
+    KAFKA_CLIENTS,
+    KAFKA_PYTHON,
+    LIBRDKAFKA,
+    SARAMA,
+)
 from kgroup.operation.assign.classic_streams import probing_note
 from kgroup.operation.assign.client import assumptions, later_note, software, version_of
 from kgroup.operation.assign.connect import CONNECT, during_delay
@@ -287,7 +294,8 @@ def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
     """Yield what else may happen: the warning, and the group before each rebalance.
 
     It matters to strategies with memory. Members that restart may be back only after a rebalance
-    without them; with `cooperative-sticky`, that mostly matters, and a note says so (`notes`).
+    without them; with `cooperative-sticky`, that mostly matters, and a note says so (`notes`) if
+    not many members of Java restart, which then happens (recorded).
     Sarama looks for all subscribed topics before it joins, and tries again if one does not exist.
     New members join one by one; above `MOST_JOINS`, in as many chunks.
     """
@@ -295,7 +303,9 @@ def _other_steps(spec: GroupSpec) -> Iterator[tuple[str, Iterable[GroupSpec]]]:
     if spec.protocol != "classic" or not has_memory:
         return
     new, others = joining(spec), staying(spec)
-    if new and others and spec.departed and (spec.strategy == "sticky" or spec.have_left):
+    of_java = [each for each in spec.departed if spec.client_of(each).name == KAFKA_CLIENTS]
+    is_late = spec.strategy == "sticky" or spec.have_left or len(of_java) > _MOST_JOIN_AT_ONCE
+    if new and others and spec.departed and is_late:
         first = replace(spec, members=others)
         what = "members leave and join", "the others have rejoined before a new member joins"
         yield _IN_SEVERAL.format(*what), (first, spec)

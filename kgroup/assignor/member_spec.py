@@ -89,6 +89,7 @@ class MemberSpec(Struct, frozen=True):
             lists another strategy, with which it gives them up; None if that is unknown.
         is_keeping_open: whether `keeps` may be otherwise.
         unfit: software that would not have assigned what the member has as the leader.
+        is_unlike: as the leader, it has assigned what no library would have that it may use.
         is_led: whether another member leads, even if it is unknown which.
     """
 
@@ -121,6 +122,7 @@ class MemberSpec(Struct, frozen=True):
     keeps: bool | None = None
     is_keeping_open: bool = False
     unfit: frozenset[Software] = frozenset()
+    is_unlike: bool = False
     is_led: bool = False
 
     def streams_of(self, topic: str) -> int:

@@ -1057,6 +1057,33 @@ def test_leaders_of_kafka_ts_are_imitated() -> None:
         assert LESSER_KNOWN["kafka-ts"](members, topics) == given
 
 
+@pytest.mark.parametrize("certainty", ["certain", "inferred", "unknown"])
+def test_a_leader_that_assigned_as_no_known_library_may_be_of_another(certainty: str) -> None:
+    given = {"b": (("t", 0), ("t", 3)), "a": (("t", 1), ("t", 2))}
+    known = dict[str, Any](client=software("java"), is_client_inferred=certainty == "inferred")
+    known["may_be"] = None if certainty == "unknown" else frozenset({"kafka-clients"})
+    known |= {"client": None} if certainty == "unknown" else {}
+    members = tuple(MemberSpec(name, ("t",), owned=own, **known) for name, own in given.items())
+    spec = GroupSpec("roundrobin", members, {"t": TopicMetadata(4)}, leader_id="a")
+
+    def is_warned(spec: GroupSpec) -> bool:
+        fitted = fitting(spec)
+        return any("not what any known library" in text for text in dry_run(fitted).warnings)
+
+    assert is_warned(spec)
+    without_leader = changed(fitting(spec), Changes(remove=["a"]))
+    assert any("not what any known library" in text for text in dry_run(without_leader).warnings)
+    assert not is_warned(replace(spec, client=software("java")))  # as asked
+    assert not is_warned(replace(spec, topics={"t": TopicMetadata(5)}))  # grown since
+    assert not is_warned(replace(spec, topics={}))
+    first, second = members
+    by_id = [replace(m, owned=(("t", at), ("t", at + 2))) for at, m in ((1, first), (0, second))]
+    assert not is_warned(replace(spec, members=tuple(by_id)))
+    static = (replace(first, instance_id="i"), second)  # may have restarted with another id
+    assert not is_warned(replace(spec, members=static))
+    assert not is_warned(replace(spec, members=(replace(first, rack="r"), second)))
+
+
 def of_javascript(ids: str, **changes: Any) -> GroupSpec:
     """Return a group that KafkaJS or kafka-ts has assigned two topics, with ids of one letter."""
     may_be = frozenset({"kafkajs", "kafka-ts"})

@@ -190,7 +190,7 @@ def test_a_leader_whose_bytes_rule_out_the_others_library_is_of_an_unknown_one(
 ) -> None:
     """kafka-go deals two of three partitions to the last member."""
     leader = replace(member("b", 0, 1, 2), client_library_candidates=candidates)
-    other = replace(member("a"), client_library="librdkafka")
+    other = replace(member("a"), client_library="librdkafka", instance_id="a")
     given = replace(group(other, leader), assignor="range", leader_id=leader_id)
     (spec,) = read_group(FakeSource(given), "g").data
     plan = dry_run(spec)

@@ -278,12 +278,21 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
             yield f"The leader uses {of}; computed as {leads}, as requested."
         return
     different, not_imitated = _doubts(spec)
-    if not different and (not not_imitated or is_passed_over(not_imitated, spec.possible_leaders)):
+    is_unlike = any(member.is_unlike for member in (*spec.members, *spec.departed))
+    is_open = not_imitated and not is_passed_over(not_imitated, spec.possible_leaders)
+    if not (different or is_open or is_unlike):
         return
     if leader is not None and leader.may_be is not None and leader.may_be <= {*not_imitated}:
         yield (
             f"The leader probably uses {' or '.join(not_imitated)}, which is not imitated; "
             f"computed as {leads}."
+        )
+        return
+    if is_unlike:
+        yield (
+            "The actual assignment may be different: what the members own is not what any known "
+            f"library would have assigned that sends such bytes. Computed as {leads}; --client "
+            "LIBRARY chooses another one."
         )
         return
     if leader is not None and leader.client is not None:
@@ -543,7 +552,8 @@ def fitting(spec: GroupSpec) -> GroupSpec:
 
     Assignors without memory assign to the same members what they assigned before. So libraries are
     left out that assign otherwise, if another one that the leader may be of assigned just that. If
-    none did, the topics may have changed since.
+    none did, and each partition has an owner, so that no topic has grown since, it is of another
+    one, unless racks count.
     """
     leader = spec.leader
     if (
@@ -551,14 +561,18 @@ def fitting(spec: GroupSpec) -> GroupSpec:
         or spec.strategy not in ("range", "roundrobin", "RoundRobinAssigner")
         or spec.client is not None
         or leader is None
-        or leader.may_be is None
-        or (leader.client is not None and not leader.is_client_inferred)
         or any(member.instance_id is not None for member in spec.members)
     ):
         return spec
+    is_certain = leader.client is not None and not leader.is_client_inferred
+    may_be = {leader.client.name} if is_certain and leader.client else leader.may_be
     owned = {member.member_id: [*(member.owned or ())] for member in spec.members}
-    fits = {name for name in leader.may_be if _is_assigned_by(spec, name, owned)}
-    if not any(map(_versions_of, fits)):
+    fits = {name for name in may_be or CLIENTS if _is_assigned_by(spec, name, owned)}
+    if not fits and _have_owners(spec) and not any(member.rack for member in spec.members):
+        unlike = replace(leader, is_unlike=True)
+        members = (unlike if member is leader else member for member in spec.members)
+        return replace(spec, members=tuple(members))
+    if is_certain or leader.may_be is None or not any(map(_versions_of, fits)):
         return spec
     unfit = frozenset(
         each for name in fits for each in _versions_of(name) if not _assigns(spec, each, owned)
@@ -581,6 +595,15 @@ def fitting(spec: GroupSpec) -> GroupSpec:
     return replace(spec, members=tuple(members))
 
 
+def _have_owners(spec: GroupSpec) -> bool:
+    """Return whether each partition to whose topic a member subscribes has one owner."""
+    owned = Counter(at for member in spec.members for at in member.owned or ())
+    names = {name for member in spec.members for name in member.topics}
+    return names <= spec.topics.keys() and owned == Counter(
+        (name, number) for name in names for number in range(spec.topics[name].partitions)
+    )
+
+
 def _is_assigned_by(spec: GroupSpec, name: str, owned: Assignment) -> bool:
     """Return whether a leader of a library, in any version, may have assigned what members own."""
     if _versions_of(name):
@@ -589,6 +612,8 @@ def _is_assigned_by(spec: GroupSpec, name: str, owned: Assignment) -> bool:
         return False
     if _is_known(spec, name):
         return _lesser_known(spec, name) == owned
+    if (name, spec.strategy) == (KAFKA_NODE, "range"):
+        return _shares(spec, newest("classic")) == _sets(owned)
     if (name, spec.strategy) == (RUBY_KAFKA, "roundrobin"):
         assigned = _lesser_known(spec, name)
         return assigned is not None and _topics_of(assigned) == _topics_of(owned)

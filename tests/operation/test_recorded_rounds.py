@@ -77,8 +77,8 @@ def played() -> list[Round]:
 def test_few_rounds_of_plays_differ_without_a_warning(played: list[Round]) -> None:
     """Those that do: docs/assign.md."""
     wrong = [each.story for each in played if each.result is Result.WRONG]
-    assert len(played) >= 2600
-    assert len(wrong) <= 5, wrong
+    assert len(played) >= 2700
+    assert len(wrong) <= 6, wrong
 
 
 def test_user_data_that_kafka_python_3_does_not_read_claim_nothing(played: list[Round]) -> None:

@@ -326,8 +326,7 @@ def test_offsets(servers: tuple[OldConsumers, Broker]) -> None:
         for number in range(4):
             real.host().call("produce", topic=topic, partition=number, count=count, config=config)
             logs = group.simulated.logs
-            row = logs.row((topic, number))
-            logs.ends[row] = logs.ends.get(row, 0) + count
+            logs.ends[logs.row((topic, number))] += count
 
     group.join("1-a", both, "offsets-1", auto_commit=True, auto_commit_interval_ms=10**9)
     group.compare()

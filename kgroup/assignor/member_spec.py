@@ -89,7 +89,8 @@ class MemberSpec(Struct, frozen=True):
             lists another strategy, with which it gives them up; None if that is unknown.
         is_keeping_open: whether `keeps` may be otherwise.
         unfit: software that would not have assigned what the member has as the leader.
-        is_unlike: as the leader, it has assigned what no library would have that it may use.
+        is_unlike: as the leader, it has assigned what no imitated library would have that it may
+            use.
         is_led: whether another member leads, even if it is unknown which.
     """
 

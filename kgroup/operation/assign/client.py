@@ -278,7 +278,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
             yield f"The leader uses {of}; computed as {leads}, as requested."
         return
     different, not_imitated = _doubts(spec)
-    is_unlike = any(member.is_unlike for member in (*spec.members, *spec.departed))
+    is_unlike = _is_unlike(spec)
     is_open = not_imitated and not is_passed_over(not_imitated, spec.possible_leaders)
     if not (different or is_open or is_unlike):
         return
@@ -290,8 +290,8 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
         return
     if is_unlike:
         yield (
-            "The actual assignment may be different: what the members own is not what any known "
-            f"library would have assigned that sends such bytes. Computed as {leads}; --client "
+            "The actual assignment may be different: no library that is imitated, and sends such "
+            f"bytes, would have assigned what the members own. Computed as {leads}; --client "
             "LIBRARY chooses another one."
         )
         return
@@ -319,6 +319,11 @@ def _doubts(spec: GroupSpec) -> tuple[list[str], list[str]]:
     if spec.client is not None or is_certain or is_as_before or _is_uniform(spec):
         return [], []
     return _others(spec, spec.computed_as)
+
+
+def _is_unlike(spec: GroupSpec) -> bool:
+    """Return whether the leader, or one that has left, has assigned as no imitated library."""
+    return any(member.is_unlike for member in (*spec.members, *spec.departed))
 
 
 def assumptions(spec: GroupSpec) -> Iterator[str]:
@@ -359,7 +364,8 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
             "all partitions before they rejoin; none has rejoined yet, which would show that"
         )
     different, not_imitated = _doubts(spec)
-    if not different and is_passed_over(not_imitated, spec.possible_leaders):
+    is_ruby_out = is_passed_over(not_imitated, spec.possible_leaders)
+    if not different and is_ruby_out and not _is_unlike(spec):
         yield (
             f"the leader is taken not to use {RUBY_KAFKA}, which is no longer developed, nor "
             "imitated; what members sent does not rule it out"
@@ -552,8 +558,8 @@ def fitting(spec: GroupSpec) -> GroupSpec:
 
     Assignors without memory assign to the same members what they assigned before. So libraries are
     left out that assign otherwise, if another one that the leader may be of assigned just that. If
-    none did, and each partition has an owner, so that no topic has grown since, it is of another
-    one, unless racks count.
+    none did that is imitated, and each partition has an owner, so that no topic has grown since,
+    the leader is of another one, unless racks count.
     """
     leader = spec.leader
     if (
@@ -568,7 +574,8 @@ def fitting(spec: GroupSpec) -> GroupSpec:
     may_be = {leader.client.name} if is_certain and leader.client else leader.may_be
     owned = {member.member_id: [*(member.owned or ())] for member in spec.members}
     fits = {name for name in may_be or CLIENTS if _is_assigned_by(spec, name, owned)}
-    if not fits and _have_owners(spec) and not any(member.rack for member in spec.members):
+    has_racks = any(m.rack for m in spec.members) and any(t.racks for t in spec.topics.values())
+    if not any(map(_versions_of, fits)) and _have_owners(spec) and not has_racks:
         unlike = replace(leader, is_unlike=True)
         members = (unlike if member is leader else member for member in spec.members)
         return replace(spec, members=tuple(members))

@@ -137,26 +137,25 @@ def test_leaders_that_cannot_read_members_of_kafka_go_fail(played: list[Round]) 
     assert [each.line["outcome"] for each in failed] == [None, None]
 
 
+def results_of(played: list[Round], kind: str, change: str) -> list[Result]:
+    """Return the results of rounds whose kind begins so."""
+    return [
+        each.result
+        for each in played
+        if each.line["kind"].startswith(kind) and each.line["change"] == change
+    ]
+
+
 def test_three_members_of_java_restart_in_several_rebalances(played: list[Round]) -> None:
     """They leave one after another, and the leader, of librdkafka, rejoins in between."""
     kind = "kafka-clients@3.9.2 cooperative-sticky + kafka-clients cooperative-sticky + librdkafka"
-    restarted = [
-        each
-        for each in played
-        if each.line["kind"].startswith(kind) and each.line["change"] == "restart-three"
-    ]
-    assert [each.result for each in restarted] == [Result.DIFFERED] * 2
+    assert results_of(played, kind, "restart-three") == [Result.DIFFERED] * 2
 
 
 def test_members_of_the_classic_protocol_notice_new_topics_later(played: list[Round]) -> None:
     """The coordinator assigned the new topic to those with a regular expression, and again."""
     kind = "librdkafka consumer + kafka-clients consumer:uniform + kafka-clients range, pattern"
-    added = [
-        each
-        for each in played
-        if each.line["kind"].startswith(kind) and each.line["change"] == "add-topic"
-    ]
-    assert [each.result for each in added] == [Result.MATCHED, Result.DIFFERED]
+    assert results_of(played, kind, "add-topic") == [Result.MATCHED, Result.DIFFERED]
 
 
 def test_members_of_platformatic_fail_without_one_of_their_topics(played: list[Round]) -> None:

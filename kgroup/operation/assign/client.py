@@ -528,17 +528,8 @@ def _is_known(spec: GroupSpec, name: str) -> bool:
     """
     topics = list(dict.fromkeys(t for member in spec.members_as_sent for t in member.topics))
     if name == KAFKA_TS:
-        has_owner = {at for m in (*spec.members, *spec.departed) for at in m.owned or ()}
-        owned = Counter(topic for topic, _ in has_owner)
         is_alike = len({frozenset(member.topics) for member in spec.members}) == 1
-        return (
-            is_alike
-            and len(topics) <= _FEW_TOPICS
-            and all(
-                topic in spec.topics and owned[topic] == spec.topics[topic].partitions
-                for topic in topics
-            )
-        )
+        return is_alike and len(topics) <= _FEW_TOPICS and _have_owners(spec)
     if name == RUBY_KAFKA:
         return topics == sorted(topics) and not any(m.unknown_id for m in spec.members)
     return (name, spec.strategy) == (KAFKA_NODE, "roundrobin") and len(topics) <= _FEW_TOPICS
@@ -575,11 +566,12 @@ def fitting(spec: GroupSpec) -> GroupSpec:
     owned = {member.member_id: [*(member.owned or ())] for member in spec.members}
     fits = {name for name in may_be or CLIENTS if _is_assigned_by(spec, name, owned)}
     has_racks = any(m.rack for m in spec.members) and any(t.racks for t in spec.topics.values())
-    if not any(map(_versions_of, fits)) and _have_owners(spec) and not has_racks:
+    is_imitated = any(map(_versions_of, fits))
+    if not is_imitated and _have_owners(spec) and not has_racks:
         unlike = replace(leader, is_unlike=True)
         members = (unlike if member is leader else member for member in spec.members)
         return replace(spec, members=tuple(members))
-    if is_certain or leader.may_be is None or not any(map(_versions_of, fits)):
+    if is_certain or leader.may_be is None or not is_imitated:
         return spec
     unfit = frozenset(
         each for name in fits for each in _versions_of(name) if not _assigns(spec, each, owned)
@@ -603,8 +595,8 @@ def fitting(spec: GroupSpec) -> GroupSpec:
 
 
 def _have_owners(spec: GroupSpec) -> bool:
-    """Return whether each partition to whose topic a member subscribes has one owner."""
-    owned = Counter(at for member in spec.members for at in member.owned or ())
+    """Return whether each partition to whose topic a member subscribes has, or had, one owner."""
+    owned = Counter(at for m in (*spec.members, *spec.departed) for at in m.owned or ())
     names = {name for member in spec.members for name in member.topics}
     return names <= spec.topics.keys() and owned == Counter(
         (name, number) for name in names for number in range(spec.topics[name].partitions)

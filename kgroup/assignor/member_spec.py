@@ -92,6 +92,7 @@ class MemberSpec(Struct, frozen=True):
         is_unlike: as the leader, it has assigned what no imitated library would have that it may
             use.
         is_led: whether another member leads, even if it is unknown which.
+        is_classic: consumer groups: whether the member is known to use the classic protocol.
     """
 
     member_id: str
@@ -125,6 +126,7 @@ class MemberSpec(Struct, frozen=True):
     unfit: frozenset[Software] = frozenset()
     is_unlike: bool = False
     is_led: bool = False
+    is_classic: bool = False
 
     def streams_of(self, topic: str) -> int:
         """Return the number of threads for a topic; the largest number for a topic not listed."""

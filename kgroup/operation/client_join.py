@@ -376,15 +376,15 @@ def _spec(
 
 def _is_computed(group: Group, client: JoiningClient) -> bool:
     """Return whether the strategy after the join is known enough for a dry run."""
-    if group.type is GroupType.CONSUMER:
-        return True
-    return not client.uses_consumer_protocol and group.assignor in client.strategies
+    is_assigned_by_coordinator = group.type is GroupType.CONSUMER or client.uses_consumer_protocol
+    return is_assigned_by_coordinator or group.assignor in client.strategies
 
 
 def _added(spec: GroupSpec, client: JoiningClient) -> GroupSpec:
     """Return the group with the client."""
-    if spec.protocol != "classic":
-        return changed(spec, Changes(add=[AddedMembers()]))
+    if spec.protocol != "classic" or client.uses_consumer_protocol:
+        protocol = _CONSUMER if client.uses_consumer_protocol else None
+        return changed(spec, Changes(add=[AddedMembers(protocol=protocol)]))
     added = AddedMembers(library=client.name, strategies=client.strategies)
     # Computed for the present strategy; what else may win is said in words.
     return changed(replace(spec, has_votes=None), Changes(add=[added]))

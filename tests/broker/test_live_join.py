@@ -72,13 +72,21 @@ def test_a_group_of_consumers_and_one_of_the_consumer_protocol(
     orders_broker: Broker, tmp_path: Path
 ) -> None:
     """The policy is bidirectional, by default since 4.0."""
-    with member(
-        "kafka-python", orders_broker, "may-upgrade", "range", tmp_path / "first.log"
-    ) as first:
-        until(lambda: bool(first.owned))
-        join = asked(orders_broker, "may-upgrade", "java:consumer")
+    group, logs = "may-upgrade", [tmp_path / f"{number}.log" for number in range(3)]
+    with (
+        member("kafka-python", orders_broker, group, "range", logs[0]) as first,
+        member("librdkafka", orders_broker, group, "range", logs[1]) as second,
+    ):
+        until(lambda: sorted(len(each.owned or ()) for each in (first, second)) == [1, 2])
+        join = asked(orders_broker, group, "java:consumer")
         assert (join.can_join, join.answer) == (True, None)
         assert any("becomes a consumer group" in text for text in join.consequences)
+        assert join.then is not None
+        assert join.then.last.protocol == "consumer"
+        assert [*map(len, (join.then.last.assignment or {}).values())] == [1, 1, 1]
+        with member("librdkafka", orders_broker, group, "consumer", logs[2]) as third:
+            members = (first, second, third)
+            until(lambda: [len(each.owned or ()) for each in members] == [1, 1, 1])
 
 
 _ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")

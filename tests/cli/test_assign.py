@@ -232,6 +232,10 @@ def test_a_group_changes_before_its_members_restart(cli: Cli) -> None:
         (["g", "--sample", "--add-member", "strategies=a,b"], "+ between several, as in strategie"),
         (["g", "--sample", "--add-member", "2:topics=a+b,c,d"], "as in topics=a+b+c; found a comm"),
         (["g", "--sample", "--add-member", "client=a,client=b"], "client= once, found it twice"),
+        (
+            ["billing", "--sample", "--add-member", "protocol=consumer", "--strategy", "range"],
+            "with protocol=consumer, the coordinator assigns: omit --strategy",
+        ),
         (["g", "--sample", "--partitions", "t"], "expected NAME=NUMBER, found 't'"),
         (["g", "--sample", "--partitions", "t=10000001"], "expected NAME=NUMBER up to 10000000"),
         (["g", "--sample", "--add-topic", "a b=1"], "expected a topic name (letters, digits,"),

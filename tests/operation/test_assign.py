@@ -1457,3 +1457,40 @@ def test_new_members_of_a_consumer_group_may_have_a_pattern() -> None:
         what_if.add_members(pair_of("range"), AddedMembers(regex="t"))
     with pytest.raises(UsageError, match="members of consumer groups have no library="):
         what_if.add_members(pair_of("range", protocol="consumer"), AddedMembers(library="java"))
+
+
+def test_a_member_of_the_consumer_protocol_makes_a_classic_group_a_consumer_group() -> None:
+    """Uniform: four partitions of three members, of which each keeps what it can."""
+    owned = {"a": [("t", 0), ("t", 1)], "b": [("t", 2), ("t", 3)]}
+    members = [
+        {"member_id": name, "topics": ["t"], "owned": [*map(list, own)]}
+        for name, own in owned.items()
+    ]
+    spec = read_spec({"strategy": "range", "topics": {"t": {"partitions": 4}}, "members": members})
+    joined = what_if.changed(spec, Changes(add=[AddedMembers(protocol="consumer")]))
+    assert (joined.protocol, joined.strategy, joined.leader) == ("consumer", "uniform", None)
+    plan = settled(joined).last
+    assert plan.assignment is not None
+    assert sorted(map(len, plan.assignment.values())) == [1, 1, 2]
+    assert all(set(plan.assignment[name]) <= set(own) for name, own in owned.items())
+    assert not any("becomes a classic group" in warning for warning in plan.warnings)
+    ranged = AddedMembers(2, protocol="consumer", strategies=("range",), regex="t.*")
+    assert what_if.changed(spec, Changes(add=[ranged])).strategy == "range"
+    for other, message in (
+        (AddedMembers(protocol="classic"), "expected protocol=consumer, found classic"),
+        (AddedMembers(protocol="consumer", library="java"), "consumer groups have no library="),
+    ):
+        with pytest.raises(UsageError, match=message):
+            what_if.add_members(spec, other)
+
+
+def test_a_consumer_group_without_its_own_members_becomes_a_classic_group() -> None:
+    members = tuple(
+        MemberSpec(name, ("t",), owned=(("t", at),), is_classic=name != "c")
+        for at, name in enumerate("abc")
+    )
+    topics = {"t": TopicMetadata(3)}
+    spec = GroupSpec("uniform", members, topics, protocol="consumer", topic_ids={"t": b"t" * 16})
+    for gone, is_warned in (("c", True), ("b", False)):
+        plan = settled(what_if.changed(spec, Changes(remove=[gone]))).first
+        assert any("becomes a classic group" in text for text in plan.warnings) is is_warned

@@ -50,7 +50,7 @@ def _added(text: str) -> AddedMembers:
     number = whole_number(count, _MOST_ADDED) if count else 1
     if not number:
         raise ValueError(f"expected a number from 1 to {_MOST_ADDED}, found {count!r}")
-    names = ("rack", "topics", "host", "streams", "strategies", "library")
+    names = ("rack", "topics", "host", "streams", "strategies", "library", "protocol")
     known = {name: name for name in names} | {"client": "client_id", "instance": "instance_id"}
     rest, equals, regex = f",{rest}".partition(",regex=")  # last: it may contain commas
     fields: dict[str, Any] = {"regex": regex} if regex else {}
@@ -62,8 +62,8 @@ def _added(text: str) -> AddedMembers:
         last = part
         if name not in known or not equals or not value:
             raise ValueError(
-                "expected client=, instance=, rack=, topics=, strategies=, library=, host=, "
-                f"streams= or at the end regex=, separated by commas; found {part!r}"
+                "expected client=, instance=, rack=, topics=, strategies=, library=, protocol=, "
+                f"host=, streams= or at the end regex=, separated by commas; found {part!r}"
             )
         if known[name] in fields:
             raise ValueError(f"expected {name}= once, found it twice")
@@ -157,9 +157,9 @@ what_if_options = options_into(
         "add",
         "[N][:K=V,...]",
         "N members join? With client= (a client id), instance=, rack=, topics=A+B; for classic "
-        "groups strategies=A+B and library= (as for --client); for consumer groups strategies= "
-        "(group.remote.assignor) and regex= (at the end); for ZooKeeper consumers host=, streams=, "
-        "topics=A+B.",
+        "groups strategies=A+B and library= (as for --client), or protocol=consumer, which makes "
+        "them consumer groups; for consumer groups strategies= (group.remote.assignor) and regex= "
+        "(at the end); for ZooKeeper consumers host=, streams=, topics=A+B.",
         parse=_added,
         is_flag=False,
         flag_value="1",

@@ -338,7 +338,7 @@ def assumptions(spec: GroupSpec) -> Iterator[str]:
         if spec.strategy != assignor_of(voting, last_joined(voting)):
             yield (
                 "new members are taken to have no group.remote.assignor; theirs may change the "
-                f"assignor from {spec.strategy}; --strategy computes with another one"
+                f"assignor from {spec.strategy}; strategies= names it"
             )
     if spec.protocol != "classic":
         return
@@ -641,7 +641,19 @@ def vote_warnings(spec: GroupSpec) -> Iterator[str]:
 
 
 def _open_assignor(spec: GroupSpec) -> Iterator[str]:
-    """Yield warnings if members of a consumer group may vote for another assignor."""
+    """Yield warnings if another assignor may assign in a consumer group.
+
+    Source: `validateOnlineDowngradeWithFencedMembers` of Kafka 4.3.1.
+    """
+    stay = [member for member in spec.members if not member.unknown_id or member.owned]
+    have_left = not all(member.is_classic for member in spec.departed)
+    if have_left and stay and all(member.is_classic for member in stay):
+        yield (
+            "The actual assignment may be different: when the last member with the consumer "
+            "protocol leaves, the group becomes a classic group, unless "
+            "group.consumer.migration.policy forbids it. Then a member assigns, with a strategy "
+            "that no coordinator reports."
+        )
     if spec.has_votes:
         last = [m for m in spec.members if m.unknown_id and m.owned is None] or spec.members
         deciding = {member.assignor: member for member in last}.values()

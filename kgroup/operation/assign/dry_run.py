@@ -16,7 +16,7 @@ from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS
 from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import strategies
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.client_library import (
     AIOKAFKA,
     FRANZ_GO,
@@ -748,7 +748,20 @@ def _failures_later(spec: GroupSpec, changes: Changes) -> Iterator[str]:
 
 
 def _changed(spec: GroupSpec, request: AssignRequest) -> GroupSpec:
-    """Return the spec with the requested changes, and the version that the user named."""
+    """Return the spec with the requested changes, and the version that the user named.
+
+    Raises:
+        UsageError: the software of a leader is requested, but the coordinator will assign.
+    """
+    if (
+        spec.protocol == "classic"
+        and any(added.protocol for added in request.changes.add)
+        and (request.strategy or request.client or request.kafka_version)
+    ):
+        raise UsageError(
+            "--add-member: with protocol=consumer, the coordinator assigns: omit --strategy, "
+            "--client and --kafka-version; strategies= is group.remote.assignor"
+        )
     if request.client is not None:
         spec = replace(spec, asked_version=version_of(request.client))
     return changed(spec, request.changes)

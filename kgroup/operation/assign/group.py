@@ -16,6 +16,7 @@ from kgroup.assignor.client.sarama import told_nothing
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
+from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import (
     InputError,
@@ -152,7 +153,7 @@ def _read_tasks(
     """Read a group of Kafka Connect or Kafka Streams, whose members get tasks."""
     notes = list(reading.notes)
     if protocol == STREAMS:
-        spec = streams_spec(source, group, _walked(group, STREAMS), strategy, asked)
+        spec = streams_spec(source, group, _walked(group.members, STREAMS), strategy, asked)
     elif protocol == CLASSIC_STREAMS:
         group = before_rebalance(group, notes)
         spec = classic_streams_spec(source, group, strategy, asked, notes)
@@ -245,7 +246,7 @@ def group_spec(
         group_id,
         departed_consumers(group),
         group.leader_id,
-        group.member_order or _walked(group, protocol),
+        group.member_order or _walked(group.members, protocol),
         leader_client=_newest(group.leader_library),
         has_votes=None if strategy else is_known,
         past_generations=past,
@@ -258,13 +259,55 @@ def group_spec(
     return Report((replace(spec, lags=lags),), (*reading.problems, *problems), tuple(notes))
 
 
-def _walked(group: Group, protocol: str) -> tuple[str, ...]:
+def _walked(members: Iterable[Member | MemberSpec], protocol: str) -> tuple[str, ...]:
     """Return members in the coordinator's order, for a group that it has not listed."""
     table = TimelineTable()
     if protocol in ("consumer", "share", STREAMS):
-        for member in group.members:
+        for member in members:
             table.put(member.member_id)
     return tuple(table)
+
+
+def as_consumer_group(spec: GroupSpec) -> GroupSpec:
+    """Return the consumer group that a classic group becomes when a member joins with KIP-848.
+
+    The others continue with the classic protocol, and prefer no assignor of the coordinator.
+
+    Source: `ConsumerGroup.fromClassicGroup` of Kafka 4.3.1.
+    """
+    names = {*spec.topics, *(topic for member in spec.members for topic, _ in member.owned or ())}
+    members, departed = (
+        tuple(
+            MemberSpec(
+                member.member_id,
+                member.topics,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                rack=member.rack,
+                owned=member.owned,
+                generation=member.generation,
+                unknown_id=member.unknown_id,
+                host=member.host,
+                is_classic=True,
+            )
+            for member in each
+        )
+        for each in (spec.members, spec.departed)
+    )
+    return replace(
+        spec,
+        protocol="consumer",
+        strategy=PREFERENCE[0],
+        members=members,
+        departed=departed,
+        client=None,
+        topic_ids={name: made_up_topic_id(name) for name in names} | dict(spec.topic_ids),
+        leader_id=None,
+        leader_client=None,
+        member_order=_walked(members, "consumer"),
+        has_votes=True,
+        past_generations=(),
+    )
 
 
 def before_rebalance(group: Group, notes: list[str]) -> Group:
@@ -492,6 +535,7 @@ def _member(
         versions=versions,
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
         may_be=_may_be(member),
+        is_classic=member.uses_classic_protocol is True,
     )
 
 

@@ -23,6 +23,7 @@ from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.operation.assign.classic_streams import NEW_PROCESS, STANDBYS, set_streams_settings
 from kgroup.operation.assign.client import later_note
 from kgroup.operation.assign.connect import CONNECT, at_end_of_delay, set_connector, set_max_delay
+from kgroup.operation.assign.group import as_consumer_group
 from kgroup.operation.assign.joining_client import (
     JoiningClient,
     can_list,
@@ -62,6 +63,8 @@ class AddedMembers:
             unknown, or the default ones of `library`. In consumer groups, `group.remote.assignor`.
         library: client library of members of classic groups, as in `software`; None: the leader's.
         regex: pattern of topics in consumer groups (`SubscribedTopicRegex`), with `topics` if any.
+        protocol: `consumer` for members that join a classic group with the consumer protocol, so
+            that it becomes a consumer group; None: that of the group.
     """
 
     count: int = 1
@@ -74,12 +77,13 @@ class AddedMembers:
     strategies: tuple[str, ...] | None = None
     library: str | None = None
     regex: str | None = None
+    protocol: str | None = None
 
 
 _BASIC = ("client_id", "instance_id", "rack", "topics")
 _ATTRIBUTES: Mapping[str, Sequence[str]] = {
     "classic": (*_BASIC, "strategies", "library"),
-    "consumer": (*_BASIC, "strategies", "regex"),
+    "consumer": (*_BASIC, "strategies", "regex", "protocol"),
     "share": _BASIC,
     STREAMS: ("client_id", "rack"),
     CLASSIC_STREAMS: ("client_id", "instance_id", "rack"),
@@ -388,6 +392,15 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
                 f"--add-member: no known topic matches regex={regex}; regex= takes the rest of the "
                 "option, so it must come last"
             )
+    if spec.protocol == "classic" and any(added.protocol for added in changes.add):
+        yield (
+            "--add-member: the group becomes a consumer group if the brokers allow that "
+            "(group.consumer.migration.policy); --may-join kafka-clients:consumer says what is "
+            "known about it"
+        )
+        unknown = sorted(spec.topics.keys() - spec.topic_ids.keys())
+        if unknown:
+            yield f"the ids of {first_names(unknown)} are unknown; the order may be different"
     for library in dict.fromkeys(added.library for added in changes.add):
         if library is not None and (later := later_note(library)) is not None:
             yield later
@@ -408,6 +421,8 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     Raises:
         UsageError: an attribute does not exist in this type of group, or an instance id is in use.
     """
+    if added.protocol is not None:
+        spec = _joined_by(spec, added.protocol)
     for name in (field.name for field in fields(added) if field.name != "count"):
         if getattr(added, name) is not None and name not in _ATTRIBUTES[spec.protocol]:
             raise UsageError(
@@ -476,6 +491,13 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
         for member_id, suffix in zip(_new_ids(spec), suffixes, strict=False)
     )
     return replace(spec, members=(*spec.members, *joined))
+
+
+def _joined_by(spec: GroupSpec, protocol: str) -> GroupSpec:
+    """Return the group that a member with a protocol joins; a classic one becomes another."""
+    if protocol != "consumer":
+        raise UsageError(f"--add-member: expected protocol=consumer, found {protocol}")
+    return as_consumer_group(spec) if spec.protocol == "classic" else spec
 
 
 def _preferred(added: AddedMembers) -> str | None:

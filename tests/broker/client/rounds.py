@@ -586,7 +586,9 @@ class _Group:
             read = {topic for name in names for topic in self.how[name][2]}
             more = {topic for name in new for topic in self.how[name][2]}
             counts = [(t, n) for t, n in self.topics.items() if t in more - read]
-            changes = Changes(add=[self._added(name) for name in new], partitions=counts)
+            (group,) = snapshot["groups"]
+            added = [self._added(name, group["type"]) for name in new]
+            changes = Changes(add=added, partitions=counts)
             for name in new:
                 self.start(name)
         elif word.startswith("leave"):
@@ -655,8 +657,8 @@ class _Group:
             self.start(name)
         return list(names)
 
-    def _added(self, name: str) -> AddedMembers:
-        """Return a new member as its operator would describe it."""
+    def _added(self, name: str, group_type: str) -> AddedMembers:
+        """Return a new member of a group of some type as its operator would describe it."""
         library, strategy, topics = self.how[name]
         added = AddedMembers(client_id=name, instance_id=name if self.kind.is_static else None)
         if self.kind.topics != "pattern":
@@ -672,6 +674,8 @@ class _Group:
         protocol, _, assignor = strategy.partition(":")
         if protocol != "consumer":
             return added
+        if group_type == "classic":
+            added = replace(added, protocol="consumer")
         if self.kind.topics == "pattern":
             added = replace(added, regex=topics[0][library == _JAVA :])
         return replace(added, strategies=(assignor,) if assignor else None)

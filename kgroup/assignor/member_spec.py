@@ -93,6 +93,8 @@ class MemberSpec(Struct, frozen=True):
             use.
         is_led: whether another member leads, even if it is unknown which.
         is_classic: consumer groups: whether the member is known to use the classic protocol.
+        has_one_timeout: classic groups: whether its rebalance timeout is its session timeout, as by
+            default in aiokafka; None if they are unknown.
     """
 
     member_id: str
@@ -127,6 +129,7 @@ class MemberSpec(Struct, frozen=True):
     is_unlike: bool = False
     is_led: bool = False
     is_classic: bool = False
+    has_one_timeout: bool | None = None
 
     def streams_of(self, topic: str) -> int:
         """Return the number of threads for a topic; the largest number for a topic not listed."""

@@ -10,7 +10,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from tests.broker.client.rounds import KINDS, path_of, read_rounds
 
 PAGE = Path(__file__).parents[2] / "docs" / "assign.md"
 PLAYS = path_of("plays")
+_LATEST = ("fourteenth play", "fifteenth play")
+"""Plays that have a line of their own in the table."""
 MARKS = ("<!-- generated: rounds -->\n\n", "<!-- generated: plays -->\n\n")
 
 _UNCERTAIN = re.compile(
@@ -205,7 +207,10 @@ def table(rounds: Sequence[Round], head: str) -> str:
 
 def written(page: str, rounds: Sequence[Round], played: Sequence[Round]) -> str:
     """Return the page with the tables."""
-    for mark, lines in zip(MARKS, (table(rounds, "members"), table(played, "play")), strict=True):
+    earlier = [
+        each if each.family in _LATEST else replace(each, family="earlier ones") for each in played
+    ]
+    for mark, lines in zip(MARKS, (table(rounds, "members"), table(earlier, "play")), strict=True):
         before, after = page.split(mark)
         page = before + mark + lines + "\n" + re.sub(r"\A(\|.*\n)*\n*", "", after)
     return page

@@ -346,7 +346,7 @@ def test_members_of_other_libraries_are_no_warning_where_the_leader_is_known() -
     [
         ("kafkajs", Changes(add_topics=[("new", 2)]), "No rebalance follows"),
         ("@platformatic/kafka", Changes(partitions=[("t", 4)]), "No rebalance follows"),
-        ("kafka-python", Changes(drop_topics=["t"]), "No rebalance follows"),
+        ("kafka-python", Changes(drop_topics=["t"]), "No rebalance may follow"),
         (
             "kafkajs",
             Changes(add_topics=[("new", 2)], subscribe=[("b", ["t"])]),
@@ -360,7 +360,7 @@ def test_members_of_other_libraries_are_no_warning_where_the_leader_is_known() -
         (
             "kafka-python",
             Changes(drop_topics=["t"], subscribe=[("b", ["u"])]),
-            "The actual assignment may be different: members of kafka-python keep the partitions",
+            "The actual assignment may be different: members of kafka-python may not join again",
         ),
         (
             "kafkajs",
@@ -384,6 +384,37 @@ def test_no_rebalance_is_foretold_only_if_nothing_else_causes_one(
     assert [text for text in plan.warnings if text.startswith(warning)]
     keeps = {member.member_id: member.owned for member in members}
     assert (plan.assignment == keeps) == (warning == "No rebalance follows")
+
+
+@pytest.mark.parametrize(
+    ("may_be", "has_one_timeout", "keeps"),
+    [
+        ({"aiokafka"}, None, True),
+        ({"aiokafka", "kafka-python"}, True, True),
+        ({"aiokafka", "kafka-python"}, False, False),
+        ({"aiokafka", "kafka-python"}, None, False),
+        ({"kafka-python"}, True, False),
+    ],
+)
+def test_a_leader_of_aiokafka_keeps_a_deleted_topic_and_one_of_kafka_python_may(
+    may_be: set[str], has_one_timeout: bool | None, keeps: bool
+) -> None:
+    """Recorded: a commit of aiokafka has no timeout, that of kafka-python has that of poll()."""
+    leader = MemberSpec(
+        "a",
+        ("t", "u"),
+        client=software("kafka-python"),
+        owned=(("t", 0), ("u", 0)),
+        may_be=frozenset(may_be),
+        has_one_timeout=has_one_timeout,
+    )
+    topics = {"t": TopicMetadata(1), "u": TopicMetadata(1)}
+    spec = GroupSpec("range", (leader,), topics, leader_id="a", has_votes=False)
+    plan = dry_run(changed(spec, Changes(drop_topics=["t"])))
+    assert plan.assignment == {"a": leader.owned if keeps else (("u", 0),)}
+    (warning,) = (text for text in plan.warnings if text.startswith("No rebalance"))
+    begin = "No rebalance follows: members of aiokafka"
+    assert warning.startswith(begin if keeps else "No rebalance may follow: members of kafka-pyth")
 
 
 @pytest.mark.parametrize(
@@ -431,10 +462,10 @@ def test_a_rebalance_may_follow_if_the_leader_may_be_of_another_library() -> Non
 def test_a_leader_that_may_be_of_sarama_may_not_keep_deleted_topics(other: str) -> None:
     """Sarama still sent such bytes of sticky when Java and librdkafka had stopped."""
     leader = member("a", None, may_be=frozenset({"kafka-python", other}), owned=(("t", 0),))
-    known = member("b", software("sarama"), owned=(("t", 1),))
+    known = member("b", software("kafka-python"), owned=(("t", 1),))
     spec = group(leader, known, leader_id="a", has_votes=False)
     plan = dry_run(changed(spec, Changes(drop_topics=["t"])))
-    assert any(text.startswith("No rebalance follows") for text in plan.warnings)
+    assert any(text.startswith("No rebalance may follow") for text in plan.warnings)
     assert any("the leader may use sarama" in text for text in plan.warnings) == (other == "sarama")
 
 

@@ -296,6 +296,39 @@ def test_members_with_the_client_id_of_a_library_that_is_not_imitated_use_it(
     assert not any("not to use ruby-kafka" in text for text in assumptions(spec))
 
 
+@pytest.mark.parametrize(
+    ("strategy", "candidates", "timeouts", "library"),
+    [
+        ("roundrobin", ("franz-go", "sarama"), (45_000, 60_000), "franz-go"),
+        ("roundrobin", ("franz-go", "sarama"), (10_000, 60_000), "sarama"),
+        ("roundrobin", ("franz-go", "sarama"), (20_000, 60_000), None),
+        ("roundrobin", ("franz-go", "sarama"), (None, None), None),
+        ("range", ("kafka-clients", "librdkafka"), (45_000, 300_000), None),
+        ("sticky", ("aiokafka", "kafka-clients", "kafka-python"), (10_000, 10_000), "aiokafka"),
+        ("sticky", ("kafka-clients", "kafka-python"), (45_000, 300_000), "kafka-python"),
+    ],
+)
+def test_default_timeouts_tell_libraries_apart_that_send_the_same(
+    strategy: str,
+    candidates: tuple[str, ...],
+    timeouts: tuple[int | None, int | None],
+    library: str | None,
+) -> None:
+    """Defaults: of each library's documentation, and recorded in tests/data/rounds."""
+    of_either = replace(
+        member("b", 0),
+        client_library_candidates=candidates,
+        session_timeout_ms=timeouts[0],
+        rebalance_timeout_ms=timeouts[1],
+    )
+    source = FakeSource(replace(group(of_either), assignor=strategy))
+    (only,) = read_group(source, "g").data[0].members
+    expected = {"aiokafka": "kafka-python"}.get(library or "", library)
+    assert (only.client and only.client.name) == expected
+    assert only.is_client_inferred == (library is not None)
+    assert only.may_be == frozenset(candidates)
+
+
 def test_members_of_kafka_go_get_what_brokers_of_their_racks_lead() -> None:
     def of_rack(name: str, user_data: str) -> Member:
         return replace(member(name), subscription=Subscription(("t",), user_data=user_data))

@@ -77,8 +77,8 @@ def played() -> list[Round]:
 def test_few_rounds_of_plays_differ_without_a_warning(played: list[Round]) -> None:
     """Those that do: docs/assign.md."""
     wrong = [each.story for each in played if each.result is Result.WRONG]
-    assert len(played) >= 2700
-    assert len(wrong) <= 6, wrong
+    assert len(played) >= 3200
+    assert len(wrong) <= 8, wrong
 
 
 def test_user_data_that_kafka_python_3_does_not_read_claim_nothing(played: list[Round]) -> None:
@@ -90,11 +90,15 @@ def test_user_data_that_kafka_python_3_does_not_read_claim_nothing(played: list[
 
 
 def test_members_of_sarama_are_known_by_what_they_do_not_remember(played: list[Round]) -> None:
-    """The leader is of aiokafka, and its assignments have no user data for them to return."""
+    """The leader is of aiokafka, and its assignments have no user data for them to return.
+
+    In one round, two members join one after another.
+    """
     kind = "aiokafka sticky + sarama sticky, different"
     results = [each.result for each in played if each.line["kind"].startswith(kind)]
     assert len(results) >= 6
-    assert not {Result.WRONG, Result.DIFFERED}.intersection(results)
+    assert Result.WRONG not in results
+    assert results.count(Result.DIFFERED) <= 1
 
 
 def test_members_of_franz_go_are_known_by_what_they_forget(played: list[Round]) -> None:
@@ -126,9 +130,7 @@ def test_versions_that_would_not_have_assigned_what_is_owned_are_no_doubt(
         for each in played
         if (each.family, each.line["kind"], each.line["change"]) == ("seventh play", kind, "join")
     ]
-    assert len(joins) == 4
-    matched = [each for each in joins if each.result is Result.MATCHED]
-    assert len(matched) == 3
+    assert [each.result for each in joins] == [Result.MATCHED] * 4
 
 
 def test_leaders_that_cannot_read_members_of_kafka_go_fail(played: list[Round]) -> None:

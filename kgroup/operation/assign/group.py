@@ -13,6 +13,7 @@ from kgroup.assignor.client.java import versions_before_3_4
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.client.lesser_known import LESSER_KNOWN
 from kgroup.assignor.client.sarama import told_nothing
+from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec
 from kgroup.assignor.kafka_streams import CLASSIC_STREAMS, STREAM
 from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software
@@ -222,6 +223,8 @@ def group_spec(
     asked = _asked(protocol, kafka_version, client)
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
+    if protocol == "classic":
+        members = tuple(_by_timeouts(group, members))
     if group.assignor == "sticky":
         members = tuple(_by_memory(group, members))
     past = tuple(each for each in group.past_generations if each.members and each.assignor)
@@ -504,6 +507,7 @@ def _member(
                 f"expected partitions from 0 to {MOST_PARTITIONS - 1}, found "
                 f"{partition.partition} of {partition.topic} with member {member.member_id}",
             )
+    timeouts = (member.session_timeout_ms, member.rebalance_timeout_ms)
     client, versions = _newest(member.client_library), tuple[str, ...]()
     if protocol == "classic" and client is not None and client.name == KAFKA_CLIENTS:
         versions = versions_before_3_4(
@@ -536,6 +540,7 @@ def _member(
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
         may_be=_may_be(member),
         is_classic=member.uses_classic_protocol is True,
+        has_one_timeout=None if None in timeouts else timeouts[0] == timeouts[1],
     )
 
 
@@ -573,6 +578,30 @@ def _by_memory(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSp
             yield replace(spec, client=CLIENTS[FRANZ_GO].newest, may_be=frozenset({FRANZ_GO}))
         else:
             yield spec
+
+
+def _by_timeouts(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSpec]:
+    """Yield the members of a classic group, unknown ones with the library that they likely have.
+
+    It is the one whose default timeouts they have. Java's stopped to send what kafka-python sends
+    with `sticky` in 2.4, when its session timeout was 10 s.
+    """
+    for spec, member in zip(members, group.members, strict=True):
+        may_be = spec.may_be or frozenset()
+        said = None if member.subscription is None else member.subscription.user_data
+        if group.assignor == "sticky" and KAFKA_PYTHON in may_be:
+            # kafka-python 3 sends nothing that Java's can read, and 2 has no timeouts of its own.
+            is_read = isinstance(said, Mapping) and "previousAssignment" in said
+            may_be -= {KAFKA_CLIENTS, KAFKA_PYTHON} if is_read else {KAFKA_CLIENTS}
+        timeouts = (member.session_timeout_ms, member.rebalance_timeout_ms)
+        names = [
+            name
+            for name in FACTS.keys() & may_be
+            if (FACTS[name].session_ms, FACTS[name].rebalance_ms or FACTS[name].poll_ms) == timeouts
+        ]
+        if spec.client is None and len(names) == 1:
+            spec = replace(spec, client=_newest(names[0]), is_client_inferred=True)
+        yield spec
 
 
 def _may_be(member: Member) -> frozenset[str] | None:

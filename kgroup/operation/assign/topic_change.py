@@ -11,6 +11,7 @@ from kgroup.assignor.client_facts import FACTS
 from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.member_spec import MemberSpec
 from kgroup.model.client_library import (
+    AIOKAFKA,
     FRANZ_GO,
     KAFKA_GO,
     KAFKA_PYTHON,
@@ -50,6 +51,16 @@ def _refused_deletions(spec: GroupSpec, gone: Sequence[str], keeper: str | None)
         yield (
             f"No rebalance follows until the sessions of {first_names(_names(lost))} expire: when "
             f"a topic of theirs is deleted, members of {keeper} fail, and send no heartbeats."
+        )
+    elif gone and keeper == KAFKA_PYTHON:
+        yield (
+            "The actual assignment may be different: members of kafka-python may not join again, "
+            "and the rebalance wait for them"
+            if _has_changed(spec)
+            else "No rebalance may follow: members of kafka-python may not join again"
+        ) + (
+            f". They commit offsets first, which fails for deleted topics ({first_names(gone)}) "
+            "until poll() ends by its timeout; iterating over the consumer has none."
         )
     elif gone and keeper in _UNABLE:
         what = "The actual assignment may be different"
@@ -133,7 +144,7 @@ def _kept_deletions(spec: GroupSpec, gone: Sequence[str], keeper: str | None) ->
             "The actual assignment may be different: the leader may use "
             f"{' or '.join(sorted(others))}, which gives up deleted topics ({first_names(gone)})."
         )
-    if keeper == KAFKA_PYTHON and SARAMA in others:
+    if keeper in (AIOKAFKA, KAFKA_PYTHON) and SARAMA in others:
         yield (
             f"The actual assignment may be different: the leader may use {SARAMA}, which cannot "
             f"assign deleted topics ({first_names(gone)}) in the next rebalance."
@@ -203,7 +214,7 @@ def _unnoticed_growth(spec: GroupSpec) -> Iterator[str]:
         )
 
 
-_UNABLE = (KAFKA_PYTHON, PLATFORMATIC)
+_UNABLE = (AIOKAFKA, KAFKA_PYTHON, PLATFORMATIC)
 """Libraries whose members cannot join, or get an assignment, while a topic of theirs is deleted."""
 
 _UNABLE_TO_JOIN = frozenset({KAFKAJS, PLATFORMATIC, SARAMA})
@@ -215,6 +226,12 @@ _FORGET_TO_LEAD = frozenset({KAFKA_PYTHON, SARAMA})
 
 def _may_be_python(member: MemberSpec) -> bool:
     return member.client is None and KAFKA_PYTHON in (member.may_be or ())
+
+
+def _is_of_aiokafka(member: MemberSpec) -> bool:
+    """Return whether a member is taken to be of aiokafka, and not of kafka-python."""
+    may_be = member.may_be or ()
+    return AIOKAFKA in may_be and (KAFKA_PYTHON not in may_be or member.has_one_timeout is True)
 
 
 def _deleted_topics(spec: GroupSpec) -> list[str]:
@@ -245,10 +262,11 @@ def _keeper(spec: GroupSpec) -> str | None:
     is_unknown = spec.client is None and leader is not None and leader.client is None
     is_python = is_unknown and leader is not None and KAFKA_PYTHON in (leader.may_be or ())
     name = KAFKA_PYTHON if is_python else spec.computed_as.name
-    if name == KAFKA_PYTHON and leader is not None and not _has_changed(spec):
+    if name == KAFKA_PYTHON and leader is not None:
         # It commits before it joins again, which only fails for deleted topics that it owns.
         keeps = set(_deleted_topics(spec)).intersection(dict(leader.owned or ()))
-        return name if keeps else None
+        name = AIOKAFKA if _is_of_aiokafka(leader) else name
+        return name if keeps or _has_changed(spec) else None
     return name if name in (FRANZ_GO, *_UNABLE) else None
 
 
@@ -271,7 +289,7 @@ def keeps_assignment(spec: GroupSpec) -> bool:
     """Return whether there is no rebalance, because nobody notices what has become of topics."""
     if spec.client is not None or spec.has_votes is None or _has_changed(spec):
         return False
-    if _keeper(spec) in _UNABLE and _deleted_topics(spec):
+    if _keeper(spec) in (AIOKAFKA, PLATFORMATIC) and _deleted_topics(spec):
         return True
     if len(unable_to_rejoin(spec)) == len(spec.members):
         return True
@@ -300,8 +318,8 @@ def keeps_assignment(spec: GroupSpec) -> bool:
 def with_kept_topics(spec: GroupSpec) -> GroupSpec:
     """Return the group with deleted topics, as far as owned, if they still exist for its leader.
 
-    Members of librdkafka do not subscribe to topics that do not exist, nor, if the leader keeps
-    them, do those of franz-go that are new.
+    Members of librdkafka do not subscribe to topics that do not exist, nor do those of franz-go
+    that are new.
     """
     if spec.protocol != "classic":
         return spec
@@ -318,7 +336,7 @@ def with_kept_topics(spec: GroupSpec) -> GroupSpec:
         if not spec.topics.keys() >= set(member.topics)
         and (
             spec.client_of(member).name == LIBRDKAFKA
-            or (is_kept and member.owned is None and spec.client_of(member).name == FRANZ_GO)
+            or (member.owned is None and spec.client_of(member).name == FRANZ_GO)
         )
         else member
         for member in spec.members

@@ -73,8 +73,9 @@ def run(member: dict[str, Any]) -> None:
     Thread(target=await_end, daemon=True).start()
     try:
         while True:
-            # Never over while the group rebalances, which version 3.0.12 may lose then.
-            consumer.poll(timeout_ms=3_600_000)
+            # Seldom over while the group rebalances, which version 3.0.12 may lose then. Without a
+            # timeout, a member does not rejoin that owns partitions of a deleted topic.
+            consumer.poll(timeout_ms=20_000)
     except KeyboardInterrupt:
         consumer.close()
 

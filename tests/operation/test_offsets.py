@@ -18,7 +18,7 @@ from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.diff import OffsetDifference, diff_offsets
-from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups, carry_out
+from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out, refused_groups
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.reset import PartitionSelection, ResetTarget, ResetTo, plan_reset
 from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
@@ -343,6 +343,35 @@ def test_active_groups_are_left_alone() -> None:
     assert cluster.written == ["idle"]
 
 
+@pytest.mark.parametrize("members", [0, 1])
+def test_share_groups_commit_no_offsets(members: int) -> None:
+    """Members need not be stopped: the coordinator would refuse the commit in any case."""
+    found = tuple(Member(f"m-{n}", None, f"c-{n}", "/h") for n in range(members))
+    state = GroupState.STABLE if members else GroupState.EMPTY
+    cluster = Cluster({}, RANGES)
+    cluster.replace(Group("shared", GroupType.SHARE, state, members=found))
+    topics = PartitionSelection({"orders": None})
+    to = ResetTo(ResetTarget.EARLIEST)
+    copied = Store({"shared": COMMITTED})
+    for plan in (
+        plan_reset(cluster, cluster, ["shared"], to, topics),
+        plan_transfer(copied, cluster, cluster),
+    ):
+        assert {row.result for row in plan.rows} == {Result.REFUSED}
+        assert (plan.is_empty, plan.notes) == (True, ())
+        (problem,) = plan.problems
+        assert (problem.kind, problem.group_id) == (ProblemKind.UNSUPPORTED, "shared")
+        assert "kafka-share-groups" in problem.reason
+
+
+def test_an_existing_group_without_commits_is_not_created() -> None:
+    topics = PartitionSelection({"orders": None})
+    for members in (0, 1):
+        cluster = Cluster({}, RANGES, {"g": members} if members else {})
+        plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.EARLIEST), topics)
+        assert any("creates the group" in note for note in plan.notes) == (not members)
+
+
 def test_active_groups_of_which_nothing_would_be_changed_are_no_error() -> None:
     """Nor are those that have none of the topics; others are, for all that they have."""
     offsets = {"g": COMMITTED, "h": COMMITTED, "i": {("other", 0): 1}}
@@ -433,7 +462,7 @@ def test_what_makes_a_group_active(
 ) -> None:
     found = tuple(Member(f"m-{n}", None, f"c-{n}", "/h") for n in range(members))
     source = FakeSource(Group("g", GroupType.CLASSIC, state, members=found))
-    reasons = [group.reason for group in active_groups(source, ["g"])]
+    reasons = [group.reason for group in refused_groups(source, ["g"])]
     assert len(reasons) == (text is not None)
     assert text is None or reasons[0].startswith(text)
 

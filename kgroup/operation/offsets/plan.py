@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from kgroup.described_enum import DescribedEnum
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.cluster import TopicPartition
-from kgroup.model.group import Group, GroupState
+from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import GONE, LogRange, OffsetMark
 from kgroup.model.member_name import first_members
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_same
@@ -70,6 +70,11 @@ def not_committed(
 
 
 _UNKNOWN = LogRange()
+_REFUSING = (ProblemKind.ACTIVE, ProblemKind.UNSUPPORTED)
+_SHARED = (
+    "It is a share group, which commits no offsets; kafka-share-groups moves its start offsets "
+    "(--reset-offsets)."
+)
 _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
 
 
@@ -243,17 +248,17 @@ def make_plan(
         times: time of the first record at or after an offset, by topic, partition and offset, as
             far as known.
         sizes: size of partitions in bytes, as far as known.
-        problems: what is missing from the targets; and active groups or partitions, which are not
-            changed. An active group without planned changes is not a problem.
+        problems: what is missing from the targets; and active groups or partitions and unsupported
+            groups, which are not changed. An active group without planned changes is not a problem.
         notes: assumptions of the targets.
     """
     problems = list(problems)
-    active = {
+    refused = {
         (problem.group_id, problem.topic, problem.partition)
         for problem in problems
-        if problem.kind is ProblemKind.ACTIVE
+        if problem.kind in _REFUSING
     }
-    idle = {name for name, *_ in active if name is not None and targets.get(name)}
+    idle = {name for name, *_ in refused if name is not None and targets.get(name)}
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
     planned, unchanged = Result.PLANNED, Result.UNCHANGED
@@ -264,7 +269,7 @@ def make_plan(
             before, after, log = now.get(at), target.offset, logs.get(at, _UNKNOWN)
             result = unchanged
             if not is_same(before, after):
-                if active and not active.isdisjoint(((group_id, None, None), (group_id, *at))):
+                if refused and not refused.isdisjoint(((group_id, None, None), (group_id, *at))):
                     result = Result.REFUSED
                     idle.discard(group_id)
                 elif after is not None and log.mark in GONE:
@@ -357,8 +362,8 @@ def _within(offset: int, log: LogRange) -> int:
     return offset
 
 
-def active_groups(source: GroupSource | None, group_ids: Collection[str]) -> tuple[Problem, ...]:
-    """Return problems of those groups that have members, if the source can read groups.
+def refused_groups(source: GroupSource | None, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    """Return problems of share groups and groups with members, if the source can read groups.
 
     Raises:
         BrokerError: no broker answers.
@@ -366,7 +371,12 @@ def active_groups(source: GroupSource | None, group_ids: Collection[str]) -> tup
     if not group_ids or source is None or not source.can(GroupSource.read):
         return ()
     reading = source.read(group_ids, Question(offsets=False, log_budget=0))
-    return why_active(reading.image.groups.values())
+    groups = reading.image.groups.values()
+    shared = [group for group in groups if group.type is GroupType.SHARE]
+    return (
+        *(Problem(ProblemKind.UNSUPPORTED, _SHARED, group_id=group.group_id) for group in shared),
+        *why_active(group for group in groups if group.type is not GroupType.SHARE),
+    )
 
 
 def why_active(groups: Iterable[Group]) -> tuple[Problem, ...]:
@@ -442,7 +452,7 @@ def _carried_out(
     cluster: GroupSource | None,
 ) -> tuple[Problem, ...]:
     if not plan.deleted:
-        active = () if store.can(GroupSource.read) else active_groups(cluster, plan.changes)
+        active = () if store.can(GroupSource.read) else refused_groups(cluster, plan.changes)
         busy = {problem.group_id for problem in active}
         changes = {name: of_group for name, of_group in plan.changes.items() if name not in busy}
         return (*active, *(store.write_offsets(changes, on_done) if changes else ()))

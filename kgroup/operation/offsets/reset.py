@@ -17,7 +17,7 @@ from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark, Posit
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.plan import OffsetPlan, OffsetTarget, active_groups, gone, make_plan
+from kgroup.operation.offsets.plan import OffsetPlan, OffsetTarget, gone, make_plan, refused_groups
 from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.operation.report import first_names
 from kgroup.source.base import GroupSource, OffsetReading
@@ -153,14 +153,16 @@ def plan_reset(
             f"target is the log start offset of {first_names([*at_log_start])}; earlier records "
             "since that time, if there were any, have been deleted"
         )
+    refused = refused_groups(cluster or store, targets.keys())
+    existing = {problem.group_id for problem in refused}
     return make_plan(
         reading.offsets,
         targets,
         logs=logs.ranges,
         times=_times(cluster, committed, targets, logs.ranges, problems) if with_times else {},
         sizes=_sizes(cluster, every) if with_times else {},
-        problems=(*active_groups(cluster or store, targets.keys()), *problems),
-        notes=(*reading.notes, *notes, *_new_groups(reading, targets)),
+        problems=(*refused, *problems),
+        notes=(*reading.notes, *notes, *_new_groups(reading, targets.keys() - existing)),
     )
 
 
@@ -407,7 +409,7 @@ def _sizes(
     return {} if cluster is None else cluster.log_sizes(ats)
 
 
-def _new_groups(reading: OffsetReading, targets: Iterable[str]) -> Iterable[str]:
-    for group_id in targets:
+def _new_groups(reading: OffsetReading, group_ids: Iterable[str]) -> Iterable[str]:
+    for group_id in sorted(group_ids):
         if group_id not in reading.offsets:
             yield f"{shown_id(group_id)}: nothing is committed yet; this creates the group."

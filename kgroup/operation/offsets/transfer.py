@@ -19,10 +19,10 @@ from kgroup.operation.offsets.plan import (
     OffsetPlan,
     OffsetTarget,
     Topics,
-    active_groups,
     is_chosen,
     make_plan,
     not_committed,
+    refused_groups,
 )
 from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading
@@ -112,7 +112,9 @@ def plan_transfer(
         targets,
         logs=logs.ranges,
         problems=(
-            *active_groups(store, [group_id for group_id, of_group in targets.items() if of_group]),
+            *refused_groups(
+                store, [group_id for group_id, of_group in targets.items() if of_group]
+            ),
             *reading.problems,
             *nothing,
             *not_committed(targets, topics, group_ids, reading.problems),

@@ -9,7 +9,7 @@ from kgroup.errors import ProblemKind, UsageError, shown_id
 from kgroup.model.cluster import TopicPartition
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups
+from kgroup.operation.offsets.plan import OffsetPlan, Result, refused_groups
 from kgroup.operation.offsets.read import read_stored
 from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlanStep, chosen_steps
@@ -96,7 +96,7 @@ def plan_copy(
     }  # known from the second store
     active = tuple(
         replace(group, group_id=group.group_id if copy.new_id is None else copy.new_id)
-        for group in active_groups(origin, group_ids)
+        for group in refused_groups(origin, group_ids)
     )
     names = {problem.group_id for problem in active}
     rows = tuple(

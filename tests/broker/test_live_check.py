@@ -498,7 +498,7 @@ def test_shares_of_members(live: Live) -> None:
     assert idle.member_id is not None
     assert idle.member_id.startswith("idle-2")
     assert (
-        eager.reason == "The assignor range is eager: all 2 members stop reading in each rebalance."
+        eager.reason == "The assignor range is eager: both members stop reading in each rebalance."
     )
     rules = [Rule.UNEVEN_LOAD]
     until(lambda: codes(live.findings("uneven", limits=NO_PATIENCE, rules=rules)))

@@ -39,6 +39,7 @@ from kgroup.model.log_range import LogRange, NextReading, NextRecord, OffsetMark
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.check.check import Audit, Request, check
+from kgroup.operation.check.commit import out_of_range
 from kgroup.operation.check.look import (
     LIMITS,
     Evidence,
@@ -1364,3 +1365,10 @@ def test_two_applications_of_one_group_id(
         "Members subscribe to disjoint topics and run apart: bills (1: c-1 at 10.0.0.2); orders "
         "(1: c-0 at 10.0.0.1)."
     ] * is_shared
+
+
+def test_past_the_end_of_an_empty_partition() -> None:
+    text = out_of_range(Rule.PAST_END, "orders-0", 7, 5, 5, ("earliest", "latest"))
+    assert "0 records" not in text
+    assert "has no records" in text
+    assert "goes to 5 and reads only new records" in text

@@ -169,5 +169,7 @@ def _rebalanced_notes(groups: Sequence[GroupDescription], now_ms: int) -> Iterat
     for group in (description.group for description in groups if len(groups) == 1):
         age_ms = now_ms - (group.state_timestamp_ms or 0)
         if group.members and (group.generation_id or 0) > 1 and age_ms <= _RECENT_MS:
-            command = kgroup_command("why", (group.group_id,), reaching(Reach.SOURCE))
+            command = kgroup_command(
+                "history rebalances", (group.group_id,), reaching(Reach.RECORDS)
+            )
             yield f"The group rebalanced {rough_age(age_ms)} ago. To see why, run: {command}"

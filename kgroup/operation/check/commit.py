@@ -123,6 +123,12 @@ def out_of_range(
     if code is Rule.PAST_END:
         what = f"the log end offset of {place} is {end}"
         first = f"reads all of its {_records(end - (start or 0))} again"
+        if start == end:
+            return (
+                f"The committed offset is {committed}, but {what}, and it has no records. "
+                f"With auto.offset.reset={resets[0]} or {resets[1]}, a consumer that starts goes "
+                f"to {end} and reads only new records."
+            )
         last = "reads only new records"
     else:
         what = f"the log start offset of {place} is {start}"

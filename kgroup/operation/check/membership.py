@@ -358,7 +358,8 @@ def _protocols(group: Group, clients: Clients) -> Iterator[Finding]:
     ):
         yield finding_of(
             Rule.EAGER_STRATEGY,
-            f"The assignor {group.assignor} is eager: all {len(group.members)} members stop "
+            f"The assignor {group.assignor} is eager: "
+            f"{'both' if len(group.members) == 2 else f'all {len(group.members)}'} members stop "
             "reading in each rebalance.",
             group.group_id,
         )

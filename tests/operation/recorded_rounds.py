@@ -27,7 +27,7 @@ from tests.broker.client.rounds import KINDS, path_of, read_rounds
 
 PAGE = Path(__file__).parents[2] / "docs" / "assign.md"
 PLAYS = path_of("plays")
-_LATEST = ("fourteenth play", "fifteenth play")
+_LATEST = ("fourteenth play", "fifteenth play", "sixteenth play")
 """Plays that have a line of their own in the table."""
 MARKS = ("<!-- generated: rounds -->\n\n", "<!-- generated: plays -->\n\n")
 

@@ -77,8 +77,8 @@ def played() -> list[Round]:
 def test_few_rounds_of_plays_differ_without_a_warning(played: list[Round]) -> None:
     """Those that do: docs/assign.md."""
     wrong = [each.story for each in played if each.result is Result.WRONG]
-    assert len(played) >= 3200
-    assert len(wrong) <= 8, wrong
+    assert len(played) >= 3400
+    assert len(wrong) <= 11, wrong
 
 
 def test_user_data_that_kafka_python_3_does_not_read_claim_nothing(played: list[Round]) -> None:
@@ -92,13 +92,16 @@ def test_user_data_that_kafka_python_3_does_not_read_claim_nothing(played: list[
 def test_members_of_sarama_are_known_by_what_they_do_not_remember(played: list[Round]) -> None:
     """The leader is of aiokafka, and its assignments have no user data for them to return.
 
-    In one round, two members join one after another.
+    Groups that do not rest, because a topic was deleted, do not count.
     """
     kind = "aiokafka sticky + sarama sticky, different"
-    results = [each.result for each in played if each.line["kind"].startswith(kind)]
+    results = [
+        each.result
+        for each in played
+        if each.line["kind"].startswith(kind) and each.line["outcome"] is not None
+    ]
     assert len(results) >= 6
-    assert Result.WRONG not in results
-    assert results.count(Result.DIFFERED) <= 1
+    assert not {Result.WRONG, Result.DIFFERED}.intersection(results)
 
 
 def test_members_of_franz_go_are_known_by_what_they_forget(played: list[Round]) -> None:

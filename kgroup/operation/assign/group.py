@@ -600,7 +600,13 @@ def _by_timeouts(group: Group, members: Sequence[MemberSpec]) -> Iterator[Member
             if (FACTS[name].session_ms, FACTS[name].rebalance_ms or FACTS[name].poll_ms) == timeouts
         ]
         if spec.client is None and len(names) == 1:
-            spec = replace(spec, client=_newest(names[0]), is_client_inferred=True)
+            by_sarama = bool(member.assignment_user_data)
+            spec = replace(
+                spec,
+                client=_newest(names[0]),
+                is_client_inferred=True,
+                user_data=told_nothing(names[0], group.assignor, by_sarama=by_sarama),
+            )
         yield spec
 
 

@@ -131,6 +131,11 @@ class MemberSpec(Struct, frozen=True):
     is_classic: bool = False
     has_one_timeout: bool | None = None
 
+    @property
+    def certain_client(self) -> Software | None:
+        """The library that wrote the subscription; None if it is unknown, or only likely."""
+        return None if self.is_client_inferred else self.client
+
     def streams_of(self, topic: str) -> int:
         """Return the number of threads for a topic; the largest number for a topic not listed."""
         return self.streams.get(topic, max(self.streams.values(), default=1))

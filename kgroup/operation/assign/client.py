@@ -314,7 +314,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
 def _doubts(spec: GroupSpec) -> tuple[list[str], list[str]]:
     """Return `_others` if it is uncertain which library the leader uses."""
     leader = spec.leader
-    is_certain = leader is not None and leader.client is not None and not leader.is_client_inferred
+    is_certain = leader is not None and leader.certain_client is not None
     is_as_before = leader is None and spec.leader_client is not None and not spec.departed
     if spec.client is not None or is_certain or is_as_before or _is_uniform(spec):
         return [], []
@@ -388,7 +388,7 @@ def _is_uniform(spec: GroupSpec) -> bool:
     versions = {
         member.version
         for member in spec.departed
-        if member.client == spec.leader_client == spec.computed_as and not member.is_client_inferred
+        if member.certain_client == spec.leader_client == spec.computed_as
     }
     return bool(versions) and all(
         name in (member.may_be or ()) and member.version in versions
@@ -470,8 +470,8 @@ def _others(spec: GroupSpec, leads: Software) -> tuple[list[str], list[str]]:
     may_lead = spec.possible_leaders
     by_bytes = frozenset[str]().union(*(member.may_be or () for member in may_lead))
     for member in may_lead:
-        if member.client is not None and not member.is_client_inferred:
-            names.add(member.client.name)
+        if member.certain_client is not None:
+            names.add(member.certain_client.name)
         elif member.may_be is not None:
             names |= member.may_be
         elif not member.unknown_id or spec.leader is not None:
@@ -561,8 +561,8 @@ def fitting(spec: GroupSpec) -> GroupSpec:
         or any(member.instance_id is not None for member in spec.members)
     ):
         return spec
-    is_certain = leader.client is not None and not leader.is_client_inferred
-    may_be = {leader.client.name} if is_certain and leader.client else leader.may_be
+    certain = leader.certain_client
+    may_be = leader.may_be if certain is None else {certain.name}
     owned = {member.member_id: [*(member.owned or ())] for member in spec.members}
     fits = {name for name in may_be or CLIENTS if _is_assigned_by(spec, name, owned)}
     has_racks = any(m.rack for m in spec.members) and any(t.racks for t in spec.topics.values())
@@ -571,7 +571,7 @@ def fitting(spec: GroupSpec) -> GroupSpec:
         unlike = replace(leader, is_unlike=True)
         members = (unlike if member is leader else member for member in spec.members)
         return replace(spec, members=tuple(members))
-    if is_certain or leader.may_be is None or not is_imitated:
+    if certain is not None or leader.may_be is None or not is_imitated:
         return spec
     unfit = frozenset(
         each for name in fits for each in _versions_of(name) if not _assigns(spec, each, owned)

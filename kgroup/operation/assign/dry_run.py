@@ -423,8 +423,7 @@ def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
 def _libraries(spec: GroupSpec, member: MemberSpec) -> frozenset[str]:
     """Return the libraries that a member may have."""
     known = frozenset({spec.client_of(member).name})
-    is_certain = member.client is not None and not member.is_client_inferred
-    return known if is_certain or member.may_be is None else known | member.may_be
+    return known if member.certain_client else known | (member.may_be or frozenset())
 
 
 def _warned(run: Run, warning: str) -> Run:

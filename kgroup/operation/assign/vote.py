@@ -150,10 +150,9 @@ def may_list(member: MemberSpec, strategy: str) -> frozenset[str] | None:
     """Return the strategies that a member lists, or else may list; None if unknown."""
     if member.lists is not None:
         return frozenset(member.lists)
-    is_certain = member.client is not None and not member.is_client_inferred
-    library = member.client.name if member.client is not None and is_certain else None
+    client = member.certain_client
     keeps = bool(member.keeps) and not member.is_keeping_open
-    return listable(library, strategy, keeps=keeps)
+    return listable(client and client.name, strategy, keeps=keeps)
 
 
 def assignor_of(members: Sequence[MemberSpec], last: MemberSpec | None = None) -> str:

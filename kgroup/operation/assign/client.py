@@ -11,7 +11,7 @@ from kgroup.assignor.base import Assignment, AssignorError
 from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.client.lesser_known import LESSER_KNOWN, is_passed_over
 from kgroup.assignor.group_spec import ASSIGNS_LIKE, CLIENTS, GroupSpec, newest, versions
-from kgroup.assignor.member_spec import Software
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server.server import PREFERENCE
 from kgroup.assignor.strategy import as_sent, assign, ignored, is_determined, strategies
 from kgroup.errors import near_names
@@ -561,6 +561,12 @@ def fitting(spec: GroupSpec) -> GroupSpec:
         or any(member.instance_id is not None for member in spec.members)
     ):
         return spec
+    fitted = _fitting_leader(spec, leader)
+    members = (fitted if member is leader else member for member in spec.members)
+    return replace(spec, members=tuple(members))
+
+
+def _fitting_leader(spec: GroupSpec, leader: MemberSpec) -> MemberSpec:
     certain = leader.certain_client
     may_be = leader.may_be if certain is None else {certain.name}
     owned = {member.member_id: [*(member.owned or ())] for member in spec.members}
@@ -568,30 +574,26 @@ def fitting(spec: GroupSpec) -> GroupSpec:
     has_racks = any(m.rack for m in spec.members) and any(t.racks for t in spec.topics.values())
     is_imitated = any(map(_versions_of, fits))
     if not is_imitated and _have_owners(spec) and not has_racks:
-        unlike = replace(leader, is_unlike=True)
-        members = (unlike if member is leader else member for member in spec.members)
-        return replace(spec, members=tuple(members))
+        return replace(leader, is_unlike=True)
     if certain is not None or leader.may_be is None or not is_imitated:
-        return spec
+        return leader
     unfit = frozenset(
         each for name in fits for each in _versions_of(name) if not _assigns(spec, each, owned)
     )
     if fits == leader.may_be and not unfit:
-        return spec
+        return leader
     client = leader.client if leader.client is not None and leader.client.name in fits else None
     if client is None and len(fits) == 1:
         client = _versions_of(next(iter(fits)))[0]
     if client in unfit:
         client = next(each for each in _versions_of(client.name) if each not in unfit)
-    narrowed = replace(
+    return replace(
         leader,
         client=client,
         may_be=frozenset(fits),
         unfit=unfit,
         is_client_inferred=client is not None,
     )
-    members = (narrowed if member is leader else member for member in spec.members)
-    return replace(spec, members=tuple(members))
 
 
 def _have_owners(spec: GroupSpec) -> bool:

@@ -137,6 +137,10 @@ def test_it_is_said_if_a_member_may_have_the_library_of_another_one() -> None:
     assert warned(leads, other, member("d", python), new, leader_id="a") == ()
     known = replace(unknown, client=NEW)
     assert warned(leads, known, member("d", python), new, leader_id="a") == ()
+    likely = replace(unknown, client=python, is_client_inferred=True)
+    assert warned(leads, likely, new, leader_id="a") == (
+        text.replace("kafka-python", "kafka-clients 4.3.1"),
+    )
     of_python = member("a", Software("kafka-python", "2.2.21"), owned=(("t", 0),), generation=3)
     assert warned(of_python, unknown, new, leader_id="a") == (), "members are like their leader"
 

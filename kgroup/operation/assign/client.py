@@ -400,9 +400,10 @@ def _is_uniform(spec: GroupSpec) -> bool:
 def member_warnings(spec: GroupSpec) -> Iterator[str]:
     """Yield a warning if it matters which library wrote the subscriptions of some members.
 
-    A member sends what it owned as its library does, and leaders do not read all of it. Unknown
-    members may be of the libraries of others, or of kafka-python if they send what Java's stopped
-    to send in 2.4. If kafka-python's assignor leads, they are taken to be of the leader's library.
+    A member sends what it owned as its library does, and leaders do not read all of it. Members
+    whose library is not certain may be of the libraries of others, or of kafka-python if they send
+    what Java's stopped to send in 2.4. If kafka-python's assignor leads, they are taken to be of
+    the leader's library.
     """
     leads = spec.computed_as
     if unread := ignored(spec):
@@ -427,11 +428,14 @@ def member_warnings(spec: GroupSpec) -> Iterator[str]:
             if member.client is None and leads.name not in (member.may_be or (leads.name,))
             for name in CLIENTS.keys() & (member.may_be or ())
         }
-    for client in sorted(known - {leads}):
+    is_likely = any(member.is_client_inferred for member in spec.members)
+    for client in sorted(known | {leads} if is_likely else known - {leads}):
         unknown = [
             member
             for member in spec.members
-            if member.client is None and client.name in (member.may_be or ())
+            if member.certain_client is None
+            and client.name in (member.may_be or ())
+            and (member.client is None or member.client.name != client.name)
         ]
         ids = {member.member_id for member in unknown}
         members = tuple(

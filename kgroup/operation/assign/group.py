@@ -583,8 +583,9 @@ def _by_memory(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSp
 def _by_timeouts(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSpec]:
     """Yield the members of a classic group, unknown ones with the library that they likely have.
 
-    It is the one whose default timeouts they have. Java's stopped to send what kafka-python sends
-    with `sticky` in 2.4, when its session timeout was 10 s.
+    It is the one whose default timeouts they have; the others that send such bytes stay possible,
+    but not Java's with what kafka-python sends with `sticky`: it stopped to send that in 2.4, when
+    its session timeout was 10 s.
     """
     for spec, member in zip(members, group.members, strict=True):
         may_be = spec.may_be or frozenset()
@@ -605,6 +606,7 @@ def _by_timeouts(group: Group, members: Sequence[MemberSpec]) -> Iterator[Member
                 spec,
                 client=_newest(names[0]),
                 is_client_inferred=True,
+                may_be=may_be,
                 user_data=told_nothing(names[0], group.assignor, by_sarama=by_sarama),
             )
         yield spec

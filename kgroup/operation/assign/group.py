@@ -43,7 +43,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.assign.classic_streams_group import classic_streams_spec
 from kgroup.operation.assign.client import asked_software, fitting
 from kgroup.operation.assign.connect import CONNECT, connect_spec
-from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id
+from kgroup.operation.assign.spec import MOST_PARTITIONS, with_topic_ids
 from kgroup.operation.assign.streams import STREAMS, streams_spec
 from kgroup.operation.assign.vote import with_keeping
 from kgroup.operation.assign.zookeeper import (
@@ -232,11 +232,6 @@ def group_spec(
     known, ids = _topics(source, members, topics, notes, advice.partitions)
     for topic_id, name in reading.image.topic_names.items():
         ids.setdefault(name, urlsafe_b64decode(topic_id + "=="))
-    owned = {topic for member in members for topic, _ in member.owned or ()}
-    for name in sorted(owned | known.keys()):
-        if protocol in ("consumer", "share") and name not in ids:
-            ids[name] = made_up_topic_id(name)
-            notes.append(f"the id of topic {name} is unknown; the order may be different")
     is_known = any(member.assignor for member in group.members)
     is_known |= protocol == "consumer" and not group.members
     spec = GroupSpec(
@@ -254,6 +249,12 @@ def group_spec(
         has_votes=None if strategy else is_known,
         past_generations=past,
     )
+    if spec.has_topic_ids:
+        spec = with_topic_ids(spec)
+        notes += (
+            f"the id of topic {name} is unknown; the order may be different"
+            for name in sorted(spec.topic_ids.keys() - ids.keys())
+        )
     spec = _with_strategy(spec, strategy, notes, advice)
     # The leader has assigned by the group's own strategy, whichever is asked for.
     fitted = fitting(replace(spec, strategy=group.assignor or spec.strategy))
@@ -278,38 +279,36 @@ def as_consumer_group(spec: GroupSpec) -> GroupSpec:
 
     Source: `ConsumerGroup.fromClassicGroup` of Kafka 4.3.1.
     """
-    names = {*spec.topics, *(topic for member in spec.members for topic, _ in member.owned or ())}
-    members, departed = (
-        tuple(
-            MemberSpec(
-                member.member_id,
-                member.topics,
-                instance_id=member.instance_id,
-                client_id=member.client_id,
-                rack=member.rack,
-                owned=member.owned,
-                generation=member.generation,
-                unknown_id=member.unknown_id,
-                host=member.host,
-                is_classic=True,
-            )
-            for member in each
+    return with_topic_ids(
+        replace(
+            spec,
+            protocol="consumer",
+            strategy=PREFERENCE[0],
+            members=tuple(map(_of_classic_protocol, spec.members)),
+            departed=tuple(map(_of_classic_protocol, spec.departed)),
+            client=None,
+            leader_id=None,
+            leader_client=None,
+            member_order=_walked(spec.members, "consumer"),
+            has_votes=True,
+            past_generations=(),
         )
-        for each in (spec.members, spec.departed)
     )
-    return replace(
-        spec,
-        protocol="consumer",
-        strategy=PREFERENCE[0],
-        members=members,
-        departed=departed,
-        client=None,
-        topic_ids={name: made_up_topic_id(name) for name in names} | dict(spec.topic_ids),
-        leader_id=None,
-        leader_client=None,
-        member_order=_walked(members, "consumer"),
-        has_votes=True,
-        past_generations=(),
+
+
+def _of_classic_protocol(member: MemberSpec) -> MemberSpec:
+    """Return a member of a classic group as the coordinator of a consumer group knows it."""
+    return MemberSpec(
+        member.member_id,
+        member.topics,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        rack=member.rack,
+        owned=member.owned,
+        generation=member.generation,
+        unknown_id=member.unknown_id,
+        host=member.host,
+        is_classic=True,
     )
 
 

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
-from itertools import chain
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -322,11 +321,7 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
         _optional(fields, "id", "", _text),
         asked_version=asked_version,
     )
-    if group.has_topic_ids:
-        owned = (topic for member in read for topic, _ in member.owned or ())
-        for name in dict.fromkeys(chain(topics, owned)):
-            ids.setdefault(name, made_up_topic_id(name))
-    return group
+    return with_topic_ids(group) if group.has_topic_ids else group
 
 
 def _members(
@@ -594,6 +589,14 @@ def check_strategy(spec: GroupSpec, lack: str) -> None:
     known = strategies(spec.protocol, spec.computed_as)
     if spec.strategy not in known:
         raise UsageError(f"{lack} of {spec.computed_as}; there are: {', '.join(known)}")
+
+
+def with_topic_ids(spec: GroupSpec) -> GroupSpec:
+    """Return the group with ids for all topics, also deleted ones; unknown ones are made up."""
+    owned = (topic for member in spec.members for topic, _ in member.owned or ())
+    names = {*spec.topics, *owned}.difference(spec.topic_ids)
+    made_up = {name: made_up_topic_id(name) for name in names}
+    return replace(spec, topic_ids={**spec.topic_ids, **made_up}) if names else spec
 
 
 def made_up_topic_id(name: str) -> bytes:

@@ -223,8 +223,6 @@ def group_spec(
     asked = _asked(protocol, kafka_version, client)
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
-    if protocol == "classic":
-        members = tuple(_by_timeouts(group, members))
     if group.assignor == "sticky":
         members = tuple(_by_memory(group, members))
     past = tuple(each for each in group.past_generations if each.members and each.assignor)
@@ -513,6 +511,11 @@ def _member(
             subscription.version, group.assignor, subscription.topics or (), subscription.user_data
         )
         client = client._replace(version=versions[0]) if versions else client
+    is_inferred, may_be = member.client_library_certainty is Certainty.INFERRED, _may_be(member)
+    if protocol == "classic" and client is None and may_be is not None:
+        likely = _by_timeouts(member, group.assignor, may_be)
+        if likely is not None:
+            client, is_inferred, may_be = _newest(likely[0]), True, likely[1]
     return MemberSpec(
         member_id=member.member_id,
         topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),
@@ -536,8 +539,8 @@ def _member(
         ),
         client=client,
         versions=versions,
-        is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
-        may_be=_may_be(member),
+        is_client_inferred=is_inferred,
+        may_be=may_be,
         is_classic=member.uses_classic_protocol is True,
         has_one_timeout=None if None in timeouts else timeouts[0] == timeouts[1],
     )
@@ -579,36 +582,27 @@ def _by_memory(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSp
             yield spec
 
 
-def _by_timeouts(group: Group, members: Sequence[MemberSpec]) -> Iterator[MemberSpec]:
-    """Yield the members of a classic group, unknown ones with the library that they likely have.
+def _by_timeouts(
+    member: Member, strategy: str | None, may_be: frozenset[str]
+) -> tuple[str, frozenset[str]] | None:
+    """Return the library that a member of a classic group likely has, and those that it may have.
 
-    It is the one whose default timeouts they have; the others that send such bytes stay possible,
-    but not Java's with what kafka-python sends with `sticky`: it stopped to send that in 2.4, when
-    its session timeout was 10 s.
+    It is the one whose default timeouts it has, if that is a single one. The others that send such
+    bytes stay possible, but not Java's with what kafka-python sends with `sticky`: it stopped to
+    send that in 2.4, when its session timeout was 10 s.
     """
-    for spec, member in zip(members, group.members, strict=True):
-        may_be = spec.may_be or frozenset()
-        said = None if member.subscription is None else member.subscription.user_data
-        if group.assignor == "sticky" and KAFKA_PYTHON in may_be:
-            # kafka-python 3 sends nothing that Java's can read, and 2 has no timeouts of its own.
-            is_read = isinstance(said, Mapping) and "previousAssignment" in said
-            may_be -= {KAFKA_CLIENTS, KAFKA_PYTHON} if is_read else {KAFKA_CLIENTS}
-        timeouts = (member.session_timeout_ms, member.rebalance_timeout_ms)
-        names = [
-            name
-            for name in FACTS.keys() & may_be
-            if (FACTS[name].session_ms, FACTS[name].rebalance_ms or FACTS[name].poll_ms) == timeouts
-        ]
-        if spec.client is None and len(names) == 1:
-            by_sarama = bool(member.assignment_user_data)
-            spec = replace(
-                spec,
-                client=_newest(names[0]),
-                is_client_inferred=True,
-                may_be=may_be,
-                user_data=told_nothing(names[0], group.assignor, by_sarama=by_sarama),
-            )
-        yield spec
+    said = None if member.subscription is None else member.subscription.user_data
+    if strategy == "sticky" and KAFKA_PYTHON in may_be:
+        # kafka-python 3 sends nothing that Java's can read, and 2 has no timeouts of its own.
+        is_read = isinstance(said, Mapping) and "previousAssignment" in said
+        may_be -= {KAFKA_CLIENTS, KAFKA_PYTHON} if is_read else {KAFKA_CLIENTS}
+    timeouts = (member.session_timeout_ms, member.rebalance_timeout_ms)
+    names = [
+        name
+        for name in FACTS.keys() & may_be
+        if (FACTS[name].session_ms, FACTS[name].rebalance_ms or FACTS[name].poll_ms) == timeouts
+    ]
+    return (names[0], may_be) if len(names) == 1 else None
 
 
 def _may_be(member: Member) -> frozenset[str] | None:
